@@ -1,4 +1,4 @@
-"""The commands, with their messages and exit statuses for unusable input."""
+"""The commands, with their error messages and exit statuses."""
 
 import subprocess
 import sys
@@ -19,10 +19,10 @@ PROJECT = Path(__file__).parents[1]
 
 @pytest.fixture
 def error_of(capsys):
-    """Runs a command that must be refused and returns its error lines."""
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*arguments) -> str:
-        capsys.readouterr()  # what was said before
+        capsys.readouterr()  # discard earlier output
         assert main([str(argument) for argument in arguments]) == 2
         error = capsys.readouterr().err
         assert all(line.startswith("error: ") for line in error.splitlines())
@@ -146,9 +146,9 @@ def test_script_prints_one_line_and_exits_with_status_2(tmp_path):
 
 
 def test_version_is_printed(capsys):
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--version"])
-    assert stop.value.code == 0
+    assert exit_info.value.code == 0
     assert capsys.readouterr().out.strip() == f"hf-vaswani {hf_vaswani.__version__}"
 
 

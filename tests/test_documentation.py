@@ -1,8 +1,7 @@
-"""README and docs: their Python runs, their commands and recipes have keys and options that exist, their links lead
-somewhere.
+"""README and docs: Python runs, commands and recipes use existing options and keys, and links point to files.
 
 The Python blocks of a page run one after another, as a reader would run them, in a folder with tiny models and a few
-sentences under the names that the pages use. Below `<!-- not run: why -->` a block is only compiled.
+sentences, named as on the pages. Below `<!-- not run: why -->` a block is only compiled.
 """
 
 import importlib.util
@@ -43,7 +42,7 @@ def pages_with(language: str):
 
 
 def command_lines(code: str) -> list[list[str]]:
-    """The arguments of `hf-vaswani` in a block of shell code, one list a command; scripts are commands, too."""
+    """The arguments of each `hf-vaswani` command or script in a block of shell code."""
     found = []
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
@@ -60,7 +59,7 @@ def command_lines(code: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def workspace(tmp_path_factory):
     """A folder with tiny models and short files, named as on the pages."""
     folder = tmp_path_factory.mktemp("world")
     assert main(["corpus", str(folder / "text")]) == 0
@@ -79,7 +78,7 @@ def world(tmp_path_factory):
 
 
 def planned(options) -> SweepPlan:
-    """The plan of a command line of a sweep; a file that a page describes has a grid."""
+    """The plan of a sweep's command line; quickstart stands in for a recipe file that does not exist."""
     source = (
         options.recipe if Path(options.recipe).suffix != ".yaml" or Path(options.recipe).exists() else "quickstart"
     )
@@ -89,8 +88,8 @@ def planned(options) -> SweepPlan:
 
 
 @pages_with("python")
-def test_python_blocks_run(page, world, monkeypatch):
-    monkeypatch.chdir(world)
+def test_python_blocks_run(page, workspace, monkeypatch):
+    monkeypatch.chdir(workspace)
     namespace = {"__name__": "__main__"}
     for block in blocks(page, "python"):
         code = compile(block["code"], str(page), "exec")
@@ -100,7 +99,7 @@ def test_python_blocks_run(page, world, monkeypatch):
 
 @pages_with("bash")
 def test_commands_use_existing_options(page, capsys, monkeypatch):
-    # Of sweeps, too, only keys and values are checked: their texts may be on the Hub.
+    # For sweeps, too, only keys and values are checked: their texts may be on the Hub.
     monkeypatch.setattr(plan_module, "source_errors", lambda data, sources: [])
     parser = _parser()
     for block in blocks(page, "bash"):

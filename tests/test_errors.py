@@ -6,7 +6,7 @@ from hf_vaswani.errors import nearest, reason
 
 
 @pytest.mark.parametrize(
-    "error, told",
+    "error, expected",
     [
         (ValueError("no\nsuch   size"), "no such size"),
         (KeyError("model"), "KeyError 'model'"),
@@ -17,8 +17,8 @@ from hf_vaswani.errors import nearest, reason
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_reason_of_an_error_is_one_informative_line(error, told):
-    assert reason(error) == told
+def test_reason_of_an_error_is_one_informative_line(error, expected):
+    assert reason(error) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Paths that the system rejects: in all commands, one clear line for each, status 2, and nothing written."""
+"""Paths that the system rejects: in every command, one clear line each, status 2, and nothing written."""
 
 import os
 import sys
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import hf_vaswani.training.train  # before rights are given up, without which it might not be found  # noqa: F401
+import hf_vaswani.training.train  # before privileges are dropped, when it could become unreadable  # noqa: F401
 from hf_vaswani.cli import main
 from hf_vaswani.files import is_same_file, path_error, where_not_found
 
 NOBODY = 65534
 DENIED = "Permission denied. Change its permissions, or name another."
-# Commands by the option whose path is BAD; TEXT and MODEL are there, and OUT is not.
+# Commands by the argument whose path is BAD; TEXT and MODEL exist, and OUT does not.
 COMMANDS = {
     "train recipe": ["train", "BAD"],
     "translate model": ["translate", "BAD", "--input", "TEXT"],
@@ -56,7 +56,7 @@ COMMANDS = {
     "export --reference": ["export", "MODEL", "OUT", "--to", "onnx", "--source", "TEXT", "--reference", "BAD"],
     "push folder": ["push", "BAD", "you/de-en"],
 }
-# Options of a recipe, and what their errors begin with.
+# Keys of a recipe, and how their errors begin.
 KEYS = {
     "train_source": "data.train", "train_target": "data.train", "validation_source": "data.validation",
     "validation_target": "data.validation", "test_source": "data.test", "test_target": "data.test",
@@ -67,7 +67,7 @@ KEYS = {
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """The block without the rights of root, who may enter every folder."""
+    """Run the block without root privileges, since root can enter every folder."""
     if not hasattr(os, "setresuid"):
         pytest.skip("rights cannot be given up here")
     if os.geteuid() != 0:
@@ -82,7 +82,7 @@ def unprivileged() -> Iterator[None]:
 
 @pytest.fixture
 def folder():
-    """A folder that all may write, with a text, a model's folder, and `closed`, which none but root may enter."""
+    """A world-writable folder with a text, a model folder, a looping link, and `closed`, which only root can enter."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -95,7 +95,7 @@ def folder():
 
 @pytest.fixture
 def errors_of(folder, capsys):
-    """Runs a command that must be refused, without root's rights, and returns its error lines."""
+    """Runs a command that must fail, without root privileges, and returns its error lines."""
 
     def run(command: list[str], bad: str) -> list[str]:
         names = {"BAD": bad, "TEXT": f"{folder}/text", "MODEL": f"{folder}/model", "OUT": f"{folder}/out.png"}
@@ -143,7 +143,7 @@ def test_file_in_an_inaccessible_folder_is_one_clear_error(errors_of, folder):
 
 @pytest.fixture
 def train(recipe_file, capsys):
-    """Runs a training that must be refused, without root's rights, and returns its error lines."""
+    """Runs a training command that must fail, without root privileges, and returns its error lines."""
     usual = dict.fromkeys(("train_source", "train_target", "validation_source", "validation_target"), "text")
 
     def run(**options: str) -> list[str]:

@@ -40,7 +40,7 @@ def printed(script: Path) -> str:
 
 
 def run(script: Path, namespace: dict, shown: list) -> None:
-    """Run a notebook's code as Jupyter would, without Jupyter; the values that cells show."""
+    """Run a notebook's code as Jupyter would, and append the values that cells display to `shown`."""
     for kind, source in build.cells(script):
         if kind == "code":
             tree = ast.parse(source)
@@ -52,7 +52,7 @@ def run(script: Path, namespace: dict, shown: list) -> None:
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A folder of its own, training runs of two steps, figures that no window shows."""
+    """A temporary working folder, training runs of two steps, and figures without windows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LESSON_STEPS", "2")
     with matplotlib.rc_context():

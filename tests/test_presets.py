@@ -6,7 +6,7 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, preset
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import PRESETS
 
-# Table 3 of the paper, in millions; where it leaves a cell empty, the base model's.
+# Table 3 of the paper, in millions; the base model's value where a cell is empty.
 TABLE_3 = {
     "base": 65,
     "table3_a_1_head": 65,
@@ -91,7 +91,7 @@ def test_fields_of_other_toolkits_are_rejected():
 
 
 def shrunk(name: str) -> VaswaniConfig:
-    """The preset with its sizes cut, and its choices kept."""
+    """The preset with reduced sizes but the same choices."""
     fields = PRESETS[name]
     sizes = {**SMALL, "decoder_vocab_size": 50 if fields.get("share_encoder_decoder_embeddings", True) else 40}
     for stack in ("encoder", "decoder"):

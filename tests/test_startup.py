@@ -1,4 +1,4 @@
-"""What the command imports before it answers: torch and transformers take seconds."""
+"""What the command imports at startup: torch and transformers take seconds."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ COMMANDS = ("train", "tokenizer", "translate", "score", "evaluate", "import", "e
 
 
 def imported_by(*arguments: str) -> set[str]:
-    """The packages that a process of the command has imported at its end."""
+    """The packages that a run of the command has imported by its end."""
     command = [sys.executable, "-X", "importtime", "-m", "hf_vaswani", *arguments]
     process = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert process.stdout
@@ -63,7 +63,7 @@ def test_importing_the_package_imports_nothing_more_of_transformers_or_torch():
     assert process.stdout.strip() == ""
 
 
-# The fast ones: this package first, and transformers first.
+# By default: this package first, and transformers first. The rest are slow tests.
 FIRST = ["import hf_vaswani; import transformers", "import transformers.pipelines; import hf_vaswani"]
 ALSO_FIRST = [
     "import transformers; import hf_vaswani",

@@ -1,7 +1,7 @@
-"""The page in headless Chromium, as people use it: typing, pointing, files, long text, the keyboard, a phone.
+"""The page in headless Chromium, as people use it: typing, pointing, files, long text, keyboard, phone.
 
-Needs Chromium with its driver. `HF_VASWANI_TRAINED_MODEL` names a model from German to English, such as that of
-`hf-vaswani train quickstart`, and `HF_VASWANI_NODE_MODULES` a folder `node_modules` with axe-core.
+Needs Chromium and its driver. `HF_VASWANI_TRAINED_MODEL` names a German-English model, such as that of
+`hf-vaswani train quickstart`, and `HF_VASWANI_NODE_MODULES` a `node_modules` folder with axe-core.
 """
 
 import os
@@ -51,7 +51,7 @@ class Page(OpenPage):
         self.run(code, name).click()
 
     def put(self, selector: str, text: str) -> None:
-        """Paste a text in place of what is there."""
+        """Replace the content of a text box, as pasting does."""
         self.run(
             "const box = document.querySelector(arguments[0] + ' textarea'); box.value = arguments[1];"
             "box.dispatchEvent(new Event('input', {bubbles: true}))",
@@ -71,26 +71,26 @@ class Page(OpenPage):
         return self.value("#translation")
 
     def settle(self) -> None:
-        """Wait until the page has drawn what it got."""
+        """Wait until the page has rendered its latest output."""
         self.wait("!document.querySelector('#state .generating, #state .wrap:not(.hide)')")
         time.sleep(0.3)
 
     def message(self) -> str:
-        """The message in the corner, which is then closed."""
+        """Return the toast message and close it."""
         self.wait("document.querySelector('.toast-body')")
         text = self.run("return document.querySelector('.toast-text, .toast-body').innerText")
         self.run("document.querySelector('.toast-close').click()")
         self.wait("!document.querySelector('.toast-body')")
         return text
 
-    def picture(self, name: str) -> None:
+    def screenshot(self, name: str) -> None:
         if SCREENSHOTS:
             self.driver.save_screenshot(f"{SCREENSHOTS}/{name}.png")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> list[str]:
-    """Folders of two models."""
+    """The folders of two models."""
     tokenizer, paths = learn(), []
     for index in range(1 if TRAINED else 2):
         model = tiny_model(vocab_size=len(tokenizer), decoder_layers=2 + index)
@@ -122,13 +122,13 @@ def page(shared) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def expected(folders):
-    """The translation of a text by the first model, without the page."""
+    """Translates a text with the first model, without the page."""
     loaded = ModelShelf(folders).open(folders[0])
     return lambda text, n_best=1: list(translate_text(loaded, text, n_best=n_best))[-1].text
 
 
 def highlighted(page: Page) -> tuple[list[str], list[str]]:
-    """The word that is pointed at, and those that belong to it."""
+    """The selected word, and the words aligned with it."""
     code = "return [...document.querySelectorAll(arguments[0])].map((word) => word.textContent)"
     return page.run(code, ".linked .on"), page.run(code, ".linked .to")
 
@@ -140,7 +140,7 @@ def test_typed_text_is_translated_with_scores(page, expected):
     page.settle()
     assert page.value("#translation") == expected(TEXT, n_best=3)
     assert page.run("return document.querySelectorAll('#alternatives tbody tr').length") == 9
-    page.picture("translate")
+    page.screenshot("translate")
 
 
 def test_hovered_or_tapped_word_is_highlighted_with_its_aligned_words(page):
@@ -155,13 +155,13 @@ def test_hovered_or_tapped_word_is_highlighted_with_its_aligned_words(page):
     other = page.driver.find_elements("css selector", ".linked .source .word")[0]
     other.click()
     assert highlighted(page)[0] == [other.text]
-    page.picture("words")
+    page.screenshot("words")
     if TRAINED:
-        of = {}
+        linked_to = {}
         for word in words[:7]:
             webdriver.ActionChains(page.driver).move_to_element(word).perform()
-            of[word.text] = highlighted(page)[1]
-        assert of["man"] == ["Mann"] and of["coat"] == ["Mantel"]
+            linked_to[word.text] = highlighted(page)[1]
+        assert linked_to["man"] == ["Mann"] and linked_to["coat"] == ["Mantel"]
 
 
 def test_keyboard_alone_translates_and_steps_through_words(page):
@@ -212,7 +212,7 @@ def test_choosing_another_head_changes_the_heat_map(page):
     head.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
     page.wait(f"{picture} !== {first!r}")
     assert page.run("return document.querySelector('#head input').value") in ("0", "1")
-    page.picture("attention")
+    page.screenshot("attention")
 
 
 def test_two_models_are_compared_side_by_side(page, folders, expected):
@@ -240,7 +240,7 @@ def test_uploaded_file_is_translated_and_can_be_downloaded(page, expected, tmp_p
         "fetch(arguments[0]).then((response) => response.text()).then(arguments[1])", address
     )
     assert text.splitlines() == [expected(line) if line else "" for line in lines]
-    page.picture("file")
+    page.screenshot("file")
 
 
 def test_scores_and_search_tree_are_shown(page):
@@ -254,7 +254,7 @@ def test_scores_and_search_tree_are_shown(page):
     page.put("#searched-text", "Das ist mein Arzt.")
     page.element("#show-search").click()
     page.wait("document.querySelector('#tree svg.beam-tree')")
-    page.picture("search")
+    page.screenshot("search")
 
 
 def test_right_to_left_text_is_displayed_right_to_left(page):
@@ -263,7 +263,7 @@ def test_right_to_left_text_is_displayed_right_to_left(page):
     assert page.run(direction, "#text textarea") == "rtl"
     assert page.run(direction, ".linked .pair .source") == "rtl"
     assert page.run(direction, ".linked .pair:nth-last-child(1) .source") == "ltr"
-    page.picture("right_to_left")
+    page.screenshot("right_to_left")
 
 
 def test_typed_markup_is_never_executed(page):
@@ -325,10 +325,10 @@ def test_axe_finds_no_serious_violation_and_nothing_is_cut_off(page, size, schem
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     try:
         page.open()
-        page.errors()  # of answers that the first visit did not wait for
+        page.errors()  # discard errors of responses that the first visit did not wait for
         page.translate(TEXT + "\n" + "Donaudampfschiff" * 20)
         assert page.run("return document.documentElement.scrollWidth") <= width
-        page.picture(f"{scheme}_{width}")
+        page.screenshot(f"{scheme}_{width}")
         serious = [found for found in violations(page.driver, AXE) if found["impact"] in ("serious", "critical")]
         assert serious == []
         if width > 500:

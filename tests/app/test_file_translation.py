@@ -1,4 +1,4 @@
-"""Files on the page: translated as `hf-vaswani translate` does."""
+"""Files on the page: translated in the same way as by `hf-vaswani translate`."""
 
 import gzip
 

@@ -53,9 +53,9 @@ def test_models_are_loaded_on_first_use_and_the_last_two_are_kept(monkeypatch, m
 
     def load(name, **options):
         loads.append((name, options["trust_remote_code"]))
-        return real(str(model_folder))
+        return original(str(model_folder))
 
-    real = models.load
+    original = models.load
     monkeypatch.setattr(models, "load", load)
     shelf = ModelShelf(["a", "b", "c"])
     assert loads == []
@@ -72,7 +72,7 @@ def test_models_are_loaded_on_first_use_and_the_last_two_are_kept(monkeypatch, m
 
 
 class ManyLanguages:
-    """What the page asks of a tokenizer of many languages."""
+    """What the page needs from a multilingual tokenizer."""
 
     lang_code_to_id = {"de": 1, "en": 2, "ar": 3}
     src_lang = "de"

@@ -1,4 +1,4 @@
-"""The page as gradio serves it: its answers, its errors, and what it keeps to itself."""
+"""The page as gradio serves it: its responses, its errors, and what it must not expose."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def test_api_errors_are_readable_and_models_not_offered_are_rejected(client, mod
 
 
 def raw_response(address: str, arguments: list) -> str:
-    """What the server answers to a call that no client has looked through."""
+    """The server's response to a call that no client has checked."""
     body = json.dumps({"data": arguments}).encode()
     started = urlopen(Request(address, body, {"Content-Type": "application/json"}))
     return urlopen(f"{address}/{json.load(started)['event_id']}").read().decode()
@@ -113,7 +113,7 @@ def test_only_the_pages_own_files_can_be_read(page, client, model_folder, tmp_pa
         with pytest.raises(HTTPError) as error:
             urlopen(f"{page}gradio_api/file={path}")
         assert error.value.code in (403, 404)
-    # A path on the server in place of an upload.
+    # A path on the server instead of an upload.
     data = {"path": str(secret), "meta": {"_type": "gradio.FileData"}}
     outcome = raw_response(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
     assert outcome.startswith("event: error") and "translated" not in outcome

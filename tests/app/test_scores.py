@@ -1,4 +1,4 @@
-"""Scores and searches on the page."""
+"""The page's tabs for scores and beam search."""
 
 import pytest
 import sacrebleu

@@ -1,4 +1,4 @@
-"""Text on the page: translated sentence by sentence, with what the pipeline returns for each."""
+"""Text on the page: translated sentence by sentence, with the pipeline's output for each."""
 
 import pytest
 

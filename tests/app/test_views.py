@@ -69,7 +69,7 @@ def test_heat_map_has_alt_text_and_switching_heads_needs_no_forward_pass(loaded,
     markup = draw(attention, "cross", "1", "2")
     assert "data:image/png;base64," in markup
     weights = attention.weights.cross[0, 1, 2]
-    assert weights.shape == (2, 3)  # the target and its end, the source and its end
+    assert weights.shape == (2, 3)  # target and source tokens, each with </s>
     source = ["w1", "w2", "</s>"]
     expected = [f"{token} at {source[row.argmax()]}" for token, row in zip(["w3", "</s>"], weights)]
     text = f'alt="Cross-attention. Most attention: {", ".join(expected)}."'

@@ -1,4 +1,4 @@
-"""Links between words: tokens are found in the text, whatever markers their tokenizer adds."""
+"""Links between words: tokens are found in the text, whatever markers the tokenizer adds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani attention`: which figures are written, what is printed, what is rejected."""
+"""`hf-vaswani attention`: which figures are written, and what is printed and rejected."""
 
 import pytest
 from transformers import AutoTokenizer
@@ -17,7 +17,7 @@ def attention(*arguments) -> int:
 
 @pytest.fixture
 def errors(capsys):
-    """Runs a command that must be refused and returns its error lines."""
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
         capsys.readouterr()
@@ -30,8 +30,8 @@ def errors(capsys):
 
 
 def test_translation_alignment_and_figure_path_are_printed(saved_model, tmp_path, capsys):
-    picture = tmp_path / "cross.png"
-    assert attention(saved_model, "--text", TEXT, "--output", picture, "--num_beams", 2) == 0
+    figure = tmp_path / "cross.png"
+    assert attention(saved_model, "--text", TEXT, "--output", figure, "--num_beams", 2) == 0
     expected = sentence_attention(tiny_model(), AutoTokenizer.from_pretrained(saved_model), TEXT, num_beams=2)
     assert capsys.readouterr().out.splitlines() == [
         f"source         {TEXT}",
@@ -39,9 +39,9 @@ def test_translation_alignment_and_figure_path_are_printed(saved_model, tmp_path
         "source tokens  w1 w2 w3",
         f"target tokens  {' '.join(expected.target_words)}",
         f"alignment      {' '.join(f'{i}-{j}' for i, j in expected.alignment)}",
-        str(picture),
+        str(figure),
     ]
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_given_target_is_aligned_instead_of_a_translation(saved_model, tmp_path, capsys):
@@ -88,10 +88,10 @@ def test_all_text_and_output_errors_are_reported_before_the_model_is_loaded(tmp_
 
 
 def test_output_that_does_not_match_the_kinds_is_rejected(tmp_path, errors):
-    picture, file = tmp_path / "picture.png", tmp_path / "file"
+    figure, file = tmp_path / "picture.png", tmp_path / "file"
     file.write_text("")
-    assert errors("no model", "--text", TEXT, "--kind", "all", "--output", picture) == [
-        f"{picture} is a single file, and --kind all draws 3 figures. Name a folder."
+    assert errors("no model", "--text", TEXT, "--kind", "all", "--output", figure) == [
+        f"{figure} is a single file, and --kind all draws 3 figures. Name a folder."
     ]
     for folder in (file, file / "below"):
         assert errors("no model", "--text", TEXT, "--output", folder) == [

@@ -20,7 +20,7 @@ def command(*arguments) -> int:
 
 @pytest.fixture
 def errors(capsys):
-    """Runs a command that must be refused and returns its error lines."""
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
         capsys.readouterr()

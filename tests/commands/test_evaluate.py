@@ -1,4 +1,4 @@
-"""`hf-vaswani evaluate`: models, files and comparisons, and its messages for unusable input."""
+"""`hf-vaswani evaluate`: models, files and comparisons, and its error messages."""
 
 import errno
 import json
@@ -31,7 +31,7 @@ def evaluate(capsys):
     """Runs the command and returns what it prints."""
 
     def run(*arguments) -> str:
-        capsys.readouterr()  # what was said before
+        capsys.readouterr()  # discard earlier output
         assert main(["evaluate", *map(str, arguments)]) == 0
         return capsys.readouterr().out
 
@@ -40,7 +40,7 @@ def evaluate(capsys):
 
 @pytest.fixture
 def errors_of(capsys):
-    """Runs the command, which must be refused, and returns its error lines."""
+    """Runs the command, which must fail, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
         capsys.readouterr()
@@ -54,7 +54,7 @@ def errors_of(capsys):
 
 @pytest.fixture
 def files(write_lines):
-    """A reference and two systems, of which the second is better."""
+    """A reference and two systems, the second of which is better."""
     reference = [f"the house number {i} is green ." for i in range(20)]
     poor = [text.replace("is green", "was red") for text in reference]
     good = [text.replace("green", "grün") if i % 2 else text for i, text in enumerate(reference)]
@@ -166,14 +166,14 @@ def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines
     reference = write_lines("reference", ["a", "b", "c"])
     latin = tmp_path / "latin"
     latin.write_bytes(b"a\nb\nGr\xfc\xdfe\n")
-    short, empty, taken = write_lines("short", ["a", "b"]), write_lines("empty", []), write_lines("taken", ["mine"])
+    short, empty, existing = write_lines("short", ["a", "b"]), write_lines("empty", []), write_lines("taken", ["mine"])
     options = ["--source", reference, "--reference", reference, "--tokenize", "13b", "--sentences"]
     lines = errors_of(
-        tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", taken
+        tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", existing
     )  # fmt: skip
     expected = [
         "--sentences needs --format json",
-        f"{taken} already exists. Name another file, or replace it with --overwrite.",
+        f"{existing} already exists. Name another file, or replace it with --overwrite.",
         "'13b' is not a BLEU tokenizer",
         f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
         f"{empty} is empty",
@@ -184,17 +184,17 @@ def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines
     assert len(lines) == len(expected)
     for line, words in zip(lines, expected):
         assert words in line
-    assert read(taken) == ["mine"]
+    assert read(existing) == ["mine"]
 
 
 def test_existing_output_is_replaced_with_overwrite(evaluate, saved_model, write_lines):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
-    evaluate(saved_model, "--source", source, "--reference", source, "--output", taken, "--overwrite")
-    assert len(read(taken)) == len(SOURCES)
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    evaluate(saved_model, "--source", source, "--reference", source, "--output", existing, "--overwrite")
+    assert len(read(existing)) == len(SOURCES)
 
 
 def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, write_lines, monkeypatch, tmp_path):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
     def write_half(path, text, **_):
@@ -202,25 +202,25 @@ def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, w
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", write_half)
-    options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
+    options = ["--source", source, "--reference", source, "--output", existing, "--overwrite"]
     assert "No space left on device. Free up space" in errors_of(saved_model, *options)[0]
-    assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
+    assert read(existing) == ["old"] and set(tmp_path.iterdir()) == files
 
 
 def test_read_only_output_is_not_replaced(errors_of, saved_model, write_lines, monkeypatch):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
-    access = os.access  # a test may run as root, who may write everything
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    access = os.access  # tests may run as root, who can write everywhere
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "taken" and access(path, mode))
-    options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
-    assert f"{taken} cannot be written: no permission" in errors_of(saved_model, *options)[0]
-    assert read(taken) == ["old"]
+    options = ["--source", source, "--reference", source, "--output", existing, "--overwrite"]
+    assert f"{existing} cannot be written: no permission" in errors_of(saved_model, *options)[0]
+    assert read(existing) == ["old"]
 
 
 def test_output_through_a_symlink_replaces_the_link_target(evaluate, saved_model, write_lines, tmp_path):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
-    (tmp_path / "link").symlink_to(taken)
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    (tmp_path / "link").symlink_to(existing)
     evaluate(saved_model, "--source", source, "--reference", source, "--output", tmp_path / "link", "--overwrite")
-    assert len(read(taken)) == len(SOURCES) and (tmp_path / "link").is_symlink()
+    assert len(read(existing)) == len(SOURCES) and (tmp_path / "link").is_symlink()
 
 
 def test_output_that_would_overwrite_an_input_is_rejected(errors_of, saved_model, write_lines):

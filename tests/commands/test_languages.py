@@ -1,4 +1,4 @@
-"""Languages of multilingual models on the command line: missing or unknown ones, and their effect."""
+"""Languages of multilingual models on the command line: their effect, and missing or unknown ones."""
 
 import json
 
@@ -17,7 +17,7 @@ GERMAN, ENGLISH = ["--source_language", "deu_Latn"], ["--target_language", "eng_
 
 @pytest.fixture
 def nllb(tmp_path):
-    """Folder, model and tokenizer."""
+    """The folder, the model, and the tokenizer."""
     folder = tmp_path / "nllb"
     folder.mkdir()
     model, tokenizer = family("NLLB", tmp_path)

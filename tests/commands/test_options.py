@@ -1,4 +1,4 @@
-"""How the commands read their options, and what they say about unknown ones."""
+"""How the commands read their options, and their messages about unknown ones."""
 
 import re
 
@@ -13,7 +13,7 @@ PARSERS = _parser().commands
 
 @pytest.fixture
 def errors_of(capsys):
-    """Runs a command line that must be refused, and returns its error lines without the usage before them."""
+    """Runs a command line that must fail, and returns its error lines without the usage."""
 
     def run(*arguments: str) -> list[str]:
         with pytest.raises(SystemExit) as exit_info:
@@ -34,7 +34,7 @@ def long_options(parser) -> set[str]:
 def test_every_command_suggests_the_right_spelling_of_an_option(name, errors_of):
     option = max(long_options(PARSERS[name]), key=len)
     misspelled = f"--{option[:-2]}{option[-1]}{option[-2]}"
-    if name in ("train", "sweep"):  # whose recipe comes before all options
+    if name in ("train", "sweep"):  # their recipe comes before all options
         assert errors_of(name, misspelled)[0].startswith("the recipe is missing")
     else:
         [line] = errors_of(name, f"{misspelled}=3")

@@ -1,4 +1,4 @@
-"""`hf-vaswani sweep`: its options, and its exit status."""
+"""`hf-vaswani sweep`: its options and exit status."""
 
 import pytest
 
@@ -83,6 +83,6 @@ def test_odd_values_never_cause_a_traceback(option, value, plan_of, runs, tmp_pa
     except SystemExit as exit_info:
         status = exit_info.code
     error = capsys.readouterr().err
-    # Runs themselves fail here.
+    # Here, the runs themselves fail.
     assert status in (1, 2) and "error: " in error and "Traceback" not in error
     assert status == 1 or not list(odd.iterdir())

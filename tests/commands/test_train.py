@@ -1,4 +1,4 @@
-"""`hf-vaswani train` and `hf-vaswani recipes`, up to where training begins."""
+"""`hf-vaswani train` and `hf-vaswani recipes`, up to the start of training."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_recipes_are_listed_with_their_first_lines(capsys):
     listed = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert listed == {name: describe(path) for name, path in bundled_recipes().items()}
     assert listed["quickstart"].startswith("German to English on the built-in synthetic corpus")
-    # A line of its own, and not the beginning of a sentence.
+    # A complete line, not the beginning of a sentence.
     assert all(text.endswith((".", ").")) and len(text) < 120 for text in listed.values())
 
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani translate`: from files and standard input, whole and interrupted, with good lines and bad."""
+"""`hf-vaswani translate`: files and standard input, complete and interrupted runs, good and bad lines."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ SHORT = ["--max_new_tokens", "3", "--num_beams", "1"]
 
 @pytest.fixture
 def translate(saved_model, capsys):
-    """Runs the command in this process: exit status, standard output, standard error."""
+    """Runs the command in this process, and returns its exit status, standard output, and standard error."""
 
     def run(*options) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -39,7 +39,7 @@ def translate(saved_model, capsys):
 
 @pytest.fixture
 def error_of(translate):
-    """Runs a command that must be refused and returns its error lines."""
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*options) -> str:
         status, out, error = translate(*options)
@@ -52,7 +52,7 @@ def error_of(translate):
 
 @pytest.fixture
 def source(tmp_path):
-    """300 lines: windows of 128 and 172."""
+    """300 lines, translated in windows of 128 and 172."""
     path = tmp_path / "source"
     generator = random.Random(0)
     lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(300)]
@@ -229,7 +229,7 @@ def test_existing_output_is_kept_without_overwrite(error_of, translate, source, 
 
 def test_truncated_file_yields_its_intact_lines_and_can_be_resumed(translate, source, tmp_path):
     packed, output, uninterrupted = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
-    source.write_text(source.read_text() * 15)  # more than is unpacked at once
+    source.write_text(source.read_text() * 15)  # more than is decompressed at once
     packed.write_bytes(gzip.compress(source.read_bytes())[:-20])
     status, _, err = translate("--input", packed, "--output", output, *SHORT)
     assert status == 2 and f"{packed} is truncated" in err
@@ -241,7 +241,7 @@ def test_truncated_file_yields_its_intact_lines_and_can_be_resumed(translate, so
 
 
 def interrupt(monkeypatch, number: int) -> list[int]:
-    """Has the translator interrupted when it is called this often; the first call tries the options."""
+    """Interrupt the translator at the given call; the first call only tries the options."""
     calls, plain = [], LineTranslator.__call__
 
     def interrupted(self, lines):

@@ -1,4 +1,4 @@
-"""`hf-vaswani translate` in several processes of a launcher: one output and one error, however many there are."""
+"""`hf-vaswani translate` in several processes of a launcher: still one output and one error."""
 
 import os
 import random
@@ -20,7 +20,7 @@ SHORT = ["--max_new_tokens", "3", "--num_beams", "1", "--max_source_length", "12
 
 @pytest.fixture
 def source(tmp_path) -> Path:
-    """1,000 lines: windows of 128, 512 and 360, of which one line is too long."""
+    """1,000 lines, translated in windows of 128, 512, and 360; one line is too long."""
     path, generator = tmp_path / "source", random.Random(0)
     lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(1000)]
     lines[700] = "w1 " * 30
@@ -30,14 +30,14 @@ def source(tmp_path) -> Path:
 
 @pytest.fixture
 def one_process(saved_model, source, tmp_path) -> bytes:
-    """What one process writes."""
+    """The output of a single process."""
     output = tmp_path / "one"
     assert main(["translate", str(saved_model), "--input", str(source), "--output", str(output), *SHORT]) == 0
     return output.read_bytes()
 
 
 def start(*arguments, launcher=("--standalone", "--nproc_per_node=2")) -> subprocess.Popen:
-    """The command in processes of torchrun, in a process group of its own."""
+    """Start the command with torchrun, in its own process group."""
     command = ["-m", "torch.distributed.run", *launcher, "-m", "hf_vaswani", "translate", *map(str, arguments)]
     return subprocess.Popen(
         [sys.executable, *command],

@@ -1,4 +1,4 @@
-"""`scripts/translate_shards.py` on Ray: two simulated machines, workers and drivers that are killed."""
+"""`scripts/translate_shards.py` on Ray: two simulated machines, with workers and drivers that are killed."""
 
 import gzip
 import os
@@ -23,7 +23,7 @@ SHORT = ["--max_new_tokens", "2", "--num_beams", "1"]
 
 
 def write_shards(folder: Path, *numbers: int) -> None:
-    """Shards of so many short lines each."""
+    """Write shards with the given numbers of short lines."""
     folder.mkdir()
     generator = random.Random(0)
     for shard, number in enumerate(numbers):
@@ -34,7 +34,7 @@ def write_shards(folder: Path, *numbers: int) -> None:
 
 
 def translated_by_one_process(model: Path, folder: Path, output: Path) -> dict[str, bytes]:
-    """What `hf-vaswani translate` makes of each shard."""
+    """The translation of each shard by `hf-vaswani translate`."""
     output.mkdir()
     for path in folder.glob("*.txt"):
         assert main(["translate", str(model), "--input", str(path), "--output", str(output / path.name), *SHORT]) == 0
@@ -46,7 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def actor_pids() -> list[int]:
-    """Processes of actors that translate, on all simulated machines."""
+    """The process ids of all translation actors, on all simulated machines."""
     return [process.pid for process in psutil.Process().children(recursive=True) if is_actor(process)]
 
 
@@ -59,12 +59,12 @@ def is_actor(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two machines with a core each."""
+    """Two machines with one core each."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Workers do not wait for each other's threads, and find the package of this checkout.
+    # Workers must import the package from this checkout.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(PROJECT))
         machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

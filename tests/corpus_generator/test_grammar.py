@@ -88,7 +88,7 @@ def test_size_out_of_range_is_rejected_with_the_limits(size):
 
 
 def test_same_seed_gives_the_same_corpus_for_any_hash_seed():
-    # Imported by its own folder, for the package above it takes seconds to import.
+    # Imported from its own folder, because the parent package takes seconds to import.
     folder = Path(corpus_package.__file__).parent
     script = (
         f"import sys, json, hashlib; sys.path.insert(0, {str(folder.parent)!r})\n"
@@ -432,7 +432,7 @@ def test_relative_pronouns_take_gender_from_the_noun_and_are_who_or_which():
     assert english.statement(Clause(relative_pronoun(books), VERBS["liegen"], "past")) == "which lay"
 
 
-# What the training split shows: phenomenon, pattern of the German, pattern of the English, lowest count.
+# Phenomena in the training split: name, German pattern, English pattern, minimum count.
 PHENOMENA = [
     ("perfect with haben", r"\b(hat|haben|habe|hast|habt)\b.* (ge\w+|\w+ge\w+)[.?,]", r"", 2_800),
     (
@@ -497,16 +497,16 @@ PHENOMENA = [
 
 
 @pytest.mark.parametrize(
-    ("german_pattern", "english_pattern", "least"),
+    ("german_pattern", "english_pattern", "minimum"),
     [row[1:] for row in PHENOMENA],
     ids=[row[0] for row in PHENOMENA],
 )
-def test_each_phenomenon_occurs_often_in_training(splits, german_pattern, english_pattern, least):
+def test_each_phenomenon_occurs_often_in_training(splits, german_pattern, english_pattern, minimum):
     found = sum(
         bool(re.search(german_pattern, source) and re.search(english_pattern, target))
         for source, target in splits["train"]
     )
-    assert found >= least
+    assert found >= minimum
 
 
 def test_every_german_noun_adjective_and_verb_occurs_often_in_training(splits):

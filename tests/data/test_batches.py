@@ -6,7 +6,7 @@ from hf_vaswani.errors import InputError
 
 
 def corpus(pairs=2000, seed=3):
-    """Lengths as of real text: source and target alike, a few long ones."""
+    """Lengths like those of real text: similar on both sides, and a few long ones."""
     generator = np.random.default_rng(seed)
     source = 1 + generator.poisson(12, pairs) + generator.integers(0, 4, pairs) ** 2
     target = np.maximum(1, source + generator.integers(-3, 4, pairs))

@@ -85,7 +85,7 @@ def test_concurrent_builds_keep_the_first_to_finish(tmp_path):
     def make(folder):
         cached(tmp_path, "other", writer(), content)
         (folder / "file").write_text("later")
-        # Meanwhile another process ends.
+        # Meanwhile, another process finishes.
         (tmp_path / folder.name.split(".")[0]).mkdir()
         (tmp_path / folder.name.split(".")[0] / "file").write_text("earlier")
 

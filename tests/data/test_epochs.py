@@ -15,7 +15,7 @@ BUDGET = Budget(max_tokens=30, max_length=10, seed=3)
 
 
 def rows_of(part) -> list[tuple]:
-    """Pairs of token ids in the order of the batches."""
+    """The pairs of token ids, in batch order."""
     rows = part.pairs.dataset[:]
     return [(tuple(rows["input_ids"][i]), tuple(rows["labels"][i])) for batch in part.batches for i in batch]
 

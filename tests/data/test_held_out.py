@@ -1,4 +1,4 @@
-"""Pairs held out of the training text: which ones they are, and that they stay separate."""
+"""Pairs held out of the training text: which they are, and that they stay separate."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_each_pair_is_in_one_part_and_duplicates_stay_together():
 
 def test_parts_have_the_requested_shares():
     sizes = [len(part) for part in parts(TENTHS, [(str(i), "a") for i in range(10_000)]).values()]
-    # Four standard deviations of a binomial.
+    # Four standard deviations of the binomial distribution.
     assert sizes == pytest.approx([7_000, 1_000, 2_000], abs=185)
 
 
@@ -69,7 +69,7 @@ def test_prepared_parts_of_several_sources_are_filtered_and_cached_separately(so
         return list(prepare_text(sources, ("de", "en"), settings, tmp_path / "cache", held_out, part))
 
     found = {part: read(part) for part in PARTS[1:]}
-    # The second source has nothing that the first does not have: without duplicates none of it is left to train on.
+    # The second source only repeats the first: without duplicates, nothing of it is left to train on.
     with pytest.raises(InputError, match=r"b\.0.* has no usable pairs"):
         read("train")
     sources.pop()

@@ -14,7 +14,7 @@ def shares(rows) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(("weights", "expected"), [
-    # The source that takes longest is read once; the others are repeated to their share.
+    # The source that lasts longest is read once; the others are repeated up to their share.
     ([3.0, 1.0, 0.7], {0: 30, 1: 10, 2: 7}),
     ([1.0, 1.0, 1.0], {0: 30, 1: 30, 2: 30}),
     ([1.0, 3.0, 1.0], {0: 30, 1: 90, 2: 30}),

@@ -14,7 +14,7 @@ LANGUAGES = ("de", "en")
 
 @pytest.fixture
 def source(write_lines):
-    """Makes a source of words that the tiny tokenizer knows."""
+    """Writes a source with words that the tiny tokenizer knows."""
 
     def make(name: str, lines: list[tuple[str, str]]) -> TextSource:
         sides = [write_lines(f"{name}.{side}", [pair[side] for pair in lines]) for side in (0, 1)]
@@ -46,7 +46,7 @@ def test_prepared_text_is_cached_by_content_and_settings(source, tmp_path, monke
     prepare_text([source("a", LINES[:3])], LANGUAGES, settings, cache)
     prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(drop_duplicates=True), cache)
     assert len(reads) == 3
-    # Lengths are filtered later.
+    # Length limits are applied later.
     prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(max_length=3), cache)
     assert len(reads) == 3
 

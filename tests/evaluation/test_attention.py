@@ -39,7 +39,7 @@ def attention(model, tokenizer):
 
 @pytest.fixture
 def weights(model):
-    """What the figures must show: encoder 2 layers of 2 heads; decoder and cross-attention 3 of 4."""
+    """The expected weights: 2 layers with 2 heads in the encoder, 3 with 4 in decoder and cross-attention."""
     return forced_attentions(model, {"input_ids": torch.tensor(SOURCE_IDS)}, torch.tensor(OUTPUT_IDS))
 
 
@@ -52,7 +52,7 @@ def titles(figure):
 
 
 def texts(figure):
-    """Title, label of the rows, label of the columns."""
+    """The title, the label of the rows, and the label of the columns."""
     return [text.get_text() for text in figure.texts]
 
 
@@ -68,7 +68,7 @@ def uniform(*shape):
     return np.full(shape, 1 / shape[-1])
 
 
-# What stands where.
+# What is drawn where.
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_axes_show_the_tokens_of_rows_and_columns(attention, weights, kind, rows
     assert (ticks(axes.get_yticklabels()), ticks(axes.get_xticklabels())) == (rows.split(), columns.split())
     assert texts(figure)[1:] == labels
     np.testing.assert_allclose(panels(figure)[0], getattr(weights, kind)[0, 1, 0])
-    assert axes.yaxis_inverted() and not axes.xaxis_inverted()  # from the top left corner on
+    assert axes.yaxis_inverted() and not axes.xaxis_inverted()  # starting at the top left
     assert figure.axes[-1].get_ylabel() == "attention weight"
 
 
@@ -185,7 +185,7 @@ def inches(figure, text):
 
 
 def drawn(figure):
-    """All text that is to be seen."""
+    """All visible text."""
     parts = list(figure.texts)
     for axes in figure.axes:
         parts += [axes.title, axes.yaxis.label, *axes.get_yticklabels(), *axes.get_xticklabels()]
@@ -229,7 +229,7 @@ def test_longer_sentences_make_larger_figures_with_square_cells():
         figure = draw_attention(uniform(length, length // 2), words(length), words(length // 2))
         sizes.append(figure.get_size_inches())
         panel = figure.axes[0].get_position().size * sizes[-1]
-        assert panel[1] == pytest.approx(2 * panel[0], rel=0.03)  # as far as an eye sees
+        assert panel[1] == pytest.approx(2 * panel[0], rel=0.03)  # up to what the eye notices
     assert sizes[0][1] < sizes[1][1] < sizes[2][1]
 
 
@@ -281,7 +281,7 @@ def test_long_tokens_are_truncated():
 def test_dollar_signs_are_not_parsed_as_math(tmp_path):
     figure = draw_attention(uniform(2, 2), ["$a$", "$"], [r"\frac{$", "$x_1$"])
     save_figure(figure, tmp_path / "figure.svg")
-    assert "$x_1$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
+    assert "$x_1$" in (tmp_path / "figure.svg").read_text()  # in a comment next to the drawn glyphs
 
 
 def test_bytes_are_decoded_and_invisible_characters_are_escaped():
@@ -336,13 +336,13 @@ def test_older_matplotlib_gets_joined_letters_in_visual_order(monkeypatch):
     pytest.importorskip("bidi")
     pytest.importorskip("arabic_reshaper")
     monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
-    # Of beh and alef: the final form of alef stands left of the initial form of beh.
+    # Of beh and alef, the final form of alef is to the left of the initial form of beh.
     assert drawable(["با", "שלום", "abc"])[0] == ["\ufe8e\ufe91", "םולש", "abc"]
 
 
 def test_older_matplotlib_without_the_packages_warns_once(monkeypatch, caplog):
     monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
-    monkeypatch.setitem(sys.modules, "arabic_reshaper", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "arabic_reshaper", None)  # makes its import fail
     logging.Logger.warning_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert drawable(ARABIC)[0] == ARABIC
@@ -355,7 +355,7 @@ def test_older_matplotlib_without_the_packages_warns_once(monkeypatch, caplog):
 
 @pytest.fixture
 def only_default_fonts(monkeypatch):
-    """As if nothing were installed but the fonts that come with matplotlib."""
+    """Only the fonts bundled with matplotlib are installed."""
     own = [f for f in font_manager.fontManager.ttflist if "mpl-data" in f.fname]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
@@ -365,7 +365,7 @@ def only_default_fonts(monkeypatch):
 def test_characters_without_a_font_become_code_points_with_one_warning(only_default_fonts, caplog, tmp_path):
     tokens = ["▁你好", "世界和平安", "abc", "</s>"]
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
-        warnings.simplefilter("error")  # matplotlib's own, one a glyph
+        warnings.simplefilter("error")  # matplotlib's own warnings, one per glyph
         figure = draw_attention(uniform(4, 4), tokens, tokens)
         save_figure(figure, tmp_path / "figure.png")
     assert ticks(figure.axes[0].get_yticklabels()) == ["▁[4F60 597D]", "[4E16 754C 548C…", "abc", "</s>"]

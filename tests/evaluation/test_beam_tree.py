@@ -1,4 +1,4 @@
-"""Beam trees: they match the search of `generate()`, and figures and pages show them in full."""
+"""Beam trees: they match the search of `generate()`, and figures and pages show them completely."""
 
 import math
 from html.parser import HTMLParser
@@ -22,7 +22,7 @@ VOCABULARY, START, END = 40, 1, 2
 
 
 def random_model(seed: int):
-    """A model whose outputs vary in length: random weights, not too flat."""
+    """A model with random weights, spread enough for outputs of varying length."""
     model = tiny_model()
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -34,7 +34,7 @@ def random_model(seed: int):
 
 
 def next_log_probabilities(model, tokenizer, output_ids):
-    """Log-probabilities of the next token, in float64, by a forward pass over the whole hypothesis."""
+    """Log-probabilities of the next token, in float64, from a forward pass over the entire hypothesis."""
     inputs = tokenizer([TEXT], return_tensors="pt")
     with torch.no_grad():
         logits = model(**inputs, decoder_input_ids=torch.tensor([output_ids])).logits
@@ -87,7 +87,7 @@ def test_candidates_are_the_best_continuations_of_the_kept_hypotheses(tokenizer,
         candidates = [tree.candidates[number] for number in step.candidates]
         assert [(c.parent, c.token_id) for c in candidates] == [(parent, token) for _, parent, token in expected]
         assert [c.score for c in candidates] == pytest.approx([score for score, _, _ in expected], abs=1e-4)
-        # The best that do not end go on; those that end count where they are among the best.
+        # The best unfinished candidates are kept; a finished one counts only if it is among the best.
         is_end = [c.token_id == END or step.number == 6 for c in candidates]
         assert [c.is_end for c in candidates] == is_end
         running = [c.number for c, ends in zip(candidates, is_end) if not ends][:num_beams]
@@ -147,7 +147,7 @@ def test_observing_the_search_does_not_change_it(tokenizer):
     observer = SearchObserver()
     assert torch.equal(model.generate(**inputs, **settings, stopping_criteria=[observer]), alone)
     assert len(observer.steps) == alone.shape[1] - 1
-    # Sentences leave as they are done.
+    # Finished sentences are removed from the batch, so this holds only for the first step.
     assert observer.steps[0].numbers.tolist() == [0, 1, 2]
 
 
@@ -221,7 +221,7 @@ def test_boxes_of_a_figure_do_not_overlap(tree):
 
 
 class Page(HTMLParser):
-    """Collects what a page has."""
+    """Collects the ids, links, and tags of a page."""
 
     def __init__(self, text: str):
         super().__init__()

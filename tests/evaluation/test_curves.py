@@ -22,7 +22,7 @@ RECORDS = [
 
 @pytest.fixture
 def write_log(tmp_path):
-    """Writes records, or lines as they are, to the log of a run and returns its path."""
+    """Writes records, or raw lines, to the log of a run, and returns its path."""
 
     def write(folder: str, records: list):
         path = tmp_path / folder / "log.jsonl"
@@ -35,7 +35,7 @@ def write_log(tmp_path):
 
 
 def lines(axes) -> dict[str, tuple[list, list]]:
-    """The lines of axes by their labels; markers alone have none."""
+    """The lines of the axes by label; lone markers have no label."""
     drawn = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in drawn}
 
@@ -174,7 +174,7 @@ def test_runs_are_overlaid_under_their_names(write_log, tmp_path):
     assert len(set(colors.values())) == 3
     logs = [write_log(name, records) for name, records in runs.items()]
     draw_curves(logs, tmp_path / "figure.svg")
-    assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
+    assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # in a comment next to the drawn glyphs
 
 
 def test_runs_in_folders_with_the_same_name_are_labeled_by_path(write_log, tmp_path):
@@ -222,7 +222,7 @@ def test_failed_write_keeps_the_old_figure_and_leaves_nothing_else(write_log, tm
 
 
 def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # makes its import fail
     draw_curves([write_log("run", RECORDS)], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").exists()
 

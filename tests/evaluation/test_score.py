@@ -1,4 +1,4 @@
-"""Scores against values printed in their papers, plain formulas, and the command `sacrebleu`."""
+"""Scores compared with values printed in papers, plain formulas, and the `sacrebleu` command."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.score import bleu, chrf, scores, sentence_scores, ter
 
-# Papineni et al. 2002, examples 1 and 2, without the final full stops, which the paper does not count.
+# Papineni et al. 2002, examples 1 and 2, without the final periods, which the paper does not count.
 GOOD = "It is a guide to action which ensures that the military always obeys the commands of the party"
 POOR = "It is to insure the troops forever hearing the activity guidebook that party direct"
 REFERENCES = [
@@ -29,7 +29,7 @@ def one_each(texts: list[str]) -> list[list[str]]:
 
 @pytest.fixture
 def corpus(write_lines):
-    """Files with two references and a hypothesis of text that every tokenizer and metric treats in its own way."""
+    """Files with a hypothesis and two references, whose text every tokenizer and metric treats differently."""
     text = "The Café, cost 1,234.50 $ (or 'more') isn't U.S. law; x-ray 東京 は — ünïcode & ends"
     words = text.split()
     first = [" ".join(words[i % 7 : i % 7 + 5 + i % 4]) + "." for i in range(30)]
@@ -44,7 +44,7 @@ def read(path: str) -> list[str]:
 
 
 def sacrebleu(*arguments: str) -> dict[str, dict]:
-    """What the command prints, by the names of the metrics."""
+    """The output of the command, by metric name."""
     command = [sys.executable, "-m", "sacrebleu", *arguments, "--format", "json", "--width", "12", "--quiet"]
     printed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {entry["name"]: entry for entry in (printed if isinstance(printed, list) else [printed])}
@@ -54,7 +54,7 @@ def sacrebleu(*arguments: str) -> dict[str, dict]:
     ("hypothesis", "precisions"), [(GOOD, [17 / 18, 10 / 17, 7 / 16, 4 / 15]), (POOR, [8 / 14, 1 / 13])]
 )
 def test_bleu_has_the_modified_precisions_of_its_paper(hypothesis, precisions):
-    # The poor candidate has 14 words, the reference of the closest length 16: a brevity penalty.
+    # The poor candidate has 14 words and the reference of the closest length 16, hence a brevity penalty.
     penalty = min(1.0, math.exp(1 - 16 / len(hypothesis.split())))
     for order in range(1, len(precisions) + 1):
         expected = 100 * penalty * math.prod(precisions[:order]) ** (1 / order)
@@ -74,7 +74,7 @@ def test_bleu_clips_word_counts_to_those_of_a_reference():
 
 
 def test_ter_counts_a_phrase_shift_as_one_edit():
-    # Snover et al. 2006, section 3: one shift, two substitutions, one insertion, thus 4 edits for 13 words.
+    # Snover et al. 2006, section 3: one shift, two substitutions, one insertion: 4 edits for 13 words.
     reference = "SAUDI ARABIA denied THIS WEEK information published in the AMERICAN new york times"
     hypothesis = "THIS WEEK THE SAUDIS denied information published in the new york times"
     assert ter([hypothesis], [reference]).value == pytest.approx(100 * 4 / 13)

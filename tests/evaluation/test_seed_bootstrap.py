@@ -25,7 +25,7 @@ def test_value_is_the_difference_of_mean_corpus_bleu():
 def test_replicates_are_the_mean_bleu_of_sampled_runs_on_sampled_sentences():
     systems, resamples = [[GOOD, MIXED, POOR], [POOR, MIXED]], 40
     [difference] = seed_bootstrap(systems, REFERENCE, resamples, seed=3)
-    # The same draws, scored by sacreBLEU from the drawn texts.
+    # The same samples, with the sampled texts scored by sacreBLEU.
     sentences, of_baseline, of_system = (np.random.default_rng(key) for key in (3, [3, 1], [3, 2]))
     values = []
     for _ in range(resamples):
@@ -54,7 +54,7 @@ def test_interval_includes_seed_variance_even_without_sentence_variance():
     best, worst = ["a b c d e"] * 20, ["a b c d x"] * 20
     [difference] = seed_bootstrap([[best], [best, worst]], reference)
     gap = corpus_bleu(worst, reference) - 100
-    # Two draws of two runs: twice the one, twice the other, or one of each.
+    # Two draws from two runs: the first twice, the second twice, or one of each.
     assert (difference.low, difference.value, difference.high) == pytest.approx((gap, gap / 2, 0))
     assert difference.p_value > 0.2
     [without_seeds] = seed_bootstrap([[best], [worst]], reference)

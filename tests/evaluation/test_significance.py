@@ -19,7 +19,7 @@ def test_system_that_is_better_everywhere_is_better_in_all_resamples():
     worse = [text.replace("stood", "lay").replace("hill", "rock") for text in GOOD]
     baseline, system = bootstrap([GOOD, worse], REFERENCE, resamples=99)
     assert [score.p_value for score in baseline] == [None] * 3
-    # None of the 99 differences is that far from their mean; one is added to both sides of the fraction.
+    # None of the 99 differences is that far from their mean; one is added to numerator and denominator.
     assert [score.p_value for score in system] == [0.01] * 3
 
 
@@ -38,7 +38,7 @@ def test_scores_match_those_without_bootstrap():
 
 
 def test_confidence_interval_matches_the_binomial_distribution():
-    # One word a sentence, half of them wrong: TER of a resample is the share of wrong words, a binomial.
+    # One word per sentence, half of them wrong: the TER of a resample is the share of wrong words, which is binomial.
     sentences = 400
     [[score]] = bootstrap([["a", "b"] * (sentences // 2)], ["a"] * sentences, ["ter"])
     assert score.value == 50

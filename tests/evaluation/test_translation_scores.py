@@ -1,4 +1,4 @@
-"""The module for the library evaluate, and its evaluator of translation models."""
+"""The module for the `evaluate` library, and its evaluator for translation models."""
 
 import socket
 
@@ -17,7 +17,7 @@ REFERENCES = ["the cat is on the mat", "a dog runs fast"]
 
 @pytest.fixture
 def metric(tmp_path, monkeypatch):
-    """Loaded while every connection fails."""
+    """The metric, loaded while every connection fails."""
 
     def refuse(*arguments):
         raise AssertionError("no network here")
@@ -58,7 +58,7 @@ def test_evaluator_scores_the_models_translations(kind, saved_model, metric):
     texts = ["w1 w2 w3", "w4", "w5 w6"]
     translator = pipeline("translation", model=str(saved_model))
     translations = [result["translation_text"] for result in translator(texts)]
-    labels = [translations[0], *texts[1:]]  # one is right
+    labels = [translations[0], *texts[1:]]  # one is correct
     options = {"model_or_pipeline": str(saved_model)}
     if kind == "model":
         options = {

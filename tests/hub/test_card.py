@@ -1,4 +1,4 @@
-"""The model card: only measured figures, in the Hub's format, whatever the text contains."""
+"""The model card: only measured values, in the Hub's format, whatever the text contains."""
 
 import contextlib
 import copy
@@ -82,7 +82,7 @@ def recipe_dict(**data):
 
 
 def card_of(recipe=None, name="de-en", figures_in="", **changes):
-    """The text of a card; a change to `None` takes the key out."""
+    """The text of a card; a key changed to `None` is removed."""
     results = {key: value for key, value in {**RESULTS, **changes}.items() if value is not None}
     return card_text(
         name, recipe or recipe_dict(), parse_report(results), shared_recipe(recipe or recipe_dict()), figures_in
@@ -466,7 +466,7 @@ def test_text_of_the_data_cannot_change_the_cards_structure(text):
 
 
 def outline(card: str) -> list[str]:
-    """Headings, columns of tables, and tags of HTML, code left out."""
+    """Headings, numbers of table columns, and HTML tags, without code blocks."""
     lines = re.sub(r"^(```+)\w+\n.*?\n\1$", "", ModelCard(card).text, flags=re.S | re.M).splitlines()
     cells = [str(len(re.findall(r"(?<!\\)\|", line))) for line in lines]
     return [

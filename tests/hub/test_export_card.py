@@ -51,7 +51,7 @@ def test_set(write_lines):
 
 
 def row(card: ModelCard, name: str) -> list[str]:
-    """The cells of the line of a card's table that begins with a name."""
+    """The other cells of the table row that begins with a name."""
     [line] = [line for line in card.text.splitlines() if line.startswith(f"| {name} |")]
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
@@ -119,7 +119,7 @@ def test_card_states_the_base_model_and_the_quality_loss():
     card = ModelCard(export_card("you/ct2", "ctranslate2", "int8", 10_000_000, ORIGIN, COMPARISON))
     assert (card.data.base_model, card.data.base_model_relation) == ("you/de-en", "quantized")
     assert card.data.license == "mit" and card.data.metrics == ["bleu", "chrf"]
-    # Of the rounded scores, and zero without a minus.
+    # Differences are those of the rounded scores.
     assert row(card, "BLEU") == ["22.71", "22.72", "+0.01"]
     assert row(card, "chrF2") == ["41.48", "41.29", "-0.19"]
     assert row(card, "size of the weights") == ["40.0 MB", "10.0 MB", ""]

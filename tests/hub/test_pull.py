@@ -1,4 +1,4 @@
-"""Downloading over HTTP: models, runs with their last checkpoint, and what happens when a download breaks off."""
+"""Downloading over HTTP: models, runs with their last checkpoint, and interrupted downloads."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Uploading to a Hub over HTTP: in one process; another, without the package, loads and translates."""
+"""Uploading to a Hub over HTTP; a process without the package then loads the model and translates."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ print(repr(translator("w1 w2")[0]["translation_text"]))
 
 @pytest.fixture
 def run_folder(saved_model):
-    """The folder of a model with files of its training beside it."""
+    """The folder of a model, with files of its training run."""
     for name in ("training_recipe.yaml", "log.jsonl", "test_translations.txt", "README.md.old1", "README.md"):
         (saved_model / name).write_text("---\nlicense: mit\n---\n")
     for name in ("checkpoints", "best", "pictures"):
@@ -194,10 +194,10 @@ def test_space_is_pushed_along_with_the_model_and_serves_it_by_its_id(hub_here, 
     files = {name: content.decode() for name, content in hub_here.repositories["you/try"]["main"].items()}
     assert set(files) == {"app.py", "requirements.txt", "README.md"}
     assert files["requirements.txt"] == "hf-vaswani[app]\n"
-    front = yaml.safe_load(files["README.md"].split("---")[1])
-    assert (front["sdk"], front["app_file"], front["models"]) == ("gradio", "app.py", ["you/de-en"])
-    assert re.fullmatch(r"\d+\.\d+\.\d+", front["sdk_version"])
-    # The app with a page that only tells what it was asked for.
+    metadata = yaml.safe_load(files["README.md"].split("---")[1])
+    assert (metadata["sdk"], metadata["app_file"], metadata["models"]) == ("gradio", "app.py", ["you/de-en"])
+    assert re.fullmatch(r"\d+\.\d+\.\d+", metadata["sdk_version"])
+    # Run the app with a stub that only records the model it is asked for.
     asked = []
     app = types.ModuleType("hf_vaswani.app")
     app.launch = asked.append

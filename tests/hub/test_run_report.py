@@ -1,4 +1,4 @@
-"""The report of a run: typed, as it is stored, and as earlier versions stored it."""
+"""The report of a run: its types, how it is saved, and reports of other versions."""
 
 import json
 
@@ -15,7 +15,7 @@ def test_report_is_saved_as_it_was_read(tmp_path):
     report = read_report(tmp_path)
     stored = json.loads(report.to_json())
     scores = {f"test_{name}": value for name, value in RESULTS["tests"]["test"].items() if name != "sentences"}
-    # Those of the main test set stand where they are easily found, too.
+    # The scores of the main test set are repeated at the top level.
     assert stored == {**RESULTS, **scores}
     assert report.folder == tmp_path and report.steps == 1234
 

@@ -1,4 +1,4 @@
-"""Datasets read with the library `datasets`: local folders, and an unreachable Hub. Nothing here uses the network."""
+"""Datasets read with the `datasets` library: local folders and an unreachable Hub. Nothing here uses the network."""
 
 import json
 
@@ -18,7 +18,7 @@ LANGUAGES = ("de", "en")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """A cache of datasets that is this test's own."""
+    """A separate dataset cache for each test."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
     datasets.disable_progress_bars()
     yield
@@ -27,7 +27,7 @@ def cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a training split of 2 500 pairs and a test split of two."""
+    """A folder with a training split of 2,500 pairs and a test split of two."""
     features = Features({"id": Value("int64"), "translation": Translation(languages=["de", "en"])})
     for split, pairs in {"train": PAIRS, "test": PAIRS[:2]}.items():
         columns = {"id": list(range(len(pairs))), "translation": [{"de": s, "en": t} for s, t in pairs]}
@@ -169,7 +169,7 @@ def test_hub_errors_say_what_to_do(monkeypatch, error, message):
 
 
 def test_cached_dataset_is_read_offline_and_identified_by_its_commit(folder):
-    """As datasets stores what it has once downloaded: NAME/CONFIG/VERSION/COMMIT."""
+    """The cache has the layout of `datasets`: NAME/CONFIG/VERSION/COMMIT."""
     talks = folder.rename(folder.with_name("talks"))
     commit = datasets.config.HF_DATASETS_CACHE / "someone___talks" / "default" / "0.0.0" / "c0ffee"
     datasets.load_dataset_builder(str(talks)).download_and_prepare(str(commit))

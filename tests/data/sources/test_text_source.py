@@ -37,7 +37,7 @@ FILES = {
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, packed as its suffix says, and returns its path."""
+    """Writes a file, compressed according to its suffix, and returns its path."""
 
     def write(name: str, content: str | bytes) -> str:
         content = content.encode() if isinstance(content, str) else content
@@ -183,7 +183,7 @@ def test_pairs_are_yielded_before_a_later_error_is_found(write, name):
     assert "line 50001: byte 0xff" in error_of(list, pairs)
 
 
-# Faults within files
+# Errors within files
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ PAIRS = [
     ("كلب يجري في الشارع، أليس كذلك؟", "我们今天去北京大学，好吗？"),
 ] * 20
 TEXTS = [side for pair in PAIRS[:3] for side in pair]
-# Words longer than what is remembered, spaces, unknown characters, special and added tokens.
+# Words too long for the cache, spaces, unknown characters, special and added tokens.
 HARD = [
     "",
     "  a  b ",
@@ -29,7 +29,7 @@ HARD = [
 ]
 
 MERGES = [("a", "b"), ("c", "d"), ("ab", "c"), ("b", "c"), ("ab", "cd"), ("a", "bc")]
-# No two of them ever compete for the same piece.
+# No two of these ever compete for the same piece.
 DISJOINT_MERGES = [("a", "b"), ("c", "d"), ("ab", "cd")]
 PIECES = ["a", "b", "c", "d", "ab", "cd", "abc", "bc", "abcd"]
 
@@ -46,7 +46,7 @@ def small_backend(merges=MERGES, dropout: float | None = None) -> Tokenizer:
 
 
 def simulate(word: str, probability: float, generator: random.Random) -> tuple[str, ...]:
-    """The algorithm as the paper states it, one coin for every merge in every step."""
+    """The algorithm as stated in the paper, with one coin toss per merge and step."""
     pieces = list(word)
     while True:
         possible = [
@@ -87,7 +87,7 @@ def test_truncation_and_padding_of_the_tokenizer_are_ignored():
     assert BpeDropout(backend, 0.0).encode([TEXTS[0]], np.random.default_rng(0)) == [full]
 
 
-# The standard deviation of the difference of two shares among so many is at most 0.005.
+# With this sample size, the standard deviation of the difference of two shares is at most 0.005.
 N, WORD = 20_000, "abcdabc"
 
 
@@ -106,20 +106,20 @@ def test_segmentation_distribution_matches_the_algorithm(probability, remembered
     assert largest_difference(dropout_shares(small_backend(), probability), expected) < 0.02
 
 
-# Where a queued merge is outdated, the library gives those that were dropped another chance, which the paper does
-# not: with competing merges the two differ by up to 0.01 at 0.1 and by up to 0.08 at 0.5.
+# When a queued merge is outdated, the library gives dropped merges another chance, unlike the paper. With competing
+# merges, the two differ by up to 0.01 at probability 0.1, and by up to 0.08 at 0.5.
 @pytest.mark.parametrize("merges, probability", [(MERGES, 0.1), (DISJOINT_MERGES, 0.5)])
 def test_segmentation_distribution_matches_the_library(merges, probability):
     library = small_backend(merges, dropout=probability).encode_batch([WORD] * N)
     expected = shares(tuple(encoding.tokens) for encoding in library)
-    # It cannot be seeded: six standard deviations at least.
+    # The library cannot be seeded, so the tolerance is at least six standard deviations.
     assert largest_difference(dropout_shares(small_backend(merges), probability), expected) < 0.04
 
 
 def test_merges_are_dropped_with_the_given_probability():
     encoded = BpeDropout(small_backend(), 0.3).encode(["cd"] * 20_000, np.random.default_rng(1))
     dropped = sum(len(ids) == 2 for ids in encoded) / len(encoded)
-    assert abs(dropped - 0.3) < 0.015  # over four standard deviations
+    assert abs(dropped - 0.3) < 0.015  # more than four standard deviations
 
 
 @pytest.mark.parametrize("remembered", [0, 3])
@@ -133,7 +133,7 @@ def test_caching_does_not_change_the_ids(remembered, monkeypatch):
 
 def test_same_seed_gives_the_same_ids_for_any_batching():
     backend, dropout = learn().backend_tokenizer, BpeDropout(learn().backend_tokenizer, 0.2)
-    texts = TEXTS * 200  # more than are encoded at once
+    texts = TEXTS * 200  # more than one internal batch
     first = dropout.encode(texts, np.random.default_rng(7))
     assert BpeDropout(backend, 0.2).encode(texts, np.random.default_rng(7)) == first
     generator = np.random.default_rng(7)

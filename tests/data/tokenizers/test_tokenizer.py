@@ -28,7 +28,7 @@ PAIRS = [
     ("我们今天去北京大学，好吗？", "L'homme dit : « Bonjour ! »"),
 ] * 20
 TEXTS = sorted({side for pair in PAIRS for side in pair})
-# Nothing of this was seen in training.
+# None of this occurs in the training text.
 STRANGE = [
     "😀 👨‍👩‍👧",
     "Жук",
@@ -122,7 +122,7 @@ def test_real_sentences_are_restored(type):
 
 
 def test_byte_pairs_are_merged_by_frequency():
-    # "aa" occurs four times, "▁c" and all others twice at most: after special tokens, letters and "▁" it comes first.
+    # "aa" occurs four times, all other pairs at most twice, so it comes first after special tokens, letters, and "▁".
     tokenizer = train_tokenizer([("aab aab", "caa caa")], TokenizerArguments(vocab_size=9))
     assert sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)[4:] == ["a", "b", "c", "▁", "aa"]
     assert tokenizer.tokenize("aab") == ["▁", "aa", "b"]
@@ -219,7 +219,7 @@ def test_rarest_characters_are_unknown_when_the_vocabulary_is_too_small(type, ca
     assert len(tokenizer) <= 50
     assert "302 different characters" in caplog.text and "room for 46" in caplog.text
     known = [3 not in tokenizer(source)["input_ids"] for source, _ in pairs]
-    # The space, the "a" and one that occurs twice come first; of the others those with the lowest code points.
+    # The space, "a", and the one that occurs twice come first, then those with the lowest code points.
     assert known == [i < 44 for i in range(300)]
 
 
@@ -259,7 +259,7 @@ def test_separate_vocabularies_are_learned_from_their_own_side():
 
 
 def digests() -> list[str]:
-    """Of a tokenizer of each type, with and without room for all characters."""
+    """Digests of tokenizers of each type, with and without room for all characters."""
     backends = [learn(type=type, vocab_size=size).backend_tokenizer for type in TYPES for size in (40, 200)]
     return [hashlib.sha256(backend.to_str().encode()).hexdigest() for backend in backends]
 

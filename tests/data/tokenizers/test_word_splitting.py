@@ -1,4 +1,4 @@
-"""Where the rules end words, and that decoding restores the text."""
+"""Where the rules split words, and that decoding restores the text."""
 
 import pytest
 from transformers import AutoTokenizer
@@ -6,7 +6,7 @@ from transformers import AutoTokenizer
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
-# Text, and its words; one that stood without a space has the mark there.
+# Texts and their words; the marker shows where a word had no space next to it.
 ENGLISH = {
     "I don't, can't and won't.": "I do ￭n't ￭, ca ￭n't and wo ￭n't ￭.",
     "It's true: we've said I'll go; they'd": "It ￭'s true ￭: we ￭'ve said I ￭'ll go ￭; they ￭'d",
