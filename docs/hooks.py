@@ -1,10 +1,10 @@
-"""What the documentation takes from the code; mkdocs runs this file while it builds the site.
+"""Fills the documentation with content from the code; mkdocs runs this file when it builds the site.
 
-A line of a page is replaced where it is one of these:
+A line of a page is replaced if it is one of these:
 
     {{ code VaswaniLayer.residual }}   the source of a class, method or function, found by its name
     {{ api Ensemble TranslationPipeline }}   the docstrings of classes and functions, found by their names
-    {{ recipe_keys }}                  all keys of a recipe, a table for each section
+    {{ recipe_keys }}                  all recipe keys, in one table per section
     {{ commands }}                     the help of hf-vaswani and of each of its commands
     {{ recipes }}                      the recipes and sweeps that come with the package
 """
@@ -23,7 +23,7 @@ MARKER = re.compile(r"^\{\{ (?P<name>\w+)(?P<arguments>(?: [\w.]+)*) \}\}$", re.
 # Model cards and their figures are pages of the site, too; the list of them is for readers of the repository.
 CARDS = "model_cards"
 LESSON = "docs/lesson"
-# Readers of the repository follow a link to a notebook, those of the site to its page; `{download}` keeps it.
+# Links to notebooks lead to their pages on the site, except links followed by `{download}`.
 NOTEBOOK_LINK = re.compile(r"(\]\([\w./]+)\.ipynb\)(?!\{)")
 IMAGES = {"image/png": "png", "image/svg+xml": "svg"}
 
@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, **context) -> str:
 
 
 def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
-    """A notebook with its outputs as Markdown, and its figures by their file names. Nothing is run."""
+    """A notebook with its outputs as Markdown, and its figures by file name. Nothing is run."""
     parts, images = [], {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
@@ -73,7 +73,7 @@ def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
 
 
 def code(name: str) -> str:
-    """The source of a class, method (`Class.method`) or function, as a block of code with its file as the title."""
+    """The source of a class, method (`Class.method`) or function, as a code block with its file as the title."""
     path, node = find(name)
     lines = path.read_text(encoding="utf-8").splitlines()
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -82,7 +82,7 @@ def code(name: str) -> str:
 
 
 def api(*names: str) -> str:
-    """What mkdocstrings is told for each name."""
+    """The mkdocstrings directive for each name."""
     modules = {name: ".".join(find(name)[0].relative_to(ROOT).with_suffix("").parts) for name in names}
     return "\n\n".join(
         f"::: {module}.{name}\n    options:\n      heading: {name}\n      toc_label: {name}"
@@ -94,7 +94,7 @@ def find(name: str) -> tuple[Path, ast.ClassDef | ast.FunctionDef]:
     """Where the package defines a class, method or function.
 
     Raises:
-        LookupError: where it is not defined exactly once.
+        LookupError: if it is not defined exactly once.
     """
     outer, *inner = name.split(".")
     found = [
@@ -127,13 +127,13 @@ def recipe_keys() -> str:
 
 
 def commands() -> str:
-    os.environ["COLUMNS"] = "100"  # of the help
+    os.environ["COLUMNS"] = "100"  # width of the help
     from hf_vaswani.cli import _parser
 
     parser = _parser()
     parts = [f"```text\n{parser.format_help()}```"]
     for name, command in parser.commands.items():
-        help_text, _, _ = command.format_help().partition("\nrecipe keys, ")  # they have a page of their own
+        help_text, _, _ = command.format_help().partition("\nrecipe keys, ")  # recipe keys have their own page
         parts += [f"## {name}", f"```text\n{help_text.rstrip()}\n```"]
     return "\n\n".join(parts)
 

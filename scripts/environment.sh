@@ -1,6 +1,6 @@
-# Creates the virtual environment .venv and installs this project into it; later calls change nothing.
+# Creates the virtual environment .venv and installs this project into it; does nothing if that is already done.
 # Sourced by quickstart.sh and test.sh as `. scripts/environment.sh EXTRA GPU`: EXTRA is an extra of pyproject.toml or
-# empty, GPU is "yes" to install PyTorch with its GPU packages.
+# empty; GPU is "yes" to install PyTorch with its GPU packages.
 
 extra=$1
 gpu=$2
@@ -22,7 +22,7 @@ find_python() {
 }
 
 install() {
-    # The GPU build has the same version number as the CPU build, so pip would see nothing to do.
+    # The GPU build has the same version number as the CPU build, so pip would not replace it.
     if [ "$gpu" = yes ] && .venv/bin/python -m pip show torch 2>/dev/null | grep -q '^Version: .*+cpu'; then
         .venv/bin/python -m pip uninstall --quiet --yes torch
     fi
@@ -45,7 +45,7 @@ if [ ! -x .venv/bin/python ]; then
     }
 fi
 
-# An interrupted creation leaves an environment without pip, and some tools make one without it.
+# An interrupted setup leaves an environment without pip, and some tools create one without it.
 .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 ||
     fail "The environment in .venv is broken. Delete it (rm -r .venv) and run this command again."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained translator: installs, trains on the built-in corpus, and shows translations of unseen
-# sentences and their BLEU. Usage: bash scripts/quickstart.sh [--gpu] [--key value …], with any keys of the recipe.
+# sentences with their BLEU. Usage: bash scripts/quickstart.sh [--gpu] [--key value …], with any recipe keys.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

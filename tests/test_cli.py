@@ -1,4 +1,4 @@
-"""The commands, with their messages and exit statuses for unusable input."""
+"""The commands, with their error messages and exit statuses."""
 
 import subprocess
 import sys
@@ -18,11 +18,11 @@ PROJECT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def refused(capsys):
-    """Runs a command that must be refused and returns its error lines."""
+def error_of(capsys):
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*arguments) -> str:
-        capsys.readouterr()  # what was said before
+        capsys.readouterr()  # discard earlier output
         assert main([str(argument) for argument in arguments]) == 2
         error = capsys.readouterr().err
         assert all(line.startswith("error: ") for line in error.splitlines())
@@ -44,10 +44,10 @@ def test_corpus_writes_both_sides_of_each_split(tmp_path):
     assert len(files["train.de"]) == len(files["train.en"]) > 20_000
 
 
-def test_train_help_names_the_keys_of_the_recipe(capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_train_help_lists_the_recipe_keys(capsys):
+    with pytest.raises(SystemExit) as exit_info:
         main(["train", "--help"])
-    assert leave.value.code == 0
+    assert exit_info.value.code == 0
     assert "warmup_steps" in capsys.readouterr().out
 
 
@@ -67,44 +67,44 @@ def test_tokenizer_is_learned_from_files_and_saved(write_lines, tmp_path, capsys
     assert tokenizer("Hund", text_target="dog")["labels"] == [5, 2]
 
 
-def test_tokenizer_command_names_all_errors_and_leaves_nothing(refused, write_lines, tmp_path):
+def test_tokenizer_command_reports_all_errors_and_leaves_nothing_behind(error_of, write_lines, tmp_path):
     lines, folder = write_lines("text", ["a b"] * 3), tmp_path / "tokenizer"
     files = ["--source", lines, "--target", lines]
-    error = refused("tokenizer", folder, *files, "--type", "words", "--vocab_size", "many")
+    error = error_of("tokenizer", folder, *files, "--type", "words", "--vocab_size", "many")
     assert "tokenizer.type must be one of" in error and "tokenizer.vocab_size must be a whole number" in error
-    error = refused("tokenizer", folder, *files, "--type", "word", "--byte_fallback", "true", "--vocab_size", "3")
+    error = error_of("tokenizer", folder, *files, "--type", "word", "--byte_fallback", "true", "--vocab_size", "3")
     assert "byte_fallback=True is for" in error and "vocab_size=3 is too small" in error
     once = write_lines("once", ["a", "b", "c"])
-    assert "No word of the source text occurs 2 times" in refused(
+    assert "No word of the source text occurs 2 times" in error_of(
         "tokenizer", folder, "--source", once, "--target", lines, "--type", "word", "--joint", "false"
     )
-    assert "exists and is not an empty folder" in refused("tokenizer", tmp_path, *files)
+    assert "exists and is not an empty folder" in error_of("tokenizer", tmp_path, *files)
     assert not folder.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["once", "text"]
 
 
-def test_missing_file_leaves_with_status_2(refused, saved_model):
-    assert "absent.txt does not exist" in refused("translate", saved_model, "--input", "absent.txt")
+def test_missing_file_exits_with_status_2(error_of, saved_model):
+    assert "absent.txt does not exist" in error_of("translate", saved_model, "--input", "absent.txt")
 
 
 @pytest.mark.parametrize("option", [["--batch_size", "0"], ["--num_beams", "-2"], ["--batch_size", "many"]])
-def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option):
-    with pytest.raises(SystemExit) as leave:
+def test_invalid_numbers_exit_with_status_2(saved_model, option):
+    with pytest.raises(SystemExit) as exit_info:
         main(["translate", str(saved_model), *option])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
 
 
-def test_sides_of_different_length_leave_with_status_2(refused, saved_model, write_lines):
+def test_sides_of_different_length_exit_with_status_2(error_of, saved_model, write_lines):
     source, reference = write_lines("s", ["w1", "w2"]), write_lines("r", ["w1"])
-    assert ": line 2 of" in refused("evaluate", saved_model, "--source", source, "--reference", reference)
+    assert ": line 2 of" in error_of("evaluate", saved_model, "--source", source, "--reference", reference)
 
 
-def test_folder_without_weights_leaves_with_status_2(refused, saved_model, write_lines):
+def test_folder_without_weights_exits_with_status_2(error_of, saved_model, write_lines):
     (saved_model / "model.safetensors").unlink()
-    assert "has no weights" in refused("translate", saved_model, "--input", write_lines("in", ["w1"]))
+    assert "has no weights" in error_of("translate", saved_model, "--input", write_lines("in", ["w1"]))
 
 
-def test_folder_with_weights_of_torch_alone_is_translated_with(saved_model, write_lines, capsys):
+def test_folder_with_only_pytorch_weights_gives_the_same_translations(saved_model, write_lines, capsys):
     command = ["translate", str(saved_model), "--input", write_lines("in", ["w1 w2"])]
     main(command)
     expected = capsys.readouterr().out
@@ -114,26 +114,26 @@ def test_folder_with_weights_of_torch_alone_is_translated_with(saved_model, writ
     assert capsys.readouterr().out == expected
 
 
-def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):
+def test_unknown_recipe_key_exits_with_status_2(error_of, tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("data: {dataset: built-in}\ntraining: {output_dir: out, warmup_update: 3}")
-    assert "did you mean 'warmup_steps'" in refused("train", recipe)
+    assert "did you mean 'warmup_steps'" in error_of("train", recipe)
 
 
-def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):
+def test_corpus_does_not_write_into_a_nonempty_folder(error_of, tmp_path):
     (tmp_path / "mine").write_text("precious")
-    assert "is not an empty folder" in refused("corpus", tmp_path)
+    assert "is not an empty folder" in error_of("corpus", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_corpus_that_finds_no_room_leaves_no_folder(refused, tmp_path):
+def test_corpus_on_a_full_disk_leaves_no_folder(error_of, tmp_path):
     folder = tmp_path / "corpus"
     with largest_file(100_000):
-        assert f"{folder} cannot be written: File too large" in refused("corpus", folder)
+        assert f"{folder} cannot be written: File too large" in error_of("corpus", folder)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_script_prints_one_line_and_leaves_with_status_2(tmp_path):
+def test_script_prints_one_line_and_exits_with_status_2(tmp_path):
     result = subprocess.run(
         [sys.executable, str(PROJECT / "scripts" / "train.py"), str(tmp_path / "absent.yaml")],
         capture_output=True,
@@ -146,20 +146,20 @@ def test_script_prints_one_line_and_leaves_with_status_2(tmp_path):
 
 
 def test_version_is_printed(capsys):
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--version"])
-    assert stop.value.code == 0
+    assert exit_info.value.code == 0
     assert capsys.readouterr().out.strip() == f"hf-vaswani {hf_vaswani.__version__}"
 
 
-def test_curves_are_drawn_into_the_folder_of_the_training(tmp_path, capsys):
+def test_curves_are_written_to_the_run_folder(tmp_path, capsys):
     (tmp_path / "log.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
     assert main(["curves", str(tmp_path)]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_curves_of_several_trainings_are_drawn_here_or_where_asked(tmp_path, monkeypatch):
+def test_curves_of_several_runs_are_written_here_or_to_the_given_path(tmp_path, monkeypatch):
     logs = [tmp_path / name / "log.jsonl" for name in "ab"]
     for log in logs:
         log.parent.mkdir()
@@ -170,37 +170,37 @@ def test_curves_of_several_trainings_are_drawn_here_or_where_asked(tmp_path, mon
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "both.pdf", "curves.png"]
 
 
-def test_curves_replace_no_file_unasked(tmp_path, refused):
+def test_curves_do_not_replace_a_file_without_overwrite(tmp_path, error_of):
     (tmp_path / "log.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
     photo = tmp_path / "photo.png"
     photo.write_text("of somebody")
-    assert "photo.png already exists" in refused("curves", tmp_path, "--output", photo)
+    assert "photo.png already exists" in error_of("curves", tmp_path, "--output", photo)
     assert photo.read_text() == "of somebody"
     assert main(["curves", str(tmp_path), "--output", str(photo), "--overwrite"]) == 0
     assert photo.read_bytes().startswith(b"\x89PNG")
 
 
-def test_curves_never_replace_a_log_under_another_name(tmp_path, refused):
+def test_curves_never_replace_a_log_through_a_link(tmp_path, error_of):
     log = tmp_path / "log.jsonl"
     log.write_text('{"update": 50, "loss": 3.5}\n')
     (tmp_path / "curves.png").hardlink_to(log)
-    assert "curves.png is one of the logs" in refused("curves", tmp_path)
-    assert "curves.png is one of the logs" in refused(
+    assert "curves.png is one of the logs" in error_of("curves", tmp_path)
+    assert "curves.png is one of the logs" in error_of(
         "curves", log, "--output", tmp_path / "curves.png", "--overwrite"
     )
     assert log.read_text() == '{"update": 50, "loss": 3.5}\n'
 
 
-def test_curves_of_a_log_outside_a_run_replace_no_file_unasked(tmp_path, monkeypatch, refused):
+def test_curves_of_a_log_outside_a_run_do_not_replace_a_file(tmp_path, monkeypatch, error_of):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "first.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
     (tmp_path / "curves.png").write_text("of another")
-    assert "curves.png already exists" in refused("curves", "first.jsonl")
+    assert "curves.png already exists" in error_of("curves", "first.jsonl")
     assert (tmp_path / "curves.png").read_text() == "of another"
 
 
-def test_curves_of_a_folder_without_a_log_leave_with_status_2(refused, tmp_path):
-    assert "log.jsonl does not exist" in refused("curves", tmp_path)
+def test_curves_of_a_folder_without_a_log_exit_with_status_2(error_of, tmp_path):
+    assert "log.jsonl does not exist" in error_of("curves", tmp_path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
@@ -220,12 +220,12 @@ def test_full_standard_output_is_one_error(write_lines):
     )
 
 
-def test_file_in_place_of_a_model_leaves_with_status_2(refused, write_lines):
+def test_file_in_place_of_a_model_exits_with_status_2(error_of, write_lines):
     text = write_lines("text", ["w1"])
-    assert refused("score", text, "--source", text, "--target", text).startswith(f"error: {text} is a file.")
+    assert error_of("score", text, "--source", text, "--target", text).startswith(f"error: {text} is a file.")
 
 
-def test_name_that_no_file_can_have_is_refused(refused, write_lines):
+def test_overlong_file_name_is_rejected(error_of, write_lines):
     lines = write_lines("text", ["a"])
-    error = refused("score", "x" * 300, "--source", lines, "--target", lines)
+    error = error_of("score", "x" * 300, "--source", lines, "--target", lines)
     assert error == f"error: {'x' * 300}: File name too long. Choose a shorter one.\n"

@@ -1,8 +1,7 @@
-"""README and docs: their Python runs, their commands and recipes have keys and options that exist, their links lead
-somewhere.
+"""README and docs: Python runs, commands and recipes use existing options and keys, and links point to files.
 
 The Python blocks of a page run one after another, as a reader would run them, in a folder with tiny models and a few
-sentences under the names that the pages use. Below `<!-- not run: why -->` a block is only compiled.
+sentences, named as on the pages. Below `<!-- not run: why -->` a block is only compiled.
 """
 
 import importlib.util
@@ -43,7 +42,7 @@ def pages_with(language: str):
 
 
 def command_lines(code: str) -> list[list[str]]:
-    """The arguments of `hf-vaswani` in a block of shell code, one list a command; scripts are commands, too."""
+    """The arguments of each `hf-vaswani` command or script in a block of shell code."""
     found = []
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
@@ -60,7 +59,7 @@ def command_lines(code: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def workspace(tmp_path_factory):
     """A folder with tiny models and short files, named as on the pages."""
     folder = tmp_path_factory.mktemp("world")
     assert main(["corpus", str(folder / "text")]) == 0
@@ -79,7 +78,7 @@ def world(tmp_path_factory):
 
 
 def planned(options) -> SweepPlan:
-    """The plan of a command line of a sweep; a file that a page describes has a grid."""
+    """The plan of a sweep's command line; quickstart stands in for a recipe file that does not exist."""
     source = (
         options.recipe if Path(options.recipe).suffix != ".yaml" or Path(options.recipe).exists() else "quickstart"
     )
@@ -89,8 +88,8 @@ def planned(options) -> SweepPlan:
 
 
 @pages_with("python")
-def test_python_runs(page, world, monkeypatch):
-    monkeypatch.chdir(world)
+def test_python_blocks_run(page, workspace, monkeypatch):
+    monkeypatch.chdir(workspace)
     namespace = {"__name__": "__main__"}
     for block in blocks(page, "python"):
         code = compile(block["code"], str(page), "exec")
@@ -99,8 +98,8 @@ def test_python_runs(page, world, monkeypatch):
 
 
 @pages_with("bash")
-def test_commands_have_their_options(page, capsys, monkeypatch):
-    # Of sweeps, too, only keys and values are checked: their texts may be on the Hub.
+def test_commands_use_existing_options(page, capsys, monkeypatch):
+    # For sweeps, too, only keys and values are checked: their texts may be on the Hub.
     monkeypatch.setattr(plan_module, "source_errors", lambda data, sources: [])
     parser = _parser()
     for block in blocks(page, "bash"):
@@ -121,7 +120,7 @@ def test_commands_have_their_options(page, capsys, monkeypatch):
 
 
 @pages_with("yaml")
-def test_recipes_have_their_keys(page, tmp_path):
+def test_recipes_use_existing_keys(page, tmp_path):
     for block in blocks(page, "yaml"):
         path = tmp_path / "recipe.yaml"
         path.write_text(block["code"], encoding="utf-8")
@@ -132,7 +131,7 @@ def test_recipes_have_their_keys(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
-def test_links_lead_to_files(page):
+def test_links_point_to_files(page):
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     for target in LINK.findall(text):
         places = (page.parent / target, ROOT / target.removeprefix("../"))  # model cards become pages of the site
@@ -143,7 +142,7 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1300
 
 
-def test_what_pages_take_from_the_code_is_there(monkeypatch):
+def test_content_that_pages_take_from_the_code_exists(monkeypatch):
     specification = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
     hooks = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(hooks)

@@ -6,7 +6,7 @@ from hf_vaswani.errors import nearest, reason
 
 
 @pytest.mark.parametrize(
-    "error, told",
+    "error, expected",
     [
         (ValueError("no\nsuch   size"), "no such size"),
         (KeyError("model"), "KeyError 'model'"),
@@ -17,13 +17,13 @@ from hf_vaswani.errors import nearest, reason
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_reason_of_an_error_is_one_line_that_says_something(error, told):
-    assert reason(error) == told
+def test_reason_of_an_error_is_one_informative_line(error, expected):
+    assert reason(error) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "found"),
     [("quikstart", "quickstart"), ("pap", "paper_base"), ("pa", None), ("marian", None)],
 )
-def test_nearest_name_is_similar_or_begins_alike(name, found):
+def test_nearest_name_is_similar_or_starts_alike(name, found):
     assert nearest(name, ["quickstart", "paper_base", "multi30k_de_en"]) == found

@@ -1,4 +1,4 @@
-"""Paths that the system rejects: in all commands, one clear line for each, status 2, and nothing written."""
+"""Paths that the system rejects: in every command, one clear line each, status 2, and nothing written."""
 
 import os
 import sys
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import hf_vaswani.training.train  # before rights are given up, without which it might not be found  # noqa: F401
+import hf_vaswani.training.train  # before privileges are dropped, when it could become unreadable  # noqa: F401
 from hf_vaswani.cli import main
 from hf_vaswani.files import is_same_file, path_error, where_not_found
 
 NOBODY = 65534
 DENIED = "Permission denied. Change its permissions, or name another."
-# Commands by the option whose path is BAD; TEXT and MODEL are there, and OUT is not.
+# Commands by the argument whose path is BAD; TEXT and MODEL exist, and OUT does not.
 COMMANDS = {
     "train recipe": ["train", "BAD"],
     "translate model": ["translate", "BAD", "--input", "TEXT"],
@@ -56,7 +56,7 @@ COMMANDS = {
     "export --reference": ["export", "MODEL", "OUT", "--to", "onnx", "--source", "TEXT", "--reference", "BAD"],
     "push folder": ["push", "BAD", "you/de-en"],
 }
-# Options of a recipe, and what their errors begin with.
+# Keys of a recipe, and how their errors begin.
 KEYS = {
     "train_source": "data.train", "train_target": "data.train", "validation_source": "data.validation",
     "validation_target": "data.validation", "test_source": "data.test", "test_target": "data.test",
@@ -67,7 +67,7 @@ KEYS = {
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """The block without the rights of root, who may enter every folder."""
+    """Run the block without root privileges, since root can enter every folder."""
     if not hasattr(os, "setresuid"):
         pytest.skip("rights cannot be given up here")
     if os.geteuid() != 0:
@@ -82,7 +82,7 @@ def unprivileged() -> Iterator[None]:
 
 @pytest.fixture
 def folder():
-    """A folder that all may write, with a text, a model's folder, and `closed`, which none but root may enter."""
+    """A world-writable folder with a text, a model folder, a looping link, and `closed`, which only root can enter."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -95,7 +95,7 @@ def folder():
 
 @pytest.fixture
 def errors_of(folder, capsys):
-    """Runs a command that must be refused, without root's rights, and returns its error lines."""
+    """Runs a command that must fail, without root privileges, and returns its error lines."""
 
     def run(command: list[str], bad: str) -> list[str]:
         names = {"BAD": bad, "TEXT": f"{folder}/text", "MODEL": f"{folder}/model", "OUT": f"{folder}/out.png"}
@@ -111,7 +111,7 @@ def errors_of(folder, capsys):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_folder_that_may_not_be_entered_is_one_clear_error(errors_of, folder, name):
+def test_inaccessible_folder_is_one_clear_error(errors_of, folder, name):
     bad = f"{folder}/closed/file.png"
     assert errors_of(COMMANDS[name], bad) == [f"error: {bad}: {DENIED}"]
 
@@ -124,18 +124,18 @@ def test_link_to_itself_is_one_clear_error(errors_of, folder, name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_name_that_no_file_has_is_one_clear_error(errors_of, name):
+def test_invalid_file_name_is_one_clear_error(errors_of, name):
     message = "error: 'a\\x00b' is not a valid file name: it holds a NUL or is not UTF-8. Name another."
     assert errors_of(COMMANDS[name], "a\0b") == [message]
 
 
-def test_all_paths_are_told_at_once(errors_of, folder):
+def test_all_path_errors_are_reported_together(errors_of, folder):
     bad = [f"{folder}/closed/{name}" for name in ("model", "text", "output")]
     errors = errors_of(["translate", bad[0], "--input", bad[1], "--output", bad[2]], "")
     assert errors == [f"error: {path}: {DENIED}" for path in bad]
 
 
-def test_file_in_a_folder_that_may_not_be_entered_is_one_clear_error(errors_of, folder):
+def test_file_in_an_inaccessible_folder_is_one_clear_error(errors_of, folder):
     for command in ("average BAD --output OUT", "translate BAD --input TEXT", "curves BAD --output OUT", "card BAD"):
         [error] = errors_of(command.split(), f"{folder}/closed")
         assert error.startswith(f"error: {folder}/closed/") and error.endswith(DENIED)
@@ -143,7 +143,7 @@ def test_file_in_a_folder_that_may_not_be_entered_is_one_clear_error(errors_of, 
 
 @pytest.fixture
 def train(recipe_file, capsys):
-    """Runs a training that must be refused, without root's rights, and returns its error lines."""
+    """Runs a training command that must fail, without root privileges, and returns its error lines."""
     usual = dict.fromkeys(("train_source", "train_target", "validation_source", "validation_target"), "text")
 
     def run(**options: str) -> list[str]:
@@ -166,7 +166,7 @@ def recipe_file(folder):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_path_of_a_recipe_that_the_system_refuses_is_one_clear_error(train, folder, key):
+def test_bad_path_in_a_recipe_is_one_clear_error(train, folder, key):
     closed, loop = f"{folder}/closed/file", f"{folder}/loop/file"
     for bad, reason in ((closed, "Permission denied"), (loop, "Too many levels of symbolic links")):
         options = {key: f"{{further: {{source: {bad}, target: {bad}}}}}" if key == "tests" else bad}
@@ -176,7 +176,7 @@ def test_path_of_a_recipe_that_the_system_refuses_is_one_clear_error(train, fold
         assert errors and all(error.startswith(f"error: {KEYS[key]}: {bad}: {reason}.") for error in errors)
 
 
-def test_all_paths_of_a_recipe_are_told_at_once(train, folder):
+def test_all_path_errors_of_a_recipe_are_reported_together(train, folder):
     bad = f"{folder}/closed/file"
     errors = train(train_source=bad, validation_target=bad, output_dir=bad, cache_dir=bad)
     keys = ("data.train", "data.validation", "training.output_dir", "data.cache_dir")
@@ -184,7 +184,7 @@ def test_all_paths_of_a_recipe_are_told_at_once(train, folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are UTF-8 there")
-def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsys):
+def test_file_with_a_non_utf8_name_can_be_read_but_not_written(tmp_path, capsys):
     name = os.fsencode(tmp_path) + b"/caf\xe9"
     with open(name, "w") as file:
         file.write("a b c d\n")
@@ -196,18 +196,18 @@ def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsy
     assert capsys.readouterr().err.endswith(message)
 
 
-def test_path_where_nothing_is_may_be_written(tmp_path):
+def test_nonexistent_path_may_be_written(tmp_path):
     assert path_error(tmp_path) is path_error(tmp_path / "none" / "file", is_output=True) is None
 
 
-def test_descriptor_is_not_a_path_that_is_not_there(tmp_path):
+def test_descriptor_is_not_the_same_file_as_a_missing_path(tmp_path):
     with open(tmp_path / "there", "w") as file:
         assert not is_same_file(file.fileno(), tmp_path / "absent")
         assert not is_same_file(tmp_path / "absent", file.fileno())
         assert is_same_file(file.fileno(), tmp_path / "there")
 
 
-def test_name_that_is_nearly_that_of_a_folder_beside_it_is_told(tmp_path):
+def test_similar_folder_name_is_suggested(tmp_path):
     (tmp_path / "quick").mkdir()
     assert where_not_found(tmp_path / "quik") == f" is not a local folder (did you mean {tmp_path / 'quick'}?), and"
     assert where_not_found(tmp_path / "other") == where_not_found("no/such/folder") == " is not a local folder, and"

@@ -40,7 +40,7 @@ def printed(script: Path) -> str:
 
 
 def run(script: Path, namespace: dict, shown: list) -> None:
-    """Run a notebook's code as Jupyter would, without Jupyter; the values that cells show."""
+    """Run a notebook's code as Jupyter would, and append the values that cells display to `shown`."""
     for kind, source in build.cells(script):
         if kind == "code":
             tree = ast.parse(source)
@@ -52,7 +52,7 @@ def run(script: Path, namespace: dict, shown: list) -> None:
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A folder of its own, training runs of two steps, figures that no window shows."""
+    """A temporary working folder, training runs of two steps, and figures without windows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LESSON_STEPS", "2")
     with matplotlib.rc_context():
@@ -76,7 +76,7 @@ def test_all_code_of_the_lesson_runs(small, capsys):
 
 
 @of_each_notebook
-def test_notebook_is_what_its_script_says(script):
+def test_notebook_matches_its_script(script):
     made = build.notebook(script)
     committed = json.loads(script.with_suffix(".ipynb").read_text(encoding="utf-8"))
     for cell, expected in zip(committed["cells"], made["cells"], strict=True):
@@ -97,7 +97,7 @@ def test_notebook_has_all_outputs_without_errors_warnings_or_paths(script):
     assert not any("execution" in cell["metadata"] for cell in notebook["cells"])
 
 
-def test_values_of_the_paper_are_in_the_first_notebook():
+def test_first_notebook_prints_the_papers_values():
     text = printed(SCRIPTS[0])
     encoding = [f(2 / 10000 ** (i / 4)) for i in (0, 2) for f in (math.sin, math.cos)]
     assert [round(value, 4) for value in encoding] == [0.9093, -0.4161, 0.02, 0.9998]
@@ -114,7 +114,7 @@ def at_the_end(text: str) -> list[dict[str, float]]:
     return [ast.literal_eval(found) for found in re.findall(r"at the end: (\{.*?\})", text)]
 
 
-def test_second_notebook_shows_what_breaks_without_a_part():
+def test_second_notebook_shows_what_breaks_without_each_part():
     text = printed(SCRIPTS[1])
     assert "the right token 0.9001, every other 0.0001, together 1.0000" in text
     scale, positions, mask, smoothing = at_the_end(text)
@@ -128,7 +128,7 @@ def test_second_notebook_shows_what_breaks_without_a_part():
     assert perplexity < 3
 
 
-def test_pages_of_the_site_show_text_code_outputs_and_figures():
+def test_site_pages_show_text_code_outputs_and_figures():
     hooks = module(ROOT / "docs" / "hooks.py")
     for script in SCRIPTS:
         page, images = hooks.notebook_page(script.with_suffix(".ipynb"))
@@ -142,7 +142,7 @@ def test_pages_of_the_site_show_text_code_outputs_and_figures():
 
 
 @pytest.mark.slow
-def test_notebooks_run_from_the_first_to_the_last_cell(tmp_path):
+def test_all_notebook_cells_run(tmp_path):
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     texts = []

@@ -1,4 +1,4 @@
-"""The wheel and the source package: what they contain, and that the wheel works without the rest of the project."""
+"""The wheel and the sdist: what they contain, and that the wheel works without the rest of the project."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ DATA = {f"hf_vaswani/recipes/{path.name}" for path in bundled_recipes().values()
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory) -> Path:
-    """A folder with a wheel and a source package of the project."""
+    """A folder with a wheel and an sdist of the project."""
     pytest.importorskip("setuptools", minversion="77")
     folder = tmp_path_factory.mktemp("packages")
     tree = folder / "tree"
@@ -43,7 +43,7 @@ def packages(tmp_path_factory) -> Path:
     return folder
 
 
-def test_data_of_the_package_is_in_the_wheel_and_the_source_package(packages):
+def test_package_data_is_in_the_wheel_and_the_sdist(packages):
     [wheel], [source] = packages.glob("*.whl"), packages.glob("*.tar.gz")
     in_wheel = set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(source) as file:
@@ -61,7 +61,7 @@ def test_installed_wheel_lists_its_recipes_and_trains_from_one(packages, tmp_pat
     python = scripts / Path(sys.executable).name
     [site] = (tmp_path / "env").rglob("site-packages")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    # What the package depends on, but not the package itself: .pth files of that folder are not read.
+    # The dependencies, but not the package itself: .pth files in that folder are not processed.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
     subprocess.run(install, check=True, capture_output=True)

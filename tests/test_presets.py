@@ -6,7 +6,7 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, preset
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import PRESETS
 
-# Table 3 of the paper, in millions; where it leaves a cell empty, the base model's.
+# Table 3 of the paper, in millions; the base model's value where a cell is empty.
 TABLE_3 = {
     "base": 65,
     "table3_a_1_head": 65,
@@ -38,18 +38,18 @@ def millions(config: VaswaniConfig) -> float:
 
 
 @pytest.mark.parametrize("name", TABLE_3)
-def test_preset_has_the_parameters_that_table_3_says_within_5_percent(name):
+def test_parameter_count_is_within_5_percent_of_table_3(name):
     assert millions(preset(name)) == pytest.approx(TABLE_3[name], rel=0.05)
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE_3 if name.startswith("table3_")])
-def test_rows_with_41_000_tokens_have_the_parameters_that_table_3_prints(name):
+def test_rows_with_41_000_tokens_have_the_parameter_count_of_table_3(name):
     # Row E adds the two tables of learned positions, which the paper's count does not show.
     tables = 1.05 if name == "table3_e_learned" else 0
     assert round(millions(preset(name)) - tables) == TABLE_3[name]
 
 
-def test_system_c_has_72_and_a_half_million_parameters():
+def test_system_c_has_72_5_million_parameters():
     assert millions(preset("system_c")) == pytest.approx(72.5, abs=0.05)
 
 
@@ -58,7 +58,7 @@ def test_opennmt_has_the_biases_of_its_versions_1_and_2():
     assert (config.attention_bias, config.ffn_bias, config.output_bias) == (True, True, True)
 
 
-def test_table_3_varies_what_its_rows_say():
+def test_presets_of_table_3_vary_what_their_rows_say():
     assert preset("table3_a_1_head").encoder_attention_heads == preset("table3_a_1_head").decoder_attention_heads == 1
     assert (preset("table3_b_dk_16").d_k, preset("table3_b_dk_16").d_v) == (16, None)
     assert preset("table3_c_2_layers").decoder_layers == 2
@@ -83,15 +83,15 @@ def test_unknown_preset_lists_the_known_ones():
         preset("bsae")
 
 
-def test_fields_of_other_toolkits_are_refused():
+def test_fields_of_other_toolkits_are_rejected():
     with pytest.raises(InputError, match="encoder_embed_dim, nhead: not a field"):
         preset("fairseq", encoder_embed_dim=256, nhead=4)
     with pytest.raises(ValueError, match="encoder_normalize_before is not a field; use norm_position"):
         VaswaniConfig(encoder_normalize_before=True)
 
 
-def cut(name: str) -> VaswaniConfig:
-    """The preset with its sizes cut, and its choices kept."""
+def shrunk(name: str) -> VaswaniConfig:
+    """The preset with reduced sizes but the same choices."""
     fields = PRESETS[name]
     sizes = {**SMALL, "decoder_vocab_size": 50 if fields.get("share_encoder_decoder_embeddings", True) else 40}
     for stack in ("encoder", "decoder"):
@@ -103,7 +103,7 @@ def cut(name: str) -> VaswaniConfig:
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_trains_generates_saves_and_reloads(tmp_path, name):
     torch.manual_seed(0)
-    config = cut(name)
+    config = shrunk(name)
     model = VaswaniForConditionalGeneration(config).train()
     source, labels = torch.randint(5, 40, (4, 9)), torch.randint(5, 40, (4, 8))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -126,12 +126,12 @@ def test_preset_trains_generates_saves_and_reloads(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if "decoder_vocab_size" in PRESETS[name]])
-def test_vocabulary_size_of_a_preset_is_that_of_both_sides_unless_the_other_is_given(name):
+def test_vocabulary_size_of_a_preset_applies_to_both_sides_by_default(name):
     config = preset(name, vocab_size=50)
     assert (config.vocab_size, config.decoder_vocab_size) == (50, 50)
     config = preset(name, vocab_size=50, decoder_vocab_size=60)
     assert (config.vocab_size, config.decoder_vocab_size) == (50, 60)
 
 
-def test_presets_with_two_vocabularies_are_there():
+def test_some_presets_have_two_vocabularies():
     assert any("decoder_vocab_size" in fields for fields in PRESETS.values())

@@ -1,4 +1,4 @@
-"""What the command imports before it answers: torch and transformers take seconds."""
+"""What the command imports at startup: torch and transformers take seconds."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ COMMANDS = ("train", "tokenizer", "translate", "score", "evaluate", "import", "e
 
 
 def imported_by(*arguments: str) -> set[str]:
-    """The packages that a process of the command has imported at its end."""
+    """The packages that a run of the command has imported by its end."""
     command = [sys.executable, "-X", "importtime", "-m", "hf_vaswani", *arguments]
     process = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert process.stdout
@@ -23,7 +23,7 @@ def imported_by(*arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     "arguments", [["--version"], ["--help"], ["recipes"], ["recipes", "quickstart"], ["train", "--help"]], ids=" ".join
 )
-def test_command_that_needs_no_model_answers_without_torch(arguments):
+def test_command_that_needs_no_model_does_not_import_torch(arguments):
     assert not imported_by(*arguments) & {"torch", "transformers", "datasets", "numpy"}
 
 
@@ -38,7 +38,7 @@ def test_help_of_all_commands_needs_neither_torch_nor_transformers():
     assert process.stdout.strip() == ""
 
 
-def test_package_has_its_names_in_the_commands_own_process():
+def test_package_has_its_public_names_in_the_commands_process():
     code = (
         "import sys; sys.argv[0] = '/usr/bin/hf-vaswani'\n"
         "import hf_vaswani\n"
@@ -52,7 +52,7 @@ def test_package_has_its_names_in_the_commands_own_process():
     assert process.stdout.split() == ["True", "vaswani"]
 
 
-def test_importing_the_package_imports_no_more_of_transformers_than_the_library_itself():
+def test_importing_the_package_imports_nothing_more_of_transformers_or_torch():
     code = (
         "import sys, torch, transformers\n"
         "before = set(sys.modules)\n"
@@ -63,7 +63,7 @@ def test_importing_the_package_imports_no_more_of_transformers_than_the_library_
     assert process.stdout.strip() == ""
 
 
-# The fast ones: this package first, and transformers first.
+# By default: this package first, and transformers first. The rest are slow tests.
 FIRST = ["import hf_vaswani; import transformers", "import transformers.pipelines; import hf_vaswani"]
 ALSO_FIRST = [
     "import transformers; import hf_vaswani",
@@ -97,7 +97,7 @@ def test_everything_is_registered_whatever_is_imported_first(first):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks, so that each import starts from the same state")
-def test_every_core_module_can_be_the_first_that_is_imported():
+def test_every_core_module_can_be_imported_first():
     code = (
         "import importlib, os, pkgutil, sys\n"
         "import transformers.modeling_utils\n"

@@ -7,7 +7,7 @@
 #
 # This first notebook trains nothing: it follows one sentence through a model whose weights are still random.
 #
-# `(batch, length, d_model)` is the shape of a tensor: sentences, tokens in each, numbers for each token.
+# Shapes are written as `(batch, length, d_model)`: sentences, tokens in each sentence, numbers for each token.
 
 # %%
 import math
@@ -84,7 +84,7 @@ print("embeddings of the sentence", tuple(embeddings.shape))
 
 # %% [markdown]
 # The same matrix serves three times: for the source, for the target, and at the end to turn states into scores of
-# words. Embeddings are multiplied by √d_model. Their entries start near 1/√d_model, so that after it they are near 1,
+# words. Embeddings are multiplied by √d_model. Their entries start near 1/√d_model, so they are near 1 afterward,
 # as large as the positions that are added next.
 
 # %%
@@ -118,8 +118,8 @@ right.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Left: fast waves at the top, slow ones at the bottom. Right: the dot product of two positions depends on their
-# distance alone: all three curves have the same shape. That makes it easy for a head to look at "the word before".
+# Left: fast waves at the top, slow ones at the bottom. Right: the dot product of two positions depends only on
+# their distance: all three curves have the same shape. That makes it easy for a head to look at "the word before".
 #
 # What the encoder's first layer reads is the sum of both:
 
@@ -205,8 +205,8 @@ print("the same as the module:", torch.allclose(by_hand, attention(states)[0], a
 print(torch.ones(4, 4).tril().int())
 
 # %% [markdown]
-# Scores where it may not look become −∞ before the softmax, and so their weights 0. Here are the weights of the first
-# decoder layer for a translation of four tokens, and a test: another last word changes nothing before it.
+# Scores where it may not look become −∞ before the softmax, so their weights become 0. Here are the weights of the
+# first decoder layer for a translation of four tokens, and a test: changing the last word changes nothing before it.
 
 # %%
 from hf_vaswani.core.modeling_alignment import forced_attentions
@@ -223,7 +223,7 @@ print("difference at each position:", (first - second).abs().amax(-1)[0])
 
 # %% [markdown]
 # The other mask is for padding. Sentences of a batch have different lengths; short ones are filled with `<pad>`, which
-# nobody may look at:
+# no token may look at:
 
 # %%
 batch = tokenizer([sentence, "Ich schlafe."], padding=True, return_tensors="pt")
@@ -253,8 +253,8 @@ print(torch.allclose(by_hand, layer.feed_forward(states), atol=1e-5), tuple(inne
 #
 # > LayerNorm(x + Sublayer(x))
 #
-# What a sublayer computes is added to what it has read, and the sum is normalized. An encoder layer is attention and
-# feed-forward network, one after the other; a decoder layer has attention to the encoder's output between the two.
+# The output of a sublayer is added to its input, and the sum is normalized. An encoder layer is attention followed by
+# a feed-forward network; a decoder layer also has attention to the encoder's output between the two.
 
 # %%
 attended = layer.self_attn_layer_norm(states + attention(states)[0])
@@ -302,7 +302,7 @@ with torch.device("meta"):  # shapes alone, no memory
 print(f"this lesson's: {model.num_parameters():,} parameters")
 
 # %% [markdown]
-# **Exercise.** Does it cost parameters to have more heads?
+# **Exercise.** Do more heads need more parameters?
 #
 # <details><summary>Answer</summary>
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 2. Training
 #
-# This notebook trains a small Transformer from nothing, in a few minutes on a CPU. Then it looks inside,
+# This notebook trains a small Transformer from scratch, in a few minutes on a CPU. Then it looks inside,
 # and it shows what breaks when a part of the model is left out.
 
 # %%
@@ -22,7 +22,7 @@ plt.rcParams.update({"figure.dpi": 80, "figure.figsize": (6.4, 3.4), "figure.con
 torch.set_printoptions(precision=4, sci_mode=False)
 
 # %% [markdown]
-# The text is the package's built-in corpus. Only sentences of at most eight words are used, to be quick.
+# The text is the package's built-in corpus. To save time, only sentences of at most eight words are used.
 
 # %%
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
@@ -47,7 +47,7 @@ print(len(train_pairs), "pairs to train with, such as", train_pairs[1])
 #
 # > **The paper:** batches of about 25,000 source tokens and 25,000 target tokens each, of sentences of similar length.
 #
-# Batches are measured in tokens, not sentences. Sentences of similar length go together, so little is padding.
+# Batches are measured in tokens, not sentences. Sentences of similar length go together, so there is little padding.
 
 # %%
 from hf_vaswani.data.batches import TokenBudgetBatches
@@ -65,7 +65,7 @@ print(f"padding {batches.padding_ratio(batches.epoch(0)):.1%}; without sorting {
 #
 # *In the package:* `VaswaniForConditionalGeneration.prepare_decoder_input_ids_from_labels`
 #
-# The decoder reads the right translation, shifted by one, and has to predict the next token at every position. All
+# The decoder reads the correct translation, shifted by one, and has to predict the next token at every position. All
 # positions are trained at once; the causal mask keeps each from seeing its answer.
 
 # %%
@@ -105,7 +105,7 @@ by_hand = -(target * logits[0, 0].log_softmax(-1)).sum()
 print(torch.allclose(by_hand, sequence_loss(logits, torch.tensor([[right]]), label_smoothing=epsilon)))
 
 # %% [markdown]
-# The loss is smallest where the model gives the right token 0.9001 and not 1: it is kept from being too sure.
+# The loss is smallest where the model gives the right token 0.9001 and not 1: this keeps it from being too sure.
 #
 # ## The learning rate (section 5.3)
 #
@@ -188,8 +188,8 @@ plt.show()
 print(f"perplexity at the end: {math.exp(list(curve.values())[-1]):.1f}")
 
 # %% [markdown]
-# A perplexity of p means: the model is as unsure of the next token as if it had to choose among p equally likely ones.
-# Sentences that it has never seen:
+# A perplexity of p means that the model is as unsure of the next token as if it had to choose among p equally likely
+# ones. Sentences that it has never seen:
 
 
 # %%
@@ -210,7 +210,7 @@ saved = tokenizer.save_pretrained("lesson_model")
 # *In the package:* `VaswaniEncoder.forward`, with `output_hidden_states=True`
 #
 # One sentence on its way through the encoder. How similar are the states of its tokens, before the first layer and
-# after each one? (1: the same direction; 0: none in common.)
+# after each one? (1: the same direction; 0: nothing in common.)
 
 # %%
 from hf_vaswani.evaluation.token_text import readable_tokens
@@ -255,9 +255,9 @@ small(draw_sentence(whole, tokenizer, source, kind="cross", layer="all", head="a
 # %% [markdown]
 # The heads of the first layer are vague. Those of the second go along the sentence with the translation: from `▁I` to
 # `▁ich`, from `▁th` to `▁an`, the preposition of *denken an*. For the first word most of them look at `</s>`. That is
-# less strange than it seems: the figure above has shown that `</s>` is like `▁Martin`.
+# less strange than it seems: the figure above showed that `</s>` is like `▁Martin`.
 #
-# The encoder's heads tell why. Rows look at columns, in both directions, and `</s>` looks at `▁Martin`:
+# The encoder's heads show why. Rows look at columns, in both directions, and `</s>` looks at `▁Martin`:
 
 # %%
 small(draw_sentence(whole, tokenizer, source, kind="encoder", layer=0, head="all", num_beams=1))
@@ -271,8 +271,8 @@ small(draw_sentence(whole, tokenizer, source, kind="decoder", layer=0, head="all
 # %% [markdown]
 # ## What breaks without a part?
 #
-# A short training of a smaller model that is whole, and of the same one without some part. It has one wide head in
-# each attention, `d_k` 256, since the scale matters most for wide heads.
+# Here, a smaller model is trained briefly: first as a whole, then each time without one of its parts. It has one wide
+# head in each attention, `d_k` 256, since the scale matters most for wide heads.
 
 # %%
 SHORT = 200
@@ -314,7 +314,7 @@ compare(whole=curve_of_whole, without_the_scale=train(unscaled, SHORT))
 # %% [markdown]
 # ### Without positions (section 3.5)
 #
-# The encoder then sees a bag of words. In another order they get the same states, in that other order:
+# The encoder then sees a bag of words. If the words are reordered, their states are merely reordered, too:
 
 # %%
 unordered = small_model(position_type="none").eval()
@@ -326,8 +326,8 @@ with torch.no_grad():
         print(f"{name:18} the same states: {torch.allclose(states[order], of_reordered, atol=1e-4)}")
 
 # %% [markdown]
-# On our corpus that hardly shows at first, since these words nearly always tell who does what to whom. So here is a
-# task in which order is all: write eight random letters backward. A model of one layer learns it within seconds;
+# This hardly shows in our corpus, since its words alone nearly always tell who does what to whom. So here is a task in
+# which order is everything: write eight random letters backward. A model of one layer learns it within seconds;
 # without positions it learns which letters there are, and has to guess their order.
 
 
@@ -424,9 +424,9 @@ plt.legend()
 plt.show()
 
 # %% [markdown]
-# Without smoothing, many probabilities come close to 1. With it, hardly any lies above 0.96: where the right token is
-# plain, they gather near 0.9 + 0.1/V, which is all that the loss asks for. After so short a training, both are right
-# about equally often; the paper's gain shows after a long one.
+# Without smoothing, many probabilities come close to 1. With it, hardly any is above 0.96: where the right token is
+# obvious, they cluster near 0.9 + 0.1/V, which is all that the loss asks for. After such a short training run, both
+# are right about equally often; the paper's gain shows after a long one.
 #
 # **Exercise.** Leave out the residual connections instead. Which method of the package has to change?
 #

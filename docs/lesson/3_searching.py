@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 3. Searching
 #
-# The model gives probabilities for the next token. A translation has many, so one has to search for a good one. This
-# notebook uses the model that the second one has trained, so run that first.
+# The model gives probabilities for the next token. A translation has many tokens, so we have to search for a good
+# one. This notebook uses the model that the second one trains, so run that first.
 
 # %%
 import os
@@ -58,7 +58,7 @@ print(tokenizer.decode(output_ids[0], skip_special_tokens=True))
 #
 # A token that looks best now may lead nowhere good. So beam search follows several hypotheses at once. A step looks at
 # the best next tokens of all of them and keeps the best sums of log-probabilities. `beam_tree` watches the search that
-# `generate()` makes (`hf_vaswani/evaluation/beam_tree.py`). First with a beam of two:
+# `generate()` performs (`hf_vaswani/evaluation/beam_tree.py`). First with a beam of two:
 
 # %%
 from hf_vaswani.evaluation.beam_tree import beam_tree
@@ -110,8 +110,8 @@ for candidate in tree.ranking:
     print(numbers, " ", tokenizer.decode(tree.output_ids(candidate), skip_special_tokens=True))
 
 # %% [markdown]
-# The model, which has learned for a few minutes, finds a wrong verb most probable, and the right translation comes
-# second with one token more. A stronger penalty on short outputs is enough to change the order. The same four
+# The model, trained for only a few minutes, finds a wrong verb most probable, and the right translation comes second,
+# one token longer. A stronger penalty on short outputs is enough to change the order. The same four
 # hypotheses with other α:
 
 # %%
@@ -142,7 +142,7 @@ plt.show()
 # A finished hypothesis is no reason to stop: a running one may still beat it. But a running sum can only fall. The
 # best that the best running hypothesis can hope for is its sum so far, divided by the penalty of the longest length.
 # Once that is below the finished scores that were asked for, nothing can change. With `early_stopping=False`, the
-# default of transformers, the search ends already when it has as many finished hypotheses as beams and no running one
+# default of transformers, the search already ends when it has as many finished hypotheses as beams and no running one
 # would beat the worst of them if it ended now.
 
 # %%

@@ -1,9 +1,9 @@
 """Makes the lesson's notebooks from its scripts: `python docs/lesson/build.py` runs them all and keeps their outputs.
 
-A script is the source of a notebook: `# %%` begins a cell of code, `# %% [markdown]` one of text, whose lines are
+A script is the source of a notebook: `# %%` starts a code cell, and `# %% [markdown]` a text cell, whose lines are
 comments. The notebooks are run one after another in one folder, since the third uses the model that the second one
-trains. It takes some minutes and needs the extra `lesson`. Numbers choose notebooks: `build.py 3`. With `--text`,
-nothing is run: text is renewed, and cells keep their outputs.
+trains. This takes a few minutes and needs the `lesson` extra. Numbers select notebooks: `build.py 3`. With `--text`,
+nothing is run: only the text is updated, and cells keep their outputs.
 """
 
 import json
@@ -23,12 +23,12 @@ SECONDS_PER_CELL = 3600  # on a slow machine
 
 
 def scripts() -> list[Path]:
-    """The sources of the notebooks, in their order."""
+    """The sources of the notebooks, in order."""
     return sorted(FOLDER.glob("[0-9]_*.py"))
 
 
 def cells(script: Path) -> list[tuple[str, str]]:
-    """A script's cells: kind, `"markdown"` or `"code"`, and source."""
+    """The cells of a script: the kind, `"markdown"` or `"code"`, and the source of each."""
     _, *parts = MARK.split(script.read_text(encoding="utf-8"))
     found = []
     for is_text, source in zip(parts[::2], parts[1::2]):
@@ -49,7 +49,7 @@ def notebook(script: Path) -> dict:
 
 
 def execute(made: dict, folder: Path) -> tuple[dict, list[str]]:
-    """Run a notebook in a folder; the notebook with its outputs, and what its cells wrote to standard error.
+    """Run a notebook in a folder, and return it with its outputs, and what its cells wrote to standard error.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell fails.
@@ -74,10 +74,10 @@ def execute(made: dict, folder: Path) -> tuple[dict, list[str]]:
 
 
 def with_new_text(path: Path, made: dict) -> dict:
-    """A notebook whose text is new, with the outputs that it had.
+    """A notebook with new text and its previous outputs.
 
     Raises:
-        SystemExit: its code has changed, and it must be run.
+        SystemExit: its code has changed, so it must be run.
     """
     old = json.loads(path.read_text(encoding="utf-8"))
     ran, new = ([c for c in book["cells"] if c["cell_type"] == "code"] for book in (old, made))
@@ -89,10 +89,10 @@ def with_new_text(path: Path, made: dict) -> dict:
 
 
 def main(arguments: list[str]) -> int:
-    """Build the notebooks of these numbers, or all; with `--text`, only their text. The exit status."""
+    """Build the notebooks of these numbers, or all; with `--text`, only their text. Return the exit status."""
     only_text = "--text" in arguments
     numbers = [argument for argument in arguments if argument.isdigit()]
-    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # of a progress bar that no cell shows
+    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # caused by a progress bar that no cell shows
     work = Path(tempfile.gettempdir()) / "hf_vaswani_lesson"
     work.mkdir(exist_ok=True)
     status = 0

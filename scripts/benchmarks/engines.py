@@ -4,8 +4,8 @@
 
 The model is exported with `hf-vaswani export`. Every engine translates through the pipeline, with the model's own
 settings; more rows show what one would write without this package: `ctranslate2.Translator` called directly, and
-transformers' own search over the ONNX graphs. Contestants run in turn, each in a process of its own; memory is that of
-the process and its workers together. Speeds need a quiet machine.
+transformers' own search over the ONNX graphs. Contestants run in turn, each in its own process; memory is that of the
+process and its workers together. Speeds need an idle machine.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def make_engine(kind: str, folder: Path, beams: int) -> tuple[Callable[[list[str
     elif kind in QUANTIZED:
         options["model_kwargs"] = {"quantization_config": quantization_of(kind)}
     translator = pipeline("translation", model=str(folder), num_beams=beams, **options)
-    # This package's own int8 keeps its packed weights outside of the model's parameters.
+    # This package's own int8 keeps its packed weights outside the model's parameters.
     size = folder_size(folder) if kind in EXPORTS else 0 if kind == "pipeline int8" else model_bytes(translator.model)
     return (lambda texts: [entry["translation_text"] for entry in translator(texts)]), size
 

@@ -98,7 +98,7 @@ def split_heads(rows: torch.Tensor, kind: str, copies: int, old: VaswaniConfig) 
 
 
 def as_marian(model: VaswaniForConditionalGeneration) -> MarianMTModel:
-    """A MarianMT with the same function: one with sinusoids, whose table is then overwritten."""
+    """A MarianMT model that computes the same function; its sinusoidal positions are overwritten."""
     config = VaswaniConfig(
         **{**model.config.to_diff_dict(), "position_type": "sinusoidal", "sinusoid_layout": "halves"}
     )

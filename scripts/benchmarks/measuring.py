@@ -53,7 +53,7 @@ class Table:
     rows: Sequence[Row]
 
     def markdown(self) -> str:
-        """The table as it stands in the documentation."""
+        """The table as shown in the documentation."""
         base = self.rows[0].name
         lines = [
             f"{self.title}\n",

@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     prepare = with_datasets if options.contestant == "datasets.map" else with_hf_vaswani
     with tempfile.TemporaryDirectory() as cache:
-        # What a user imports anyway is not timed.
+        # Imports that users need anyway are not timed.
         work = prepare(options.text, Path(cache))
         start = time.perf_counter()
         number = work()
@@ -123,7 +123,7 @@ def with_datasets(text: Path, cache: Path):
 
 
 def growth(half: Table, whole: Table) -> str:
-    """How much more twice the corpus costs with this package, in words."""
+    """How much more a corpus of twice the size costs with this package, in words."""
     [small], [large] = ([row for row in table.rows if row.name == "hf_vaswani"] for table in (half, whole))
     return (
         f"Twice the pairs take hf_vaswani {2 * small.speed / large.speed:.2f} times the time and "

@@ -3,8 +3,8 @@
     python scripts/benchmarks/run.py --source train.de --target train.en --model outputs/my_model --test test.de \\
         --output results.json
 
-Training and translation are compared with what one would use instead; contestants run in turn, each in a process of
-its own. Give it a quiet machine: other processes change even the ratios.
+Training and translation are compared with what one would use instead; contestants run in turn, each in its own
+process. Use an idle machine: other processes change even the ratios.
 """
 
 import argparse

@@ -216,7 +216,7 @@ class Counter:
 
 
 def train_plain(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -> float:
-    """torch.nn.Transformer, random padded batches, Adam: what a tutorial writes."""
+    """torch.nn.Transformer, random padded batches, Adam: a typical tutorial."""
     from torch import nn
     from torch.nn.utils.rnn import pad_sequence
 

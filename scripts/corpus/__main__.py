@@ -8,7 +8,7 @@ import zstandard
 from . import generate_corpus
 
 FOLDER = Path(__file__).parents[2] / "hf_vaswani" / "data" / "sources" / "built_in"
-SMALLEST = 22  # zstd's highest level: read often, written once
+SMALLEST = 22  # zstd's highest level, since the files are written once and read often
 
 
 def main(folder: Path) -> None:

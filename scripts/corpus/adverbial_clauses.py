@@ -34,7 +34,7 @@ from .verbs import MODALS, VERBS
 PRESENT_MODALS = [(1, MODALS[modal]) for modal in ("können", "wollen", "möchten")]
 CAN, MUST, WANT = ([(1, MODALS[modal])] for modal in ("können", "müssen", "wollen"))
 
-# Kinds of things that people need; and what people do with things, with the qualities that are a reason to do it.
+# Kinds of things that people need, and what people do with things, with the qualities that are a reason for it.
 NEEDED_KINDS = kinds("tool text clothing container vehicle furniture table fridge bread drink")
 PROPERTIES = {
     verb: adjectives.split()

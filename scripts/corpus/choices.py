@@ -1,6 +1,6 @@
 """Random choices that give the same results for the same seed in every Python version.
 
-Only `Random.random` promises this; `choice`, `sample` and `shuffle` have changed their algorithms.
+Only `Random.random` guarantees this; `choice`, `sample` and `shuffle` have changed their algorithms.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def event(
     frames: Weighted[list[Frame]] = FRAMES,
     modals: Weighted[Modal] = MODAL_WEIGHTS,
 ) -> Clause:
-    """A random clause in one of these tenses; `who` is its subject, a person, where one is given."""
+    """A random clause in one of these tenses; `who`, if given, is its subject, a person."""
     frame = choose_frame(rng, frames, tenses, only_people=who is not None)
     who = who or subject(rng, frame.subjects)
     tense, modal = choose_tense(rng, frame, tenses if is_person(who) else ("present", "past"), modals)

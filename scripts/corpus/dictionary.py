@@ -123,7 +123,7 @@ FUNCTION_WORDS = """
 
 @cache
 def word_dictionary() -> dict[str, str]:
-    """The English of every German word form of the corpus, nouns with a capital and all else without."""
+    """The English of every German word form of the corpus, with only nouns capitalized."""
     dictionary: dict[str, str] = {}
     for form, english in all_entries():
         dictionary.setdefault(form, english)

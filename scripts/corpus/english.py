@@ -95,7 +95,7 @@ def verb_group(clause: Clause, support: bool = False) -> tuple[str, str]:
 
 
 def after_verb(clause: Clause) -> list[str]:
-    """Objects, particle, complement and adverbials in their order."""
+    """Objects, particle, complement and adverbials, in English order."""
     _, indirect, direct = arguments(clause)
     objects = [nominal(phrase, "object") for phrase in (indirect, direct) if phrase]
     if indirect and isinstance(direct, Pronoun):  # "gives it to the man", not "gives the man it"

@@ -178,7 +178,7 @@ def acquainted_owner(rng: Random, owner: Nominal | None) -> NounPhrase:
 
 
 def choose_owner(rng: Random, owner: Nominal | None) -> Pronoun:
-    """Whom a possessive refers to: mostly the owner, else the first or second person."""
+    """Who a possessive refers to: mostly the owner, else the first or second person."""
     if owner and can_own(owner) and chance(rng, 0.75):
         return owner.pronoun
     person = owner.pronoun.german.person if owner else 3

@@ -1,7 +1,7 @@
 """Number words from two to 999 and clock times, in German and English.
 
 German puts the unit before the ten and writes one word ("einundzwanzig" for "twenty-one"), and counts the
-half hour towards the next hour ("halb drei" for "half past two").
+half hour toward the next hour ("halb drei" for "half past two").
 """
 
 from __future__ import annotations

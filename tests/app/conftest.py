@@ -1,4 +1,4 @@
-"""A tiny model for the page, with words as tokens, so that the outcome for a text is known in advance."""
+"""A tiny model for the page, with words as tokens, so that the output for a text is predictable."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from ..conftest import tiny_model
 
 @pytest.fixture
 def model_folder(tmp_path, tokenizer):
-    """A folder with a model that says different things of different texts, and says them briefly."""
+    """The folder of a model that gives short, different translations of different texts."""
     model = tiny_model()
     torch.manual_seed(3)
     with torch.no_grad():

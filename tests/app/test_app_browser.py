@@ -1,7 +1,7 @@
-"""The page in headless Chromium, as people use it: typing, pointing, files, long text, the keyboard, a phone.
+"""The page in headless Chromium, as people use it: typing, pointing, files, long text, keyboard, phone.
 
-Needs Chromium with its driver. `HF_VASWANI_TRAINED_MODEL` names a model from German to English, such as that of
-`hf-vaswani train quickstart`, and `HF_VASWANI_NODE_MODULES` a folder `node_modules` with axe-core.
+Needs Chromium and its driver. `HF_VASWANI_TRAINED_MODEL` names a German-English model, such as that of
+`hf-vaswani train quickstart`, and `HF_VASWANI_NODE_MODULES` a `node_modules` folder with axe-core.
 """
 
 import os
@@ -51,7 +51,7 @@ class Page(OpenPage):
         self.run(code, name).click()
 
     def put(self, selector: str, text: str) -> None:
-        """Paste a text in place of what is there."""
+        """Replace the content of a text box, as pasting does."""
         self.run(
             "const box = document.querySelector(arguments[0] + ' textarea'); box.value = arguments[1];"
             "box.dispatchEvent(new Event('input', {bubbles: true}))",
@@ -71,36 +71,36 @@ class Page(OpenPage):
         return self.value("#translation")
 
     def settle(self) -> None:
-        """Wait until the page has drawn what it got."""
+        """Wait until the page has rendered its latest output."""
         self.wait("!document.querySelector('#state .generating, #state .wrap:not(.hide)')")
         time.sleep(0.3)
 
     def message(self) -> str:
-        """The message in the corner, which is then closed."""
+        """Return the toast message and close it."""
         self.wait("document.querySelector('.toast-body')")
         text = self.run("return document.querySelector('.toast-text, .toast-body').innerText")
         self.run("document.querySelector('.toast-close').click()")
         self.wait("!document.querySelector('.toast-body')")
         return text
 
-    def picture(self, name: str) -> None:
+    def screenshot(self, name: str) -> None:
         if SCREENSHOTS:
             self.driver.save_screenshot(f"{SCREENSHOTS}/{name}.png")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> list[str]:
-    """Folders of two models."""
-    tokenizer, made = learn(), []
-    for place in range(1 if TRAINED else 2):
-        model = tiny_model(vocab_size=len(tokenizer), decoder_layers=2 + place)
+    """The folders of two models."""
+    tokenizer, paths = learn(), []
+    for index in range(1 if TRAINED else 2):
+        model = tiny_model(vocab_size=len(tokenizer), decoder_layers=2 + index)
         randomize(model)
         model.generation_config.max_new_tokens = 12
-        folder = tmp_path_factory.mktemp("models") / f"model{place}"
+        folder = tmp_path_factory.mktemp("models") / f"model{index}"
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        made.append(str(folder))
-    return [*[TRAINED] * bool(TRAINED), *made]
+        paths.append(str(folder))
+    return [*[TRAINED] * bool(TRAINED), *paths]
 
 
 @pytest.fixture(scope="module")
@@ -122,49 +122,49 @@ def page(shared) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def expected(folders):
-    """The translation of a text by the first model, without the page."""
+    """Translates a text with the first model, without the page."""
     loaded = ModelShelf(folders).open(folders[0])
     return lambda text, n_best=1: list(translate_text(loaded, text, n_best=n_best))[-1].text
 
 
-def marked(page: Page) -> tuple[list[str], list[str]]:
-    """The word that is pointed at, and those that belong to it."""
+def highlighted(page: Page) -> tuple[list[str], list[str]]:
+    """The selected word, and the words aligned with it."""
     code = "return [...document.querySelectorAll(arguments[0])].map((word) => word.textContent)"
     return page.run(code, ".linked .on"), page.run(code, ".linked .to")
 
 
-def test_text_is_typed_translated_and_read_with_its_scores(page, expected):
+def test_typed_text_is_translated_with_scores(page, expected):
     page.element("#text textarea").send_keys(TEXT)
     page.element("#translate").click()
     page.wait("document.querySelector('#state p')?.innerText === 'Done.'")
     page.settle()
     assert page.value("#translation") == expected(TEXT, n_best=3)
     assert page.run("return document.querySelectorAll('#alternatives tbody tr').length") == 9
-    page.picture("translate")
+    page.screenshot("translate")
 
 
-def test_word_that_is_pointed_at_or_tapped_is_marked_with_those_that_belong_to_it(page):
+def test_hovered_or_tapped_word_is_highlighted_with_its_aligned_words(page):
     page.translate(TEXT)
     words = page.driver.find_elements("css selector", ".linked .target .word")
     linked = next(word for word in words if word.get_attribute("data-to"))
     webdriver.ActionChains(page.driver).move_to_element(linked).perform()
-    [on], to = marked(page)
+    [on], to = highlighted(page)
     pair = page.run("return arguments[0].closest('.pair').querySelector('.source').innerText", linked)
     assert on == linked.text and to and all(word in pair for word in to)
     assert page.run("return document.querySelector('.linked .link').textContent") == f"{' '.join(to)} → {on}"
     other = page.driver.find_elements("css selector", ".linked .source .word")[0]
     other.click()
-    assert marked(page)[0] == [other.text]
-    page.picture("words")
+    assert highlighted(page)[0] == [other.text]
+    page.screenshot("words")
     if TRAINED:
-        of = {}
+        linked_to = {}
         for word in words[:7]:
             webdriver.ActionChains(page.driver).move_to_element(word).perform()
-            of[word.text] = marked(page)[1]
-        assert of["man"] == ["Mann"] and of["coat"] == ["Mantel"]
+            linked_to[word.text] = highlighted(page)[1]
+        assert linked_to["man"] == ["Mann"] and linked_to["coat"] == ["Mantel"]
 
 
-def test_keyboard_alone_translates_and_reads_word_by_word(page):
+def test_keyboard_alone_translates_and_steps_through_words(page):
     keys = webdriver.ActionChains(page.driver)
     page.run("document.querySelector('#text textarea').focus()")
     keys.send_keys("Das ist mein Arzt.").perform()
@@ -186,19 +186,19 @@ def test_keyboard_alone_translates_and_reads_word_by_word(page):
     sources = page.run("return [...document.querySelectorAll('.linked .source .word')].map((w) => w.textContent)")
     seen = []
     for _ in targets:
-        seen += marked(page)[0]
+        seen += highlighted(page)[0]
         keys.send_keys(Keys.ARROW_RIGHT).perform()
     assert seen == targets
-    linked = marked(page)[1]
+    linked = highlighted(page)[1]
     keys.send_keys(Keys.ARROW_UP).perform()
-    assert marked(page)[0] == (linked[:1] or sources[:1])
+    assert highlighted(page)[0] == (linked[:1] or sources[:1])
     keys.send_keys(Keys.HOME).perform()
-    assert marked(page)[0] == sources[:1]
+    assert highlighted(page)[0] == sources[:1]
     keys.send_keys(Keys.ESCAPE).perform()
-    assert marked(page) == ([], [])
+    assert highlighted(page) == ([], [])
 
 
-def test_another_head_is_another_heat_map(page):
+def test_choosing_another_head_changes_the_heat_map(page):
     page.tab("Attention")
     page.put("#attention-text", "Ein Mann kauft einen Mantel.")
     page.element("#show-attention").click()
@@ -212,10 +212,10 @@ def test_another_head_is_another_heat_map(page):
     head.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
     page.wait(f"{picture} !== {first!r}")
     assert page.run("return document.querySelector('#head input').value") in ("0", "1")
-    page.picture("attention")
+    page.screenshot("attention")
 
 
-def test_two_models_stand_side_by_side(page, folders, expected):
+def test_two_models_are_compared_side_by_side(page, folders, expected):
     page.tab("Compare")
     page.put("#compared-text", TEXT)
     page.element("#compare").click()
@@ -225,7 +225,7 @@ def test_two_models_stand_side_by_side(page, folders, expected):
     assert page.value("#compared-1") not in ("", page.value("#compared-0"))
 
 
-def test_file_is_uploaded_translated_and_can_be_downloaded(page, expected, tmp_path):
+def test_uploaded_file_is_translated_and_can_be_downloaded(page, expected, tmp_path):
     lines = ["Das ist mein Arzt.", "", "Wer kommt?"]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     page.tab("File")
@@ -240,10 +240,10 @@ def test_file_is_uploaded_translated_and_can_be_downloaded(page, expected, tmp_p
         "fetch(arguments[0]).then((response) => response.text()).then(arguments[1])", address
     )
     assert text.splitlines() == [expected(line) if line else "" for line in lines]
-    page.picture("file")
+    page.screenshot("file")
 
 
-def test_scores_and_the_search_are_shown(page):
+def test_scores_and_search_tree_are_shown(page):
     page.tab("Score")
     page.put("#scored-text", "Das ist mein Arzt.\nWer kommt?")
     page.put("#references", "This is my doctor.\nWho is coming?")
@@ -254,19 +254,19 @@ def test_scores_and_the_search_are_shown(page):
     page.put("#searched-text", "Das ist mein Arzt.")
     page.element("#show-search").click()
     page.wait("document.querySelector('#tree svg.beam-tree')")
-    page.picture("search")
+    page.screenshot("search")
 
 
-def test_right_to_left_text_is_written_from_the_right(page):
+def test_right_to_left_text_is_displayed_right_to_left(page):
     page.translate("مرحبا بالعالم.\nDas ist mein Arzt.")
     direction = "return getComputedStyle(document.querySelector(arguments[0])).direction"
     assert page.run(direction, "#text textarea") == "rtl"
     assert page.run(direction, ".linked .pair .source") == "rtl"
     assert page.run(direction, ".linked .pair:nth-last-child(1) .source") == "ltr"
-    page.picture("right_to_left")
+    page.screenshot("right_to_left")
 
 
-def test_what_is_typed_is_never_code(page):
+def test_typed_markup_is_never_executed(page):
     text = (
         "<img src=x onerror='document.title=1'> <script>document.title=1</script> <b>Arzt</b> &amp; [a](javascript:1)"
     )
@@ -278,7 +278,7 @@ def test_what_is_typed_is_never_code(page):
     assert shown.split() == text.split()
 
 
-def test_100000_characters_are_translated_and_more_are_answered_in_words(page):
+def test_100000_characters_are_translated_and_more_give_a_clear_message(page):
     line = "Das ist mein Arzt.\n"
     text = (line * (100_000 // len(line) + 1))[:100_000]
     started = time.monotonic()
@@ -294,7 +294,7 @@ def test_100000_characters_are_translated_and_more_are_answered_in_words(page):
     assert "The text is empty." in page.message()
 
 
-def test_stop_ends_a_translation_where_it_is(page):
+def test_stop_keeps_what_is_translated_so_far(page):
     page.put("#text", "Das ist mein Arzt.\n" * 5000)
     page.element("#translate").click()
     page.wait("document.querySelector('#state p')?.innerText.includes(' of 5,000 sentences')")
@@ -306,7 +306,7 @@ def test_stop_ends_a_translation_where_it_is(page):
     assert page.translate("Das ist mein Arzt.")
 
 
-def test_nothing_comes_from_elsewhere(page):
+def test_page_loads_nothing_from_other_hosts(page):
     page.translate("Das ist mein Arzt.")
     loaded = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert len(loaded) > 5
@@ -315,7 +315,7 @@ def test_nothing_comes_from_elsewhere(page):
 
 @pytest.mark.parametrize("size", [(1280, 900), PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page, size, scheme):
+def test_axe_finds_no_serious_violation_and_nothing_is_cut_off(page, size, scheme):
     if not AXE.exists():
         pytest.skip("needs axe-core in HF_VASWANI_NODE_MODULES")
     width, height = size
@@ -325,10 +325,10 @@ def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page, size, scheme):
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     try:
         page.open()
-        page.errors()  # of answers that the first visit did not wait for
+        page.errors()  # discard errors of responses that the first visit did not wait for
         page.translate(TEXT + "\n" + "Donaudampfschiff" * 20)
         assert page.run("return document.documentElement.scrollWidth") <= width
-        page.picture(f"{scheme}_{width}")
+        page.screenshot(f"{scheme}_{width}")
         serious = [found for found in violations(page.driver, AXE) if found["impact"] in ("serious", "critical")]
         assert serious == []
         if width > 500:

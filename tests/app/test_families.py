@@ -1,4 +1,4 @@
-"""The page with models of all families: multilingual ones, T5 with its prefixes, and exports to other engines."""
+"""The page with models of all families: multilingual models, T5 with its prefixes, and exports to other engines."""
 
 from threading import RLock
 

@@ -1,4 +1,4 @@
-"""Files on the page: translated as `hf-vaswani translate` does."""
+"""Files on the page: translated in the same way as by `hf-vaswani translate`."""
 
 import gzip
 
@@ -12,7 +12,7 @@ from hf_vaswani.errors import InputError
 LINES = ["w1 w2", "", "w3 w4 w5", "w6"]
 
 
-def test_file_is_that_of_the_command(loaded, model_folder, tmp_path, write_lines):
+def test_file_translation_matches_the_command(loaded, model_folder, tmp_path, write_lines):
     path = write_lines("my text.txt", LINES)
     steps = []
     result = translate_file(loaded, path, tmp_path, progress=lambda *step: steps.append(step))
@@ -23,7 +23,7 @@ def test_file_is_that_of_the_command(loaded, model_folder, tmp_path, write_lines
     assert summary(result) == ["4 lines translated."]
 
 
-def test_packed_file_is_read_and_bytes_that_are_not_utf_8_are_reported(loaded, tmp_path):
+def test_compressed_file_is_read_and_invalid_utf_8_is_reported(loaded, tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"w1\nw2 \xff\n"))
     result = translate_file(loaded, path, tmp_path)
@@ -31,8 +31,8 @@ def test_packed_file_is_read_and_bytes_that_are_not_utf_8_are_reported(loaded, t
     assert summary(result)[1:] == ["Line 2: byte 0xff at column 4 is not UTF-8 and read as U+FFFD"]
 
 
-def test_what_cannot_be_read_is_said_in_words_without_the_server_s_folders(loaded, tmp_path, monkeypatch):
-    def refused(name: str, content: bytes) -> str:
+def test_unreadable_file_gives_a_clear_error_without_server_paths(loaded, tmp_path, monkeypatch):
+    def error_of(name: str, content: bytes) -> str:
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(InputError) as error:
@@ -40,11 +40,11 @@ def test_what_cannot_be_read_is_said_in_words_without_the_server_s_folders(loade
         assert str(tmp_path) not in str(error.value)
         return str(error.value)
 
-    assert refused("empty.txt", b"") == "empty.txt is empty."
-    assert refused("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
+    assert error_of("empty.txt", b"") == "empty.txt is empty."
+    assert error_of("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
     monkeypatch.setattr(file_translation, "LARGEST_FILE", 2**20)
-    assert refused("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, but at most 1 MB are allowed.")
+    assert error_of("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, but at most 1 MB are allowed.")
     packed = gzip.compress(b"w1\n" * 400_000)
-    assert refused("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
+    assert error_of("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
     with pytest.raises(InputError, match="No file was chosen."):
         translate_file(loaded, None, tmp_path)

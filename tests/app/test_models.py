@@ -12,19 +12,19 @@ from hf_vaswani.errors import InputError
 from ..families import family
 
 
-def refusal(*names) -> list[str]:
+def errors_of(*names) -> list[str]:
     with pytest.raises(InputError) as error:
         chosen_models([str(name) for name in names])
     return str(error.value).splitlines()
 
 
-def test_all_models_that_cannot_be_tried_are_named_at_once(tmp_path, model_folder):
+def test_all_unusable_models_are_reported_together(tmp_path, model_folder):
     BertConfig().save_pretrained(tmp_path / "bert")
     (tmp_path / "bert" / "model.safetensors").write_bytes(b"")
     (tmp_path / "bert" / "tokenizer.json").write_text("{}")
     (tmp_path / "file.txt").write_text("text")
     (tmp_path / "empty").mkdir()
-    errors = refusal(model_folder, tmp_path / "bert", tmp_path / "file.txt", tmp_path / "empty", tmp_path / "absent")
+    errors = errors_of(model_folder, tmp_path / "bert", tmp_path / "file.txt", tmp_path / "empty", tmp_path / "absent")
     assert len(errors) == 4
     assert "is not an encoder-decoder. Name one that translates." in errors[0]
     assert errors[1] == f"{tmp_path}/file.txt is a file. Name the folder of a model."
@@ -32,32 +32,30 @@ def test_all_models_that_cannot_be_tried_are_named_at_once(tmp_path, model_folde
     assert errors[3].startswith(f"{tmp_path}/absent does not exist")
 
 
-def test_without_a_model_that_of_the_quickstart_is_taken_or_its_making_is_explained(
-    tmp_path, monkeypatch, model_folder
-):
+def test_default_is_the_quickstart_model_or_an_error_that_says_how_to_train_it(tmp_path, monkeypatch, model_folder):
     monkeypatch.chdir(tmp_path)
-    [error] = refusal()
+    [error] = errors_of()
     assert "outputs/quickstart does not exist" in error and error.endswith("bash scripts/quickstart.sh")
     (tmp_path / "outputs").mkdir()
     model_folder.rename(tmp_path / "outputs" / "quickstart")
     assert chosen_models([]) == ["outputs/quickstart"]
 
 
-def test_type_that_is_unknown_needs_code_that_is_trusted(model_folder):
+def test_unknown_model_type_needs_trust_remote_code(model_folder):
     config = json.loads((model_folder / "config.json").read_text())
     (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery"}))
-    assert "'mystery' is unknown to transformers" in refusal(model_folder)[0]
+    assert "'mystery' is unknown to transformers" in errors_of(model_folder)[0]
     assert chosen_models([str(model_folder)], trust_remote_code=True) == [str(model_folder)]
 
 
-def test_models_are_loaded_when_they_are_used_once_and_the_last_two_are_kept(monkeypatch, model_folder):
+def test_models_are_loaded_on_first_use_and_the_last_two_are_kept(monkeypatch, model_folder):
     loads = []
 
     def load(name, **options):
         loads.append((name, options["trust_remote_code"]))
-        return real(str(model_folder))
+        return original(str(model_folder))
 
-    real = models.load
+    original = models.load
     monkeypatch.setattr(models, "load", load)
     shelf = ModelShelf(["a", "b", "c"])
     assert loads == []
@@ -74,7 +72,7 @@ def test_models_are_loaded_when_they_are_used_once_and_the_last_two_are_kept(mon
 
 
 class ManyLanguages:
-    """What the page asks of a tokenizer of many languages."""
+    """What the page needs from a multilingual tokenizer."""
 
     lang_code_to_id = {"de": 1, "en": 2, "ar": 3}
     src_lang = "de"
@@ -82,7 +80,7 @@ class ManyLanguages:
     def _build_translation_inputs(self): ...
 
 
-def test_languages_of_a_model_of_many_can_be_chosen_and_must_be(loaded):
+def test_languages_of_a_multilingual_model_must_be_chosen(loaded):
     choices = language_choices(loaded.model, ManyLanguages())
     assert choices == (["ar", "de", "en"], ["ar", "de", "en"], "de")
     assert language_choices(loaded.model, loaded.tokenizer) == ([], [], None)
@@ -92,7 +90,7 @@ def test_languages_of_a_model_of_many_can_be_chosen_and_must_be(loaded):
             loaded.pipeline(languages)
 
 
-def test_languages_that_a_model_has_no_choice_of_are_ignored(loaded):
+def test_languages_are_ignored_by_a_model_without_a_choice(loaded):
     assert loaded.pipeline(Languages("xx", "yy")) is loaded.pipeline()
 
 
@@ -108,7 +106,7 @@ class Mystery(MarianMTModel):
 """
 
 
-def test_code_of_a_model_runs_only_where_it_is_trusted(monkeypatch, tmp_path):
+def test_model_code_runs_only_when_trusted(monkeypatch, tmp_path):
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     folder = tmp_path / "model"
     model, tokenizer = family("Marian", tmp_path)

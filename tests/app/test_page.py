@@ -1,4 +1,4 @@
-"""The page as gradio serves it: its answers, its errors, and what it keeps to itself."""
+"""The page as gradio serves it: its responses, its errors, and what it must not expose."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def without_gradio(monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
 
 
-def test_everything_that_stands_against_the_page_is_told_at_once(without_gradio, tmp_path, capsys):
+def test_all_startup_errors_are_reported_together(without_gradio, tmp_path, capsys):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -45,20 +45,20 @@ def test_everything_that_stands_against_the_page_is_told_at_once(without_gradio,
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "http"])
-def test_port_that_is_none_is_refused(port, capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_invalid_port_is_rejected(port, capsys):
+    with pytest.raises(SystemExit) as exit_info:
         main(["app", "--port", port])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert "argument --port: must be" in capsys.readouterr().err
 
 
-def test_host_that_is_not_of_this_machine_is_refused():
+def test_host_of_another_machine_is_rejected():
     error = server.address_error("203.0.113.7", None)
     assert error.startswith("--host '203.0.113.7' is not an address of this machine.")
     assert server.address_error("127.0.0.1", None) is None
 
 
-def test_extra_of_the_page_is_named():
+def test_missing_app_extra_is_named():
     with pytest.raises(InputError, match=r'pip install "hf-vaswani\[app\]"'):
         extras.import_extra("nothing_of_this_name", "app")
 
@@ -75,7 +75,7 @@ def client(page):
     return pytest.importorskip("gradio_client").Client(page, verbose=False)
 
 
-def test_translations_come_through_the_api_as_they_are_made(client, loaded, model_folder):
+def test_api_streams_translations(client, loaded, model_folder):
     job = client.submit(str(model_folder), None, None, "w1 w2. w3! w4 <b>w5</b>", 2, api_name="/translate")
     text, state, words, alternatives = job.result()
     steps = list(translate_text(loaded, "w1 w2. w3! w4 <b>w5</b>"))
@@ -85,26 +85,26 @@ def test_translations_come_through_the_api_as_they_are_made(client, loaded, mode
     assert [output[0] for output in job.outputs()] == [step.text for step in steps]
 
 
-def test_errors_are_sentences_and_a_model_that_is_not_offered_is_not_loaded(client, model_folder):
-    def refused(*arguments) -> str:
+def test_api_errors_are_readable_and_models_not_offered_are_rejected(client, model_folder):
+    def error_of(*arguments) -> str:
         with pytest.raises(Exception) as error:
             client.predict(*arguments, api_name="/translate")
         assert "Traceback" not in str(error.value)
         return str(error.value)
 
-    assert "The text is empty." in refused(str(model_folder), None, None, " ", 1)
-    assert "100,001 characters" in refused(str(model_folder), None, None, "w" * 100_001, 1)
-    assert "not in the list of choices" in refused("/etc", None, None, "w1", 1)
+    assert "The text is empty." in error_of(str(model_folder), None, None, " ", 1)
+    assert "100,001 characters" in error_of(str(model_folder), None, None, "w" * 100_001, 1)
+    assert "not in the list of choices" in error_of("/etc", None, None, "w1", 1)
 
 
-def called(address: str, arguments: list) -> str:
-    """What the server answers to a call that no client has looked through."""
+def raw_response(address: str, arguments: list) -> str:
+    """The server's response to a call that no client has checked."""
     body = json.dumps({"data": arguments}).encode()
     started = urlopen(Request(address, body, {"Content-Type": "application/json"}))
     return urlopen(f"{address}/{json.load(started)['event_id']}").read().decode()
 
 
-def test_only_files_of_the_page_can_be_read(page, client, model_folder, tmp_path):
+def test_only_the_pages_own_files_can_be_read(page, client, model_folder, tmp_path):
     from gradio_client import handle_file
 
     secret = tmp_path / "secret.txt"
@@ -113,9 +113,9 @@ def test_only_files_of_the_page_can_be_read(page, client, model_folder, tmp_path
         with pytest.raises(HTTPError) as error:
             urlopen(f"{page}gradio_api/file={path}")
         assert error.value.code in (403, 404)
-    # A path on the server in place of an upload.
+    # A path on the server instead of an upload.
     data = {"path": str(secret), "meta": {"_type": "gradio.FileData"}}
-    outcome = called(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
+    outcome = raw_response(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
     assert outcome.startswith("event: error") and "translated" not in outcome
     assert not list(Path(os.environ["GRADIO_TEMP_DIR"]).rglob("secret*"))
     _, translated = client.predict(str(model_folder), None, None, handle_file(secret), api_name="/translate_file")
@@ -123,13 +123,13 @@ def test_only_files_of_the_page_can_be_read(page, client, model_folder, tmp_path
     assert len(Path(translated).read_text().splitlines()) == 1
 
 
-def test_page_names_no_other_host_and_analytics_are_off(page):
+def test_page_refers_to_no_other_host_and_analytics_are_off(page):
     text = urlopen(page).read().decode()
     assert "fonts.googleapis" not in text and "cdnjs" not in text and "huggingface.co" not in text
     assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
 
 
-def test_uploads_are_gone_when_the_page_is_closed(model_folder, free_port):
+def test_uploads_are_deleted_when_the_server_stops(model_folder, free_port):
     pytest.importorskip("gradio")
     gradio_client = pytest.importorskip("gradio_client")
     with server.served([str(model_folder)], port=free_port) as address:

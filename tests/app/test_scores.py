@@ -1,4 +1,4 @@
-"""Scores and searches on the page."""
+"""The page's tabs for scores and beam search."""
 
 import pytest
 import sacrebleu
@@ -9,7 +9,7 @@ from hf_vaswani.core.pipeline_translation import TranslationPipeline
 from hf_vaswani.errors import InputError
 
 
-def test_scores_are_those_of_sacrebleu_for_the_pipeline_s_translations(loaded):
+def test_scores_match_sacrebleu_on_the_pipelines_translations(loaded):
     sources, references = ["w1 w2", "w3"], ["w4 w5 w6 w7", "w8"]
     translations = [
         result["translation_text"] for result in TranslationPipeline(loaded.model, tokenizer=loaded.tokenizer)(sources)
@@ -24,7 +24,7 @@ def test_scores_are_those_of_sacrebleu_for_the_pipeline_s_translations(loaded):
     assert f">{translations[1]}<" in markup and ">100.0<" in markup
 
 
-def test_lines_that_do_not_match_are_counted(loaded):
+def test_line_count_mismatch_is_rejected(loaded):
     with pytest.raises(InputError, match="The text has 2 lines, but the references have 1. Give one per line."):
         scored(loaded, "w1\nw2", "w1")
     with pytest.raises(InputError, match="The reference text is empty."):

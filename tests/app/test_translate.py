@@ -1,4 +1,4 @@
-"""Text on the page: translated sentence by sentence, with what the pipeline returns for each."""
+"""Text on the page: translated sentence by sentence, with the pipeline's output for each."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def translator(loaded):
     return TranslationPipeline(loaded.model, tokenizer=loaded.tokenizer)
 
 
-def test_translation_grows_by_whole_sentences_and_keeps_the_line_breaks(loaded):
+def test_translation_grows_by_complete_sentences_and_keeps_line_breaks(loaded):
     steps = list(translate_text(loaded, TEXT))
     assert [len(step.sentences) for step in steps] == [1, 3, 7]
     assert [step.is_done for step in steps] == [False, False, True]
@@ -26,7 +26,7 @@ def test_translation_grows_by_whole_sentences_and_keeps_the_line_breaks(loaded):
     assert len(set(best)) > 3
 
 
-def test_n_best_translations_are_those_of_the_pipeline_with_their_scores(loaded):
+def test_n_best_translations_and_scores_match_the_pipeline(loaded):
     [step] = translate_text(loaded, "w1 w2 w3", n_best=3)
     expected = translator(loaded)("w1 w2 w3", n_best=3, num_beams=3)
     [sentence] = step.sentences
@@ -35,12 +35,12 @@ def test_n_best_translations_are_those_of_the_pipeline_with_their_scores(loaded)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t "])
-def test_empty_text_is_refused(loaded, text):
+def test_empty_text_is_rejected(loaded, text):
     with pytest.raises(InputError, match="The text is empty."):
         next(translate_text(loaded, text))
 
 
-def test_longest_text_is_taken_without_links_and_a_longer_one_is_refused_in_words(loaded):
+def test_longest_text_is_accepted_without_links_and_a_longer_one_is_rejected(loaded):
     text = "w1 . " * (LONGEST_TEXT // 5)
     assert len(text) == LONGEST_TEXT
     assert not next(translate_text(loaded, text)).has_links
@@ -49,7 +49,7 @@ def test_longest_text_is_taken_without_links_and_a_longer_one_is_refused_in_word
         next(translate_text(loaded, text + "w1 . "))
 
 
-def test_sentence_that_fails_is_marked_and_costs_no_other(loaded, monkeypatch):
+def test_failed_sentence_is_marked_and_does_not_affect_the_others(loaded, monkeypatch):
     from hf_vaswani.app import translate
 
     class Engine:
@@ -64,6 +64,6 @@ def test_sentence_that_fails_is_marked_and_costs_no_other(loaded, monkeypatch):
     assert last.text == "<w1.> [not translated: RuntimeError: out of <memory>] <w3.>"
 
 
-def test_lone_surrogates_and_control_characters_do_not_break_it(loaded):
+def test_lone_surrogates_and_control_characters_do_not_break_translation(loaded):
     [*_, last] = translate_text(loaded, "w1 \ud800 w2\x00\x1b\u202e w3")
     assert last.is_done

@@ -44,13 +44,13 @@ def test_text_stays_text_everywhere(tokenizer):
         assert NASTY in tags.text
 
 
-def test_every_text_says_its_own_direction(tokenizer):
+def test_every_text_sets_its_own_direction(tokenizer):
     markup = linked_text(tokenizer, translation("مرحبا", "hello"))
     assert '<p dir="auto" class="source">' in markup and '<p dir="auto" class="target">' in markup
     assert '<td dir="auto">hello</td>' in alternatives(translation("مرحبا", "hello").sentences)
 
 
-def test_words_know_the_numbers_of_those_that_they_come_from(tokenizer):
+def test_words_carry_the_indices_of_their_aligned_words(tokenizer):
     hypothesis = {"translation_text": "b a", "alignment": [(0, 1), (1, 0)], "source_tokens": ["A", "B"],
                   "target_tokens": ["b", "a"]}  # fmt: skip
     markup = linked_text(tokenizer, Translation((Sentence(Piece("A B"), (hypothesis,)),), 1, True))
@@ -63,13 +63,13 @@ def test_table_shows_200_rows_and_says_how_many_more_there_are():
     assert markup.count("<td") == 200 and "1,003 more rows are not shown." in markup
 
 
-def test_heat_map_is_described_in_words_and_another_head_needs_no_new_search(loaded, monkeypatch):
+def test_heat_map_has_alt_text_and_switching_heads_needs_no_forward_pass(loaded, monkeypatch):
     view = AttentionView()
     attention = view.attention(loaded, "w1 w2", "w3")
     markup = draw(attention, "cross", "1", "2")
     assert "data:image/png;base64," in markup
     weights = attention.weights.cross[0, 1, 2]
-    assert weights.shape == (2, 3)  # the target and its end, the source and its end
+    assert weights.shape == (2, 3)  # target and source tokens, each with </s>
     source = ["w1", "w2", "</s>"]
     expected = [f"{token} at {source[row.argmax()]}" for token, row in zip(["w3", "</s>"], weights)]
     text = f'alt="Cross-attention. Most attention: {", ".join(expected)}."'

@@ -1,4 +1,4 @@
-"""Links between words: tokens are found in the text, whatever markers their tokenizer adds."""
+"""Links between words: tokens are found in the text, whatever markers the tokenizer adds."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_tokens_of_all_kinds_are_found_in_their_text(tokens):
     assert [TEXT[slice(*span)] for span in token_spans(tokens, TEXT)] == ["Die", "Haus", "tür", "ist", "offen", "."]
 
 
-def test_token_that_is_not_in_the_text_is_left_out_and_misleads_no_other():
+def test_token_missing_from_the_text_is_skipped_without_affecting_others():
     assert token_spans(["▁a", "<unk>", "▁b", "x", "▁a"], "a ? b a") == [(0, 1), None, (4, 5), None, (6, 7)]
 
 
@@ -36,11 +36,11 @@ def test_token_that_is_not_in_the_text_is_left_out_and_misleads_no_other():
         ("", []),
     ],
 )
-def test_words_of_all_scripts_are_told_apart(text, words):
+def test_words_of_all_scripts_are_separated(text, words):
     assert [text[start:end] for start, end in word_spans(text)] == words
 
 
-def test_links_of_tokens_become_links_of_words(tokenizer):
+def test_token_links_become_word_links(tokenizer):
     hypothesis = {
         "translation_text": "The front door is open.",
         "source_tokens": ["▁Die", "▁Haus", "tür", "▁ist", "▁offen", "."],

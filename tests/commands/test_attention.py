@@ -1,4 +1,4 @@
-"""`hf-vaswani attention`: which figures are written, what is printed, what is rejected."""
+"""`hf-vaswani attention`: which figures are written, and what is printed and rejected."""
 
 import pytest
 from transformers import AutoTokenizer
@@ -17,7 +17,7 @@ def attention(*arguments) -> int:
 
 @pytest.fixture
 def errors(capsys):
-    """Runs a command that must be refused and returns its error lines."""
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
         capsys.readouterr()
@@ -29,9 +29,9 @@ def errors(capsys):
     return run
 
 
-def test_translation_and_alignment_are_printed_with_the_figure(saved_model, tmp_path, capsys):
-    picture = tmp_path / "cross.png"
-    assert attention(saved_model, "--text", TEXT, "--output", picture, "--num_beams", 2) == 0
+def test_translation_alignment_and_figure_path_are_printed(saved_model, tmp_path, capsys):
+    figure = tmp_path / "cross.png"
+    assert attention(saved_model, "--text", TEXT, "--output", figure, "--num_beams", 2) == 0
     expected = sentence_attention(tiny_model(), AutoTokenizer.from_pretrained(saved_model), TEXT, num_beams=2)
     assert capsys.readouterr().out.splitlines() == [
         f"source         {TEXT}",
@@ -39,9 +39,9 @@ def test_translation_and_alignment_are_printed_with_the_figure(saved_model, tmp_
         "source tokens  w1 w2 w3",
         f"target tokens  {' '.join(expected.target_words)}",
         f"alignment      {' '.join(f'{i}-{j}' for i, j in expected.alignment)}",
-        str(picture),
+        str(figure),
     ]
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_given_target_is_aligned_instead_of_a_translation(saved_model, tmp_path, capsys):
@@ -59,12 +59,12 @@ def test_each_kind_gets_a_figure_in_a_folder(saved_model, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["cross.png", "decoder.png", "encoder.png"]
 
 
-def test_folder_takes_one_figure_as_well(saved_model, tmp_path):
+def test_single_figure_can_be_written_to_a_folder(saved_model, tmp_path):
     assert attention(saved_model, "--text", TEXT, "--kind", "decoder", "--layer", -1, "--output", tmp_path) == 0
     assert (tmp_path / "decoder.png").exists() and not (tmp_path / "cross.png").exists()
 
 
-def test_figures_are_replaced_only_when_told_to(saved_model, tmp_path, errors):
+def test_figures_are_replaced_only_with_overwrite(saved_model, tmp_path, errors):
     for name in ("cross", "encoder"):
         (tmp_path / f"{name}.png").write_bytes(b"mine")
     options = [saved_model, "--text", TEXT, "--kind", "all", "--output", tmp_path]
@@ -77,7 +77,7 @@ def test_figures_are_replaced_only_when_told_to(saved_model, tmp_path, errors):
     assert (tmp_path / "cross.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_all_errors_of_text_and_output_are_reported_before_the_model_is_loaded(tmp_path, errors):
+def test_all_text_and_output_errors_are_reported_before_the_model_is_loaded(tmp_path, errors):
     output = tmp_path / "absent" / "picture.jpg"
     assert errors("no model", "--text", " ", "--target", "", "--output", output) == [
         "The text is empty. Give a sentence to translate.",
@@ -87,11 +87,11 @@ def test_all_errors_of_text_and_output_are_reported_before_the_model_is_loaded(t
     ]
 
 
-def test_output_that_does_not_fit_the_kinds_is_refused(tmp_path, errors):
-    picture, file = tmp_path / "picture.png", tmp_path / "file"
+def test_output_that_does_not_match_the_kinds_is_rejected(tmp_path, errors):
+    figure, file = tmp_path / "picture.png", tmp_path / "file"
     file.write_text("")
-    assert errors("no model", "--text", TEXT, "--kind", "all", "--output", picture) == [
-        f"{picture} is a single file, and --kind all draws 3 figures. Name a folder."
+    assert errors("no model", "--text", TEXT, "--kind", "all", "--output", figure) == [
+        f"{figure} is a single file, and --kind all draws 3 figures. Name a folder."
     ]
     for folder in (file, file / "below"):
         assert errors("no model", "--text", TEXT, "--output", folder) == [
@@ -99,7 +99,7 @@ def test_output_that_does_not_fit_the_kinds_is_refused(tmp_path, errors):
         ]
 
 
-def test_layers_and_heads_that_do_not_exist_are_refused_for_each_kind(saved_model, tmp_path, errors):
+def test_nonexistent_layers_and_heads_are_rejected_for_each_kind(saved_model, tmp_path, errors):
     options = ["--text", TEXT, "--kind", "all", "--layer", 2, "--head", 3, "--output", tmp_path / "new"]
     assert errors(saved_model, *options) == [
         "There is no layer 2 of encoder self-attention: layers go from 0 to 1, or from -1, the last, to -2.",
@@ -110,8 +110,8 @@ def test_layers_and_heads_that_do_not_exist_are_refused_for_each_kind(saved_mode
     assert not (tmp_path / "new").exists()
 
 
-def test_layer_that_is_not_a_number_is_refused(capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_non_numeric_layer_is_rejected(capsys):
+    with pytest.raises(SystemExit) as exit_info:
         attention("no model", "--text", TEXT, "--layer", "first", "--output", "a.png")
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert "argument --layer: must be a whole number, mean or all, got 'first'" in capsys.readouterr().err

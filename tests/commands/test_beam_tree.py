@@ -20,7 +20,7 @@ def command(*arguments) -> int:
 
 @pytest.fixture
 def errors(capsys):
-    """Runs a command that must be refused and returns its error lines."""
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
         capsys.readouterr()
@@ -46,14 +46,14 @@ def test_figure_is_written_and_finished_hypotheses_are_printed(saved_model, tmp_
     assert len(minidom.parse(str(figure)).getElementsByTagName("title")) == len(tree.candidates)
 
 
-def test_page_is_written(saved_model, tmp_path):
+def test_html_page_is_written(saved_model, tmp_path):
     page = tmp_path / "tree.HTML"
     assert command(saved_model, "--text", TEXT, "--output", page, "--num_beams", 2) == 0
     tree = beam_tree(tiny_model(), AutoTokenizer.from_pretrained(saved_model), TEXT, num_beams=2)
     assert page.read_text(encoding="utf-8") == beam_tree_page(tree)
 
 
-def test_all_errors_are_told_before_a_model_is_loaded(tmp_path, errors):
+def test_all_errors_are_reported_before_the_model_is_loaded(tmp_path, errors):
     assert errors(tmp_path / "no model", "--text", " ", "--output", tmp_path / "no folder" / "tree.png") == [
         "The text is empty. Give a sentence to translate.",
         f"{tmp_path}/no folder/tree.png is not the name of a figure: it must end with one of .svg, .html.",
@@ -61,7 +61,7 @@ def test_all_errors_are_told_before_a_model_is_loaded(tmp_path, errors):
     ]
 
 
-def test_existing_file_is_replaced_only_on_request(saved_model, tmp_path, errors):
+def test_existing_file_is_replaced_only_with_overwrite(saved_model, tmp_path, errors):
     path = tmp_path / "tree.svg"
     path.write_text("old")
     options = [saved_model, "--text", TEXT, "--output", path]
@@ -71,7 +71,7 @@ def test_existing_file_is_replaced_only_on_request(saved_model, tmp_path, errors
     assert path.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_language_that_the_model_does_not_have_is_refused(tmp_path, tokenizer, errors):
+def test_unsupported_language_is_rejected(tmp_path, tokenizer, errors):
     tiny_model(source_language="de", target_language="en").save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     options = ["--text", TEXT, "--output", tmp_path / "tree.svg", "--target_language", "fr"]

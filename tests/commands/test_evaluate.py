@@ -1,4 +1,4 @@
-"""`hf-vaswani evaluate`: models, files and comparisons, and its messages for unusable input."""
+"""`hf-vaswani evaluate`: models, files and comparisons, and its error messages."""
 
 import errno
 import json
@@ -31,7 +31,7 @@ def evaluate(capsys):
     """Runs the command and returns what it prints."""
 
     def run(*arguments) -> str:
-        capsys.readouterr()  # what was said before
+        capsys.readouterr()  # discard earlier output
         assert main(["evaluate", *map(str, arguments)]) == 0
         return capsys.readouterr().out
 
@@ -39,8 +39,8 @@ def evaluate(capsys):
 
 
 @pytest.fixture
-def refused(capsys):
-    """Runs the command, which must be refused, and returns its error lines."""
+def errors_of(capsys):
+    """Runs the command, which must fail, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
         capsys.readouterr()
@@ -54,7 +54,7 @@ def refused(capsys):
 
 @pytest.fixture
 def files(write_lines):
-    """A reference and two systems, of which the second is better."""
+    """A reference and two systems, the second of which is better."""
     reference = [f"the house number {i} is green ." for i in range(20)]
     poor = [text.replace("is green", "was red") for text in reference]
     good = [text.replace("green", "grün") if i % 2 else text for i, text in enumerate(reference)]
@@ -66,7 +66,7 @@ def read(path) -> list[str]:
         return file.read().splitlines()
 
 
-def test_published_score_from_a_file_and_several_references(evaluate, write_lines):
+def test_published_score_is_reproduced_with_several_references(evaluate, write_lines):
     references = [write_lines(f"reference{i}", [text]) for i, text in enumerate(REFERENCES)]
     hypothesis = write_lines("hypothesis", [HYPOTHESIS])
     lines = evaluate("--hypotheses", hypothesis, "--reference", *references).splitlines()
@@ -74,7 +74,7 @@ def test_published_score_from_a_file_and_several_references(evaluate, write_line
     assert lines[0].startswith("BLEU 50.46 (nrefs:3|case:mixed|eff:no|tok:13a|smooth:exp|version:")
 
 
-def test_json_is_that_of_the_command_sacrebleu_to_the_last_digit(evaluate, files):
+def test_json_matches_the_sacrebleu_command_to_the_last_digit(evaluate, files):
     reference, hypothesis, _ = files
     options = ["--tokenize", "intl", "--lowercase"]
     sacrebleu = [
@@ -111,14 +111,14 @@ def test_model_is_evaluated_on_a_test_set(evaluate, saved_model, tokenizer, writ
     assert evaluate(*files[:2], saved_model, *files[2:], "--num_beams", 2) == expected
 
 
-def test_chosen_metrics_and_settings(evaluate, files):
+def test_chosen_metrics_and_settings_are_used(evaluate, files):
     reference, hypothesis, _ = files
     options = ["--metrics", "ter", "chrf", "--chrf_word_order", "2"]
     lines = evaluate("--hypotheses", hypothesis, "--reference", reference, *options).splitlines()
     assert [line.split()[0] for line in lines] == ["TER", "chrF2++"]
 
 
-def test_sentence_scores_go_into_the_json(evaluate, files):
+def test_json_contains_sentence_scores(evaluate, files):
     reference, _, good = files
     options = ["--hypotheses", good, "--reference", reference, "--metrics", "ter", "--format", "json", "--sentences"]
     [system] = json.loads(evaluate(*options))["systems"]
@@ -153,7 +153,7 @@ def test_models_and_files_are_compared(evaluate, saved_model, write_lines):
     assert table[2].startswith(reference) and " 0.00 ± 0.00" in table[2]
 
 
-def test_confidence_interval_of_one_system(evaluate, files):
+def test_confidence_interval_of_one_system_is_printed_on_request(evaluate, files):
     reference, _, good = files
     options = ["--hypotheses", good, "--reference", reference, "--metrics", "bleu"]
     assert "±" not in evaluate(*options)
@@ -162,18 +162,18 @@ def test_confidence_interval_of_one_system(evaluate, files):
     assert f" ± {score.ci:.2f} (nrefs:1|bs:30|seed:12345|" in str(score)
 
 
-def test_all_errors_of_the_input_are_named_at_once(refused, tmp_path, write_lines):
+def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines):
     reference = write_lines("reference", ["a", "b", "c"])
     latin = tmp_path / "latin"
     latin.write_bytes(b"a\nb\nGr\xfc\xdfe\n")
-    short, empty, taken = write_lines("short", ["a", "b"]), write_lines("empty", []), write_lines("taken", ["mine"])
+    short, empty, existing = write_lines("short", ["a", "b"]), write_lines("empty", []), write_lines("taken", ["mine"])
     options = ["--source", reference, "--reference", reference, "--tokenize", "13b", "--sentences"]
-    lines = refused(
-        tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", taken
+    lines = errors_of(
+        tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", existing
     )  # fmt: skip
     expected = [
         "--sentences needs --format json",
-        f"{taken} already exists. Name another file, or replace it with --overwrite.",
+        f"{existing} already exists. Name another file, or replace it with --overwrite.",
         "'13b' is not a BLEU tokenizer",
         f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
         f"{empty} is empty",
@@ -184,19 +184,17 @@ def test_all_errors_of_the_input_are_named_at_once(refused, tmp_path, write_line
     assert len(lines) == len(expected)
     for line, words in zip(lines, expected):
         assert words in line
-    assert read(taken) == ["mine"]
+    assert read(existing) == ["mine"]
 
 
-def test_output_that_exists_is_replaced_where_that_is_asked_for(evaluate, saved_model, write_lines):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
-    evaluate(saved_model, "--source", source, "--reference", source, "--output", taken, "--overwrite")
-    assert len(read(taken)) == len(SOURCES)
+def test_existing_output_is_replaced_with_overwrite(evaluate, saved_model, write_lines):
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    evaluate(saved_model, "--source", source, "--reference", source, "--output", existing, "--overwrite")
+    assert len(read(existing)) == len(SOURCES)
 
 
-def test_output_that_exists_stays_where_its_successor_finds_no_room(
-    refused, saved_model, write_lines, monkeypatch, tmp_path
-):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
+def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, write_lines, monkeypatch, tmp_path):
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
     def write_half(path, text, **_):
@@ -204,64 +202,64 @@ def test_output_that_exists_stays_where_its_successor_finds_no_room(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", write_half)
-    options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
-    assert "No space left on device. Free up space" in refused(saved_model, *options)[0]
-    assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
+    options = ["--source", source, "--reference", source, "--output", existing, "--overwrite"]
+    assert "No space left on device. Free up space" in errors_of(saved_model, *options)[0]
+    assert read(existing) == ["old"] and set(tmp_path.iterdir()) == files
 
 
-def test_output_that_is_read_only_is_not_replaced(refused, saved_model, write_lines, monkeypatch):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
-    access = os.access  # a test may run as root, who may write everything
+def test_read_only_output_is_not_replaced(errors_of, saved_model, write_lines, monkeypatch):
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    access = os.access  # tests may run as root, who can write everywhere
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "taken" and access(path, mode))
-    options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
-    assert f"{taken} cannot be written: no permission" in refused(saved_model, *options)[0]
-    assert read(taken) == ["old"]
+    options = ["--source", source, "--reference", source, "--output", existing, "--overwrite"]
+    assert f"{existing} cannot be written: no permission" in errors_of(saved_model, *options)[0]
+    assert read(existing) == ["old"]
 
 
-def test_output_through_a_link_replaces_what_it_points_to(evaluate, saved_model, write_lines, tmp_path):
-    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
-    (tmp_path / "link").symlink_to(taken)
+def test_output_through_a_symlink_replaces_the_link_target(evaluate, saved_model, write_lines, tmp_path):
+    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    (tmp_path / "link").symlink_to(existing)
     evaluate(saved_model, "--source", source, "--reference", source, "--output", tmp_path / "link", "--overwrite")
-    assert len(read(taken)) == len(SOURCES) and (tmp_path / "link").is_symlink()
+    assert len(read(existing)) == len(SOURCES) and (tmp_path / "link").is_symlink()
 
 
-def test_output_that_would_replace_an_input_is_refused(refused, saved_model, write_lines):
+def test_output_that_would_overwrite_an_input_is_rejected(errors_of, saved_model, write_lines):
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
-    assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
+    assert f"{reference} is named twice" in errors_of(saved_model, *options, "--output", reference)[0]
     twice = ["--output", "./out", "out"]
-    assert "out is named twice" in refused(saved_model, saved_model, *options, *twice)[0]
-    assert "names 1 file for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
+    assert "out is named twice" in errors_of(saved_model, saved_model, *options, *twice)[0]
+    assert "names 1 file for 2 models" in errors_of(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
-def test_output_that_is_an_input_by_another_name_is_refused(refused, saved_model, write_lines, tmp_path, link):
+def test_output_that_links_to_an_input_is_rejected(errors_of, saved_model, write_lines, tmp_path, link):
     source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
     getattr(tmp_path / "out", link)(reference)
     options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
-    assert "out is named twice" in refused(saved_model, *options)[0]
+    assert "out is named twice" in errors_of(saved_model, *options)[0]
     assert Path(reference).read_text() == "w2\n"
 
 
-def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):
+def test_unwritable_output_is_reported_before_translating(errors_of, saved_model, write_lines, tmp_path):
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
-    assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
-    assert "null is not an ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
-    assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
+    assert f"{tmp_path} is a folder" in errors_of(*options, tmp_path)[0]
+    assert "null is not an ordinary file" in errors_of(*options, "/dev/null", "--overwrite")[0]
+    assert "its folder does not exist" in errors_of(*options, tmp_path / "absent" / "out")[0]
 
 
-def test_what_is_missing_or_contradicts_is_named(refused, saved_model, files):
+def test_missing_and_contradictory_options_are_reported(errors_of, saved_model, files):
     reference, hypothesis, _ = files
-    assert "Nothing to evaluate" in refused("--reference", reference)[0]
-    assert "Name its file with --source" in refused(saved_model, "--reference", reference)[0]
-    lines = refused("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
+    assert "Nothing to evaluate" in errors_of("--reference", reference)[0]
+    assert "Name its file with --source" in errors_of(saved_model, "--reference", reference)[0]
+    lines = errors_of("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
     assert ["--source is for models" in lines[0], "--num_beams is for models" in lines[1]] == [True, True]
-    assert "is a file, not a model" in refused(hypothesis, "--reference", reference, "--source", reference)[0]
+    assert "is a file, not a model" in errors_of(hypothesis, "--reference", reference, "--source", reference)[0]
 
 
-def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, saved_model, write_lines, monkeypatch):
+def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines, monkeypatch):
     source, output = write_lines("s", SOURCES), Path(write_lines("taken", ["old"])).with_name("out")
 
     def full(path, *_, **__):
@@ -269,7 +267,7 @@ def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, sav
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    lines = refused(saved_model, "--source", source, "--reference", source, "--output", output)
+    lines = errors_of(saved_model, "--source", source, "--reference", source, "--output", output)
     assert lines == [
         f"error: {output} cannot be written: No space left on device. Free up space, or name another file."
     ]
@@ -284,8 +282,8 @@ def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, sav
         (["--num_beams", "1001"], "must be at most 1,000, got '1001'"),
     ],
 )
-def test_absurd_numbers_leave_with_status_2(option, message, capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_out_of_range_numbers_exit_with_status_2(option, message, capsys):
+    with pytest.raises(SystemExit) as exit_info:
         main(["evaluate", "model", "--source", "a", "--reference", "b", *option])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert message in capsys.readouterr().err

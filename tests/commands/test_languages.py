@@ -1,4 +1,4 @@
-"""Languages of multilingual models on the command line: missing or unknown ones, and their effect."""
+"""Languages of multilingual models on the command line: their effect, and missing or unknown ones."""
 
 import json
 
@@ -17,7 +17,7 @@ GERMAN, ENGLISH = ["--source_language", "deu_Latn"], ["--target_language", "eng_
 
 @pytest.fixture
 def nllb(tmp_path):
-    """Folder, model and tokenizer."""
+    """The folder, the model, and the tokenizer."""
     folder = tmp_path / "nllb"
     folder.mkdir()
     model, tokenizer = family("NLLB", tmp_path)
@@ -44,14 +44,14 @@ def commands(nllb, write_lines, tmp_path):
         ([*GERMAN, "--target_language", "xx"], "error: --target_language='xx' is not a language of this tokenizer"),
     ],
 )
-def test_language_that_is_missing_or_unknown_is_an_error(commands, name, given, message, capsys):
+def test_missing_or_unknown_language_is_an_error(commands, name, given, message, capsys):
     capsys.readouterr()
     assert main([*commands[name], *given]) == 2
     out, error = capsys.readouterr()
     assert (out, error.startswith(message), error.count("\n")) == ("", True, 1)
 
 
-def test_scores_are_those_of_the_languages(commands, nllb, capsys):
+def test_scores_are_computed_for_the_given_languages(commands, nllb, capsys):
     capsys.readouterr()
     assert main([*commands["score"], *GERMAN, *ENGLISH, "--format", "json"]) == 0
     scores = [json.loads(line)["log_probability"] for line in capsys.readouterr().out.splitlines()]
@@ -59,14 +59,14 @@ def test_scores_are_those_of_the_languages(commands, nllb, capsys):
     assert scores == pytest.approx([score.log_probability for score in expected], abs=1e-4)
 
 
-def test_model_of_many_languages_is_evaluated(commands, tmp_path, capsys):
+def test_multilingual_model_is_evaluated(commands, tmp_path, capsys):
     output = tmp_path / "translations"
     assert main([*commands["evaluate"], *GERMAN, *ENGLISH, "--output", str(output)]) == 0
     assert len(output.read_text().splitlines()) == 2
     assert "chrF2" in capsys.readouterr().out
 
 
-def test_attention_is_that_of_a_translation_into_the_language(commands, nllb, capsys):
+def test_attention_is_computed_for_a_translation_into_the_given_language(commands, nllb, capsys):
     capsys.readouterr()
     assert main([*commands["attention"], *GERMAN, *ENGLISH, "--num_beams", "1"]) == 0
     _, model, tokenizer = nllb
@@ -78,9 +78,7 @@ def test_attention_is_that_of_a_translation_into_the_language(commands, nllb, ca
 
 
 @pytest.mark.parametrize("name", ["translate", "score", "evaluate", "attention"])
-def test_language_that_a_model_of_one_pair_does_not_translate_is_an_error(
-    name, tokenizer, write_lines, tmp_path, capsys
-):
+def test_language_outside_a_bilingual_models_pair_is_an_error(name, tokenizer, write_lines, tmp_path, capsys):
     folder = str(tmp_path / "model")
     tiny_model(source_language="de", target_language="en").save_pretrained(folder)
     tokenizer.save_pretrained(folder)

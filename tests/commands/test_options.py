@@ -1,4 +1,4 @@
-"""How the commands read their options, and what they say about unknown ones."""
+"""How the commands read their options, and their messages about unknown ones."""
 
 import re
 
@@ -12,13 +12,13 @@ PARSERS = _parser().commands
 
 
 @pytest.fixture
-def refusal(capsys):
-    """Runs a command line that must be refused, and returns its error lines without the usage before them."""
+def errors_of(capsys):
+    """Runs a command line that must fail, and returns its error lines without the usage."""
 
     def run(*arguments: str) -> list[str]:
-        with pytest.raises(SystemExit) as leave:
+        with pytest.raises(SystemExit) as exit_info:
             main(list(arguments))
-        assert leave.value.code == 2
+        assert exit_info.value.code == 2
         lines = capsys.readouterr().err.splitlines()
         assert lines[0].startswith("usage: hf-vaswani")
         return [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
@@ -31,18 +31,18 @@ def long_options(parser) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_every_command_suggests_the_option_that_was_misspelt(name, refusal):
+def test_every_command_suggests_the_right_spelling_of_an_option(name, errors_of):
     option = max(long_options(PARSERS[name]), key=len)
-    misspelt = f"--{option[:-2]}{option[-1]}{option[-2]}"
-    if name in ("train", "sweep"):  # whose recipe comes before all options
-        assert refusal(name, misspelt)[0].startswith("the recipe is missing")
+    misspelled = f"--{option[:-2]}{option[-1]}{option[-2]}"
+    if name in ("train", "sweep"):  # their recipe comes before all options
+        assert errors_of(name, misspelled)[0].startswith("the recipe is missing")
     else:
-        [line] = refusal(name, f"{misspelt}=3")
-        assert line == f"{misspelt} is not an option of hf-vaswani {name}; did you mean '--{option}'?"
+        [line] = errors_of(name, f"{misspelled}=3")
+        assert line == f"{misspelled} is not an option of hf-vaswani {name}; did you mean '--{option}'?"
 
 
-def test_all_unknown_options_are_named_at_once_before_missing_ones(refusal):
-    assert refusal("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
+def test_all_unknown_options_are_reported_together_before_missing_ones(errors_of):
+    assert errors_of("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
         "--outptu is not an option of hf-vaswani translate; did you mean '--output'?",
         "--beam_size is not an option of hf-vaswani translate; here it is '--num_beams'",
         "--max-new is not an option of hf-vaswani translate; did you mean '--max_new_tokens'?",
@@ -50,7 +50,7 @@ def test_all_unknown_options_are_named_at_once_before_missing_ones(refusal):
         "-o is not an option of hf-vaswani translate; see hf-vaswani translate --help",
         "-xresume is not an option of hf-vaswani translate; did you mean '--resume'?",
     ]
-    assert refusal("score", "model", "--src", "a", "--ref", "b") == [
+    assert errors_of("score", "model", "--src", "a", "--ref", "b") == [
         "--src is not an option of hf-vaswani score; here it is '--source'",
         "--ref is not an option of hf-vaswani score; here it is '--target'",
     ]
@@ -64,34 +64,34 @@ def test_options_may_be_written_with_hyphens():
 
 
 @pytest.mark.parametrize("command", ["translate", "evaluate"])
-def test_processes_is_another_name_of_num_workers(command):
+def test_processes_is_an_alias_of_num_workers(command):
     files = ["--source", "a", "--reference", "b"] if command == "evaluate" else []
     assert _parser().parse_args([command, "m", *files, "--processes", "3"]).num_workers == 3
 
 
-def test_options_are_not_abbreviated(refusal):
-    assert refusal("score", "m", "--source", "a", "--targ", "b") == [
+def test_abbreviated_options_are_rejected(errors_of):
+    assert errors_of("score", "m", "--source", "a", "--targ", "b") == [
         "--targ is not an option of hf-vaswani score; did you mean '--target'?"
     ]
 
 
-def test_arguments_that_nothing_takes_are_refused(refusal):
-    assert refusal("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
+def test_unexpected_arguments_are_rejected(errors_of):
+    assert errors_of("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [("trian", "did you mean 'train'?"), ("avarage", "did you mean 'average'?"), ("x", "see hf-vaswani --help")],
 )
-def test_command_that_was_misspelt_is_suggested(command, expected, refusal):
-    assert refusal(command, "--help") == [f"'{command}' is not a command; {expected}"]
-    assert refusal("help", command) == [f"'{command}' is not a command; {expected}"]
+def test_misspelled_command_gets_a_suggestion(command, expected, errors_of):
+    assert errors_of(command, "--help") == [f"'{command}' is not a command; {expected}"]
+    assert errors_of("help", command) == [f"'{command}' is not a command; {expected}"]
 
 
-def test_no_command_shows_the_commands(capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_missing_command_lists_the_commands(capsys):
+    with pytest.raises(SystemExit) as exit_info:
         main([])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert re.findall(r"^    ([a-z-]+) +\w", capsys.readouterr().err, re.MULTILINE) == list(PARSERS)
     assert len(PARSERS) == len(COMMANDS)
 
@@ -99,9 +99,9 @@ def test_no_command_shows_the_commands(capsys):
 @pytest.mark.parametrize("name", PARSERS)
 def test_help_explains_every_option_of_a_command(name, capsys):
     for arguments in (["help", name], [name, "--help"]):
-        with pytest.raises(SystemExit) as leave:
+        with pytest.raises(SystemExit) as exit_info:
             main(arguments)
-        assert leave.value.code == 0
+        assert exit_info.value.code == 0
         shown = capsys.readouterr().out
         assert shown.startswith(f"usage: hf-vaswani {name}")
     for action in PARSERS[name]._actions:
@@ -110,7 +110,7 @@ def test_help_explains_every_option_of_a_command(name, capsys):
     assert len(PARSERS[name].description) > 30
 
 
-def test_each_line_of_other_names_is_of_a_recipe_or_of_a_command():
+def test_other_names_map_to_existing_recipe_keys_or_options():
     keys = recipe_keys()
     of_recipe = {f"{section}.{key}" for section in keys for key in keys[section]} | {
         k for s in keys.values() for k in s

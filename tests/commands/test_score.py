@@ -26,7 +26,7 @@ def expected(tokenizer):
     return list(score_pairs(tiny_model(), tokenizer, pairs, with_tokens=True))
 
 
-def test_each_pair_has_a_line_with_its_scores(saved_model, tokenizer, files, capsys):
+def test_each_pair_gets_a_line_with_its_scores(saved_model, tokenizer, files, capsys):
     assert main(["score", str(saved_model), *files]) == 0
     out, err = capsys.readouterr()
     rows = [line.split("\t") for line in out.splitlines()]
@@ -38,7 +38,7 @@ def test_each_pair_has_a_line_with_its_scores(saved_model, tokenizer, files, cap
     assert f"3 pairs scored; perplexity {perplexity:.4g} per target token" in err
 
 
-def test_json_has_the_tokens_where_asked_for(saved_model, tokenizer, files, capsys):
+def test_json_has_tokens_on_request(saved_model, tokenizer, files, capsys):
     assert main(["score", str(saved_model), *files, "--format", "json", "--tokens"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for record, score in zip(records, expected(tokenizer), strict=True):
@@ -46,7 +46,7 @@ def test_json_has_the_tokens_where_asked_for(saved_model, tokenizer, files, caps
         assert record["log_probability"] == pytest.approx(score.log_probability, abs=1e-5)
 
 
-def test_pair_that_cannot_be_scored_costs_no_other(saved_model, write_lines, capsys, tmp_path):
+def test_unscorable_pair_does_not_affect_the_others(saved_model, write_lines, capsys, tmp_path):
     source, target = write_lines("source", ["w1", "w2 " * 9, "w3"]), tmp_path / "target"
     target.write_bytes(b"w1\nw2\nw\xff\n")
     options = ["--source", source, "--target", str(target), "--max_length", "5"]
@@ -57,7 +57,7 @@ def test_pair_that_cannot_be_scored_costs_no_other(saved_model, write_lines, cap
     assert f"warning: {target}, line 3: byte 0xff at column 2 is not UTF-8 and read as U+FFFD." in err
 
 
-def test_errors_are_named_together_before_the_model_is_loaded(write_lines, capsys):
+def test_all_errors_are_reported_before_the_model_is_loaded(write_lines, capsys):
     options = ["--source", "absent", "--target", "gone", "--tokens"]
     assert main(["score", "no-model", *options]) == 2
     error = capsys.readouterr().err
@@ -65,13 +65,13 @@ def test_errors_are_named_together_before_the_model_is_loaded(write_lines, capsy
     assert "no-model" not in error
 
 
-def test_files_of_different_length_leave_with_status_2(saved_model, write_lines, capsys):
+def test_files_of_different_length_exit_with_status_2(saved_model, write_lines, capsys):
     options = ["--source", write_lines("s", ["w1", "w2"]), "--target", write_lines("t", ["w1"])]
     assert main(["score", str(saved_model), *options]) == 2
     assert ": line 2 of" in capsys.readouterr().err
 
 
-def test_standard_output_that_is_one_of_the_files_is_refused(saved_model, files, capsys, monkeypatch):
+def test_standard_output_that_is_an_input_file_is_rejected(saved_model, files, capsys, monkeypatch):
     with open(files[1], "a") as source:
         monkeypatch.setattr(sys, "stdout", source)
         assert main(["score", str(saved_model), *files]) == 2

@@ -1,4 +1,4 @@
-"""`hf-vaswani sweep`: its options, and its exit status."""
+"""`hf-vaswani sweep`: its options and exit status."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def parsed(*arguments: str):
     return options.recipe, options.grid, options.seeds, options.output_dir, options.jobs, options.options
 
 
-def test_options_of_the_sweep_are_told_from_keys_of_the_recipe():
+def test_sweep_options_are_distinguished_from_recipe_keys():
     expected = ("r.yaml", ["a=1,2", "b=-1,3"], "1,2", "out", 2, ["--max_steps", "5", "--streaming", "--lr=3"])
     assert expected == parsed(
         "r.yaml", "--grid", "a=1,2", "--max_steps", "5", "--seeds=1,2", "--streaming", "--output-dir", "out",
@@ -19,10 +19,10 @@ def test_options_of_the_sweep_are_told_from_keys_of_the_recipe():
     )  # fmt: skip
 
 
-def test_missing_recipe_is_said_with_an_example(capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_missing_recipe_is_reported_with_an_example(capsys):
+    with pytest.raises(SystemExit) as exit_info:
         main(["sweep", "--grid", "dropout=0,1"])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert "error: the recipe is missing: it comes first, as in: hf-vaswani sweep" in capsys.readouterr().err
 
 
@@ -35,7 +35,7 @@ def test_errors_are_one_line_each_and_nothing_is_written(tmp_path, capsys):
     assert not folder.exists()
 
 
-def test_status_is_1_where_a_run_fails_and_the_table_is_printed_all_the_same(plan_of, runs, capsys):  # noqa: F811
+def test_status_is_1_when_a_run_fails_but_the_table_is_still_printed(plan_of, runs, capsys):  # noqa: F811
     plan = plan_of()
     arguments = ["sweep", plan.recipe, "--grid", "dropout=0.1,0.2", "--output_dir", str(plan.folder)]
     runs.write("dropout-0.1_seed_1", 2.0, REFERENCES)
@@ -61,7 +61,7 @@ def test_search_prints_its_table_and_the_lowest_loss(plan_of, runs, capsys):  # 
     assert out.startswith("| row     | dropout ") and "\nLowest validation loss: trial_2 (dropout 0." in out
 
 
-def test_trials_without_a_search_are_refused(plan_of, capsys):  # noqa: F811
+def test_trials_without_a_search_are_rejected(plan_of, capsys):  # noqa: F811
     plan = plan_of()
     assert main(["sweep", plan.recipe, "--trials", "3", "--output_dir", str(plan.folder)]) == 2
     assert "--trials is the number of combinations of a search" in capsys.readouterr().err
@@ -72,7 +72,7 @@ def test_trials_without_a_search_are_refused(plan_of, capsys):  # noqa: F811
     "value",
     ["", "=", "a", "dropout=", "dropout=[", "dropout=,", "٣", "nan", "\udcff", "x" * 300, "1e9", "../..", "a\nb=1"],
 )
-def test_odd_values_are_refused_or_used_but_never_a_traceback(option, value, plan_of, runs, tmp_path, capsys):  # noqa: F811
+def test_odd_values_never_cause_a_traceback(option, value, plan_of, runs, tmp_path, capsys):  # noqa: F811
     odd = tmp_path / "odd"
     odd.mkdir()
     arguments = ["sweep", plan_of().recipe, f"--output_dir={odd}/out", f"{option}={value}"]
@@ -80,9 +80,9 @@ def test_odd_values_are_refused_or_used_but_never_a_traceback(option, value, pla
         arguments[-1] = f"--output_dir={odd}/{value}"
     try:
         status = main(arguments)
-    except SystemExit as leave:
-        status = leave.code
+    except SystemExit as exit_info:
+        status = exit_info.code
     error = capsys.readouterr().err
-    # Runs themselves fail here.
+    # Here, the runs themselves fail.
     assert status in (1, 2) and "error: " in error and "Traceback" not in error
     assert status == 1 or not list(odd.iterdir())

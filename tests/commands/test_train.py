@@ -1,4 +1,4 @@
-"""`hf-vaswani train` and `hf-vaswani recipes`, up to where training begins."""
+"""`hf-vaswani train` and `hf-vaswani recipes`, up to the start of training."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ PROJECT = Path(__file__).parents[2]
 
 
 def errors_of(capsys, *arguments: str) -> list[str]:
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main(list(arguments))
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     return [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
 
 
-def test_missing_recipe_is_said_with_the_command_and_the_names(capsys):
+def test_missing_recipe_error_shows_an_example_and_the_recipe_names(capsys):
     first, second = errors_of(capsys, "train", "--train_source", "a.de", "--train_target", "a.en", "--seed", "3")
     assert first == (
         "error: the recipe is missing: it comes first, as in: hf-vaswani train multi30k_de_en --train_source a.de "
@@ -30,13 +30,13 @@ def test_missing_recipe_is_said_with_the_command_and_the_names(capsys):
     assert errors_of(capsys, "train")[0].endswith("hf-vaswani train multi30k_de_en")
 
 
-def test_trainer_is_asked_for_before_or_after_the_recipe():
+def test_trainer_option_may_come_before_or_after_the_recipe():
     for arguments in (["--trainer", "r.yaml", "--seed", "3"], ["r.yaml", "--seed", "3", "--trainer"]):
         options = _parser().parse_args(["train", *arguments])
         assert (options.trainer, options.recipe, options.options) == (True, "r.yaml", ["--seed", "3"])
 
 
-def refused_keys(*options: str) -> list[str]:
+def key_errors(*options: str) -> list[str]:
     with pytest.raises(InputError) as error:
         load_recipe("quickstart", list(options))
     return str(error.value).splitlines()
@@ -68,11 +68,11 @@ def refused_keys(*options: str) -> list[str]:
         ("tokenizer", "'tokenizer.path'"),
     ],
 )
-def test_names_of_other_toolkits_lead_to_the_key(foreign, own):
-    assert refused_keys(f"--{foreign}=1") == [f"--{foreign.replace('-', '_')}: unknown key; here it is {own}"]
+def test_key_names_of_other_toolkits_suggest_ours(foreign, own):
+    assert key_errors(f"--{foreign}=1") == [f"--{foreign.replace('-', '_')}: unknown key; here it is {own}"]
 
 
-def test_names_of_other_toolkits_in_a_file_lead_to_the_key_and_its_section(tmp_path):
+def test_key_names_of_other_toolkits_in_a_file_suggest_key_and_section(tmp_path):
     path = tmp_path / "r.yaml"
     path.write_text("training: {batch_size: 3, beam_size: 4}\ndata: {dataset: built-in}\n")
     with pytest.raises(InputError) as error:
@@ -84,17 +84,17 @@ def test_names_of_other_toolkits_in_a_file_lead_to_the_key_and_its_section(tmp_p
         assert expected in str(error.value)
 
 
-def test_recipes_are_listed_each_with_its_first_line(capsys):
+def test_recipes_are_listed_with_their_first_lines(capsys):
     assert main(["recipes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     listed = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert listed == {name: describe(path) for name, path in bundled_recipes().items()}
     assert listed["quickstart"].startswith("German to English on the built-in synthetic corpus")
-    # A line of its own, and not the beginning of a sentence.
+    # A complete line, not the beginning of a sentence.
     assert all(text.endswith((".", ").")) and len(text) < 120 for text in listed.values())
 
 
-def test_recipe_that_is_printed_can_be_edited_and_trained_with(tmp_path, monkeypatch, capsys):
+def test_printed_recipe_can_be_edited_and_loaded(tmp_path, monkeypatch, capsys):
     assert main(["recipes", "quickstart"]) == 0
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(capsys.readouterr().out.replace("max_steps: 2500", "max_steps: 7"))
@@ -102,7 +102,7 @@ def test_recipe_that_is_printed_can_be_edited_and_trained_with(tmp_path, monkeyp
     assert load_recipe("quickstart").training.max_steps == 2500
 
 
-def test_local_file_goes_before_the_packages_recipe_of_that_name(tmp_path, monkeypatch):
+def test_local_file_takes_precedence_over_a_bundled_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("quickstart").mkdir()
     assert load_recipe("quickstart").training.max_steps == 2500
@@ -112,13 +112,13 @@ def test_local_file_goes_before_the_packages_recipe_of_that_name(tmp_path, monke
 
 
 @pytest.mark.parametrize("command", [["recipes"], ["train"]])
-def test_unknown_recipe_suggests_one(command, capsys):
+def test_unknown_recipe_gets_a_suggestion(command, capsys):
     assert main([*command, "quikstart"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "Did you mean 'quickstart'?" in error
 
 
-def test_recipes_of_scripts_are_those_of_the_package():
+def test_recipes_in_scripts_are_the_bundled_ones():
     assert {
         path.stem: path.resolve() for path in (PROJECT / "scripts" / "recipes").glob("*.yaml")
     } == bundled_recipes()

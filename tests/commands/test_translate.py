@@ -1,4 +1,4 @@
-"""`hf-vaswani translate`: from files and standard input, whole and interrupted, with good lines and bad."""
+"""`hf-vaswani translate`: files and standard input, complete and interrupted runs, good and bad lines."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ SHORT = ["--max_new_tokens", "3", "--num_beams", "1"]
 
 @pytest.fixture
 def translate(saved_model, capsys):
-    """Runs the command in this process: exit status, standard output, standard error."""
+    """Runs the command in this process, and returns its exit status, standard output, and standard error."""
 
     def run(*options) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -38,8 +38,8 @@ def translate(saved_model, capsys):
 
 
 @pytest.fixture
-def refused(translate):
-    """Runs a command that must be refused and returns its error lines."""
+def error_of(translate):
+    """Runs a command that must fail, and returns its error lines."""
 
     def run(*options) -> str:
         status, out, error = translate(*options)
@@ -52,7 +52,7 @@ def refused(translate):
 
 @pytest.fixture
 def source(tmp_path):
-    """300 lines: windows of 128 and 172."""
+    """300 lines, translated in windows of 128 and 172."""
     path = tmp_path / "source"
     generator = random.Random(0)
     lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(300)]
@@ -64,7 +64,7 @@ def stdin(monkeypatch, content: bytes):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
-def test_line_n_translates_line_n(translate, source, tmp_path, tokenizer):
+def test_output_line_n_translates_input_line_n(translate, source, tmp_path, tokenizer):
     output = tmp_path / "out"
     assert translate("--input", source, "--output", output, "--num_beams", 2)[0] == 0
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, num_beams=2)
@@ -73,7 +73,7 @@ def test_line_n_translates_line_n(translate, source, tmp_path, tokenizer):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "saved", "source"]
 
 
-def test_standard_input_and_compressed_files_give_the_same(translate, source, monkeypatch, tmp_path):
+def test_standard_input_and_compressed_files_give_the_same_output(translate, source, monkeypatch, tmp_path):
     packed = tmp_path / "source.gz"
     packed.write_bytes(gzip.compress(source.read_bytes()))
     expected = translate("--input", source, *SHORT)[1]
@@ -95,7 +95,7 @@ def test_empty_input_gives_empty_output(translate, monkeypatch, tmp_path):
     assert (tmp_path / "out").read_bytes() == b""
 
 
-def test_bad_lines_are_named_and_cost_no_other(translate, monkeypatch):
+def test_bad_lines_are_reported_and_do_not_affect_the_others(translate, monkeypatch):
     lines = [b"w1", b"\xff w2", b"", b" \t ", b"w3\x00\x1b", "漢字".encode(), b"w1 " * 20, b"x" * 100_000, b"w1"]
     stdin(monkeypatch, b"\n".join(lines) + b"\n")
     status, out, err = translate(*SHORT, "--max_source_length", 8)
@@ -115,7 +115,7 @@ def test_many_bad_lines_are_counted(translate, monkeypatch):
     assert len(err) == 21 and err[-1] == "warning: 50 warnings in total; only the first 20 are shown."
 
 
-def test_json_has_what_is_asked_for(translate, monkeypatch, tokenizer):
+def test_json_has_the_requested_fields(translate, monkeypatch, tokenizer):
     stdin(monkeypatch, b"w1 w2\n\n")
     options = ["--format", "jsonl", "--n_best", 2, "--scores", "--alignments", "--max_new_tokens", 4]
     first, empty = map(json.loads, translate(*options)[1].splitlines())
@@ -130,7 +130,7 @@ def test_json_has_what_is_asked_for(translate, monkeypatch, tokenizer):
     assert [entry["text"] for entry in empty["translations"]] == ["", ""]
 
 
-def test_prefixes_begin_the_translations(translate, write_lines):
+def test_translations_begin_with_the_prefixes(translate, write_lines):
     files = ["--input", write_lines("in", ["w1", "w2", "w3"]), "--prefix", write_lines("begin", ["w5 w6", "", "w7"])]
     out = translate(*files, *SHORT)[1].splitlines()
     assert out[0].startswith("w5 w6") and out[2].startswith("w7")
@@ -138,14 +138,14 @@ def test_prefixes_begin_the_translations(translate, write_lines):
     assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 line:" in err
 
 
-def test_minimum_risk_gives_the_same_for_the_same_seed(translate, source):
+def test_mbr_output_depends_only_on_the_seed(translate, source):
     def run(*options):
         return translate("--input", source, "--mbr", "bleu", "--samples", 4, "--max_new_tokens", 3, *options)[1]
 
     assert run() == run("--seed", 0) != run("--seed", 1)
 
 
-def test_samples_follow_the_seed_and_when_cold_nearly_the_model_alone(translate, source):
+def test_samples_depend_on_the_seed_and_match_greedy_search_at_low_temperature(translate, source):
     def run(*options):
         return translate("--input", source, "--max_new_tokens", 3, *options)[1]
 
@@ -153,7 +153,7 @@ def test_samples_follow_the_seed_and_when_cold_nearly_the_model_alone(translate,
     assert run("--sample", 1e-6) == run("--num_beams", 1)
 
 
-def test_several_samples_of_a_line_are_drawn_apart(translate, write_lines):
+def test_samples_of_a_line_are_drawn_independently(translate, write_lines):
     options = ["--format", "jsonl", "--n_best", 20, "--sample", 2, "--max_new_tokens", 4]
     (record,) = map(json.loads, translate("--input", write_lines("in", ["w1 w2"]), *options)[1].splitlines())
     texts = [entry["text"] for entry in record["translations"]]
@@ -175,18 +175,18 @@ def test_several_samples_of_a_line_are_drawn_apart(translate, write_lines):
         (["--input", "absent.txt"], "absent.txt does not exist"),
     ],
 )
-def test_options_that_cannot_be_had_leave_with_status_2_before_the_model_is_loaded(options, message, capsys):
+def test_invalid_options_exit_with_status_2_before_the_model_is_loaded(options, message, capsys):
     assert main(["translate", "no-model", *map(str, options)]) == 2
     error = capsys.readouterr().err
     assert message in error and "no-model" not in error
 
 
-def test_what_the_translator_cannot_take_is_one_error_and_not_one_of_each_line(refused, source, tmp_path, monkeypatch):
+def test_translator_error_is_reported_once_and_not_for_each_line(error_of, source, tmp_path, monkeypatch):
     def refuse(self, lines):
         raise ValueError("tgt_lang is missing.")
 
     monkeypatch.setattr(LineTranslator, "__call__", refuse)
-    error = refused("--input", source, "--output", tmp_path / "out")
+    error = error_of("--input", source, "--output", tmp_path / "out")
     assert error == "error: --target_language is missing.\n"
     assert not (tmp_path / "out").exists()
 
@@ -210,38 +210,38 @@ def test_what_the_translator_cannot_take_is_one_error_and_not_one_of_each_line(r
         (["--sample", "1e300"], "must be from 1e-06 to 1,000,000, got '1e300'"),
     ],
 )
-def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option, message, capsys):
-    with pytest.raises(SystemExit) as leave:
+def test_invalid_numbers_exit_with_status_2(saved_model, option, message, capsys):
+    with pytest.raises(SystemExit) as exit_info:
         main(["translate", str(saved_model), *option])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
 
 
-def test_output_that_exists_is_left_alone_unless_told(refused, translate, source, tmp_path):
+def test_existing_output_is_kept_without_overwrite(error_of, translate, source, tmp_path):
     output = tmp_path / "out"
     output.write_text("precious")
-    assert "exists" in refused("--input", source, "--output", output)
-    assert "is the input" in refused("--input", output, "--output", output, "--overwrite")
+    assert "exists" in error_of("--input", source, "--output", output)
+    assert "is the input" in error_of("--input", output, "--output", output, "--overwrite")
     assert output.read_text() == "precious"
     assert translate("--input", source, "--output", output, "--overwrite", *SHORT)[0] == 0
     assert len(output.read_text().splitlines()) == 300
 
 
-def test_truncated_file_gives_the_lines_before_its_end_and_can_be_continued(translate, source, tmp_path):
-    packed, output, whole = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
-    source.write_text(source.read_text() * 15)  # more than is unpacked at once
+def test_truncated_file_yields_its_intact_lines_and_can_be_resumed(translate, source, tmp_path):
+    packed, output, uninterrupted = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
+    source.write_text(source.read_text() * 15)  # more than is decompressed at once
     packed.write_bytes(gzip.compress(source.read_bytes())[:-20])
     status, _, err = translate("--input", packed, "--output", output, *SHORT)
     assert status == 2 and f"{packed} is truncated" in err
     assert 1000 < len(output.read_text().splitlines()) < 4500
     packed.write_bytes(gzip.compress(source.read_bytes()))
     assert translate("--input", packed, "--output", output, "--resume", *SHORT)[0] == 0
-    translate("--input", source, "--output", whole, *SHORT)
-    assert output.read_text() == whole.read_text()
+    translate("--input", source, "--output", uninterrupted, *SHORT)
+    assert output.read_text() == uninterrupted.read_text()
 
 
 def interrupt(monkeypatch, number: int) -> list[int]:
-    """Has the translator interrupted when it is called this often; the first call tries the options."""
+    """Interrupt the translator at the given call; the first call only tries the options."""
     calls, plain = [], LineTranslator.__call__
 
     def interrupted(self, lines):
@@ -255,10 +255,10 @@ def interrupt(monkeypatch, number: int) -> list[int]:
 
 
 @pytest.mark.parametrize("options", [SHORT, ["--mbr", "chrf", "--samples", "4", "--max_new_tokens", "3"]])
-def test_interrupted_run_continues_where_it_stopped(translate, refused, source, tmp_path, monkeypatch, options):
-    whole, output = tmp_path / "whole", tmp_path / "out"
+def test_interrupted_run_resumes_where_it_stopped(translate, error_of, source, tmp_path, monkeypatch, options):
+    uninterrupted, output = tmp_path / "whole", tmp_path / "out"
     options = ["--input", source, "--format", "jsonl", *options]
-    assert translate(*options, "--output", whole)[0] == 0
+    assert translate(*options, "--output", uninterrupted)[0] == 0
     with monkeypatch.context() as patch:
         calls = interrupt(patch, 3)
         status, _, err = translate(*options, "--output", output)
@@ -266,17 +266,17 @@ def test_interrupted_run_continues_where_it_stopped(translate, refused, source, 
     assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")
-    assert "seed was 0 and is now 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
+    assert "seed was 0 and is now 7" in error_of(*options, "--output", output, "--resume", "--seed", 7)
     if "--mbr" in options:  # the samples depend on it
-        assert "batch_size was None and is now 5" in refused(
+        assert "batch_size was None and is now 5" in error_of(
             *options, "--output", output, "--resume", "--batch_size", 5
         )
-    assert "is unfinished" in refused(*options, "--output", output)
+    assert "is unfinished" in error_of(*options, "--output", output)
     assert translate(*options, "--output", output, "--resume")[0] == 0
-    assert output.read_bytes() == whole.read_bytes()
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
-def test_output_of_another_model_is_not_continued(refused, translate, source, saved_model, tmp_path, monkeypatch):
+def test_output_of_another_model_is_not_resumed(error_of, translate, source, saved_model, tmp_path, monkeypatch):
     output = tmp_path / "out"
     with monkeypatch.context() as patch:
         interrupt(patch, 3)
@@ -285,7 +285,7 @@ def test_output_of_another_model_is_not_continued(refused, translate, source, sa
     with torch.no_grad():
         model.model.decoder.layers[1].fc1.bias += 0.01
     model.save_pretrained(saved_model)
-    assert "model was" in refused("--input", source, "--output", output, "--resume", *SHORT)
+    assert "model was" in error_of("--input", source, "--output", output, "--resume", *SHORT)
     assert len(output.read_text().splitlines()) == 128
 
 
@@ -296,8 +296,8 @@ def command(*arguments, **kwargs) -> subprocess.Popen:
     )
 
 
-def test_killed_run_continues_to_the_same_bytes(saved_model, translate, source, tmp_path):
-    many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
+def test_killed_run_resumes_to_identical_output(saved_model, translate, source, tmp_path):
+    many, uninterrupted, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 20)
     process = command(saved_model, "--input", many, "--output", output, *SHORT)
     while process.poll() is None and not (output.exists() and output.stat().st_size):
@@ -307,11 +307,11 @@ def test_killed_run_continues_to_the_same_bytes(saved_model, translate, source, 
     assert process.wait() == -signal.SIGKILL
     assert (tmp_path / ".out.progress.json").exists()
     assert translate("--input", many, "--output", output, "--resume", *SHORT)[0] == 0
-    assert translate("--input", many, "--output", whole, *SHORT)[0] == 0
-    assert output.read_bytes() == whole.read_bytes()
+    assert translate("--input", many, "--output", uninterrupted, *SHORT)[0] == 0
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
-def test_translations_appear_as_lines_come_and_a_reader_may_leave(saved_model):
+def test_translations_are_streamed_and_a_closed_pipe_is_no_error(saved_model):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with command(saved_model, *SHORT, bufsize=0, **pipes) as process:
         for line in (b"w1\n", b"w2 w3\n"):
@@ -324,12 +324,12 @@ def test_translations_appear_as_lines_come_and_a_reader_may_leave(saved_model):
         assert process.wait() == 0
 
 
-def test_ensemble_of_a_model_with_itself_is_that_model(translate, saved_model, source):
+def test_ensemble_of_a_model_with_itself_equals_the_model(translate, saved_model, source):
     alone = translate("--input", str(source), *SHORT)
     assert translate("--input", str(source), *SHORT, "--ensemble", str(saved_model)) == alone
 
 
-def test_ensemble_of_models_with_other_tokenizers_is_refused(refused, saved_model, source, tmp_path):
+def test_ensemble_with_a_different_tokenizer_is_rejected(error_of, saved_model, source, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(saved_model, other)
     tokenizer = AutoTokenizer.from_pretrained(other)
@@ -338,22 +338,22 @@ def test_ensemble_of_models_with_other_tokenizers_is_refused(refused, saved_mode
     model = AutoModelForSeq2SeqLM.from_pretrained(other)
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(other)
-    assert "different tokenizer" in refused("--input", str(source), "--ensemble", str(other))
+    assert "different tokenizer" in error_of("--input", str(source), "--ensemble", str(other))
 
 
-def test_file_of_prefixes_is_not_overwritten(refused, source, write_lines):
+def test_prefix_file_is_not_overwritten(error_of, source, write_lines):
     prefixes = write_lines("prefixes", ["w1"] * 300)
-    message = refused("--input", source, "--prefix", prefixes, "--output", prefixes, "--overwrite")
+    message = error_of("--input", source, "--prefix", prefixes, "--output", prefixes, "--overwrite")
     assert f"{prefixes} is the file of prefixes" in message
     assert Path(prefixes).read_text() == "w1\n" * 300
 
 
-def test_beam_that_no_memory_holds_is_one_error(refused, source, monkeypatch):
+def test_beam_too_large_for_memory_is_one_error(error_of, source, monkeypatch):
     def fail(*_):
         raise RuntimeError("can't allocate memory:\nyou tried to allocate 40000000000 bytes")
 
     monkeypatch.setattr(LineTranslator, "__call__", fail)
-    message = refused("--input", source, "--num_beams", 9)
+    message = error_of("--input", source, "--num_beams", 9)
     assert message.startswith("error: Nothing can be translated with these options: can't allocate memory: you tried")
 
 
@@ -364,7 +364,7 @@ def test_closed_stream_is_one_error(saved_model, monkeypatch, capsys, stream):
     assert "is closed. Name a file with --" in capsys.readouterr().err
 
 
-def test_unreadable_input_leaves_the_file_that_it_should_have_overwritten(translate, source, tmp_path):
+def test_unreadable_input_leaves_the_existing_output_intact(translate, source, tmp_path):
     output, packed = tmp_path / "out", tmp_path / "damaged.gz"
     output.write_text("precious\n")
     packed.write_bytes(b"this is not gzip")
@@ -377,8 +377,8 @@ def test_unreadable_input_leaves_the_file_that_it_should_have_overwritten(transl
     assert not list(tmp_path.glob(".out*"))
 
 
-def test_killed_replacement_keeps_the_old_file_and_resumes_to_the_same_bytes(saved_model, translate, source, tmp_path):
-    many, whole, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
+def test_killed_overwrite_keeps_the_old_file_and_resumes_to_identical_output(saved_model, translate, source, tmp_path):
+    many, uninterrupted, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
     many.write_text(source.read_text() * 20)
     output.write_text("precious\n")
     process = command(saved_model, "--input", many, "--output", output, "--overwrite", *SHORT)
@@ -388,24 +388,24 @@ def test_killed_replacement_keeps_the_old_file_and_resumes_to_the_same_bytes(sav
     assert process.wait() == -signal.SIGKILL
     assert output.read_text() == "precious\n"
     assert translate("--input", many, "--output", output, "--resume", *SHORT)[0] == 0
-    assert translate("--input", many, "--output", whole, *SHORT)[0] == 0
-    assert output.read_bytes() == whole.read_bytes()
+    assert translate("--input", many, "--output", uninterrupted, *SHORT)[0] == 0
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 @pytest.mark.parametrize("option", ["--input", "--prefix"])
-def test_output_that_is_an_input_by_another_name_is_refused(refused, source, tmp_path, link, option):
+def test_output_that_links_to_an_input_is_rejected(error_of, source, tmp_path, link, option):
     output, other = tmp_path / "out", tmp_path / "other"
     other.write_text("w1\n" * 300)
     getattr(output, link)(other)
     inputs = [word for pair in {"--input": source, option: other}.items() for word in pair]
-    error = refused(*inputs, "--output", output, "--overwrite")
+    error = error_of(*inputs, "--output", output, "--overwrite")
     assert f"{output} is the {'input' if option == '--input' else 'file of prefixes'}" in error
     assert other.read_text() == "w1\n" * 300
 
 
 @pytest.mark.parametrize("end", ["input", "output"])
-def test_standard_stream_that_is_the_other_file_is_refused(saved_model, source, end):
+def test_standard_stream_that_is_the_same_file_is_rejected(saved_model, source, end):
     before = source.read_bytes()
     if end == "input":
         with source.open("rb") as stdin:
@@ -421,7 +421,7 @@ def test_standard_stream_that_is_the_other_file_is_refused(saved_model, source, 
     assert source.read_bytes() == before
 
 
-def test_resuming_what_is_finished_says_so_and_leaves_with_status_0(translate, refused, source, tmp_path):
+def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, error_of, source, tmp_path):
     output = tmp_path / "out"
     options = ["--input", source, "--output", output, *SHORT]
     assert translate(*options)[0] == 0
@@ -433,5 +433,5 @@ def test_resuming_what_is_finished_says_so_and_leaves_with_status_0(translate, r
     )
     with source.open("a") as file:
         file.write("w1\n")
-    assert "finished, or was made in another way" in refused(*options, "--resume")
+    assert "finished, or was made in another way" in error_of(*options, "--resume")
     assert output.read_bytes() == before

@@ -1,4 +1,4 @@
-"""`hf-vaswani translate` in several processes of a launcher: one output and one error, however many there are."""
+"""`hf-vaswani translate` in several processes of a launcher: still one output and one error."""
 
 import os
 import random
@@ -20,7 +20,7 @@ SHORT = ["--max_new_tokens", "3", "--num_beams", "1", "--max_source_length", "12
 
 @pytest.fixture
 def source(tmp_path) -> Path:
-    """1,000 lines: windows of 128, 512 and 360, of which one line is too long."""
+    """1,000 lines, translated in windows of 128, 512, and 360; one line is too long."""
     path, generator = tmp_path / "source", random.Random(0)
     lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(1000)]
     lines[700] = "w1 " * 30
@@ -30,14 +30,14 @@ def source(tmp_path) -> Path:
 
 @pytest.fixture
 def one_process(saved_model, source, tmp_path) -> bytes:
-    """What one process writes."""
+    """The output of a single process."""
     output = tmp_path / "one"
     assert main(["translate", str(saved_model), "--input", str(source), "--output", str(output), *SHORT]) == 0
     return output.read_bytes()
 
 
 def start(*arguments, launcher=("--standalone", "--nproc_per_node=2")) -> subprocess.Popen:
-    """The command in processes of torchrun, in a process group of its own."""
+    """Start the command with torchrun, in its own process group."""
     command = ["-m", "torch.distributed.run", *launcher, "-m", "hf_vaswani", "translate", *map(str, arguments)]
     return subprocess.Popen(
         [sys.executable, *command],
@@ -49,26 +49,26 @@ def start(*arguments, launcher=("--standalone", "--nproc_per_node=2")) -> subpro
     )
 
 
-def end_of(process: subprocess.Popen) -> tuple[int, str]:
+def finish(process: subprocess.Popen) -> tuple[int, str]:
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 
 
-def test_two_processes_write_what_one_writes(saved_model, source, tmp_path, one_process):
+def test_two_processes_write_the_same_output_as_one(saved_model, source, tmp_path, one_process):
     output = tmp_path / "two"
-    status, said = end_of(start(saved_model, "--input", source, "--output", output, *SHORT))
-    assert status == 0, said
+    status, log = finish(start(saved_model, "--input", source, "--output", output, *SHORT))
+    assert status == 0, log
     assert output.read_bytes() == one_process
-    assert said.count("warning: ") == 1
-    assert f"{source}, line 701: 31 tokens, more than the limit of 12" in said
+    assert log.count("warning: ") == 1
+    assert f"{source}, line 701: 31 tokens, more than the limit of 12" in log
     assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.slow
-def test_streams_are_refused_by_one_process(saved_model):
-    status, said = end_of(start(saved_model, *SHORT))
+def test_streams_are_rejected_with_errors_from_one_process(saved_model):
+    status, log = finish(start(saved_model, *SHORT))
     assert status != 0
-    assert [line for line in said.splitlines() if line.startswith("error: ")] == [
+    assert [line for line in log.splitlines() if line.startswith("error: ")] == [
         "error: 2 processes can divide a file among them, but not a stream. Name a file with --input.",
         "error: 2 processes can divide a file among them, but not a stream. Name a file with --output.",
     ]
@@ -76,8 +76,8 @@ def test_streams_are_refused_by_one_process(saved_model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["first", "last", "launcher"])
-def test_killed_processes_continue_to_the_same_bytes(saved_model, source, tmp_path, killed):
-    many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
+def test_killed_processes_resume_to_identical_output(saved_model, source, tmp_path, killed):
+    many, uninterrupted, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 60)
     process = start(saved_model, "--input", many, "--output", output, *SHORT)
     while process.poll() is None and not (output.exists() and output.stat().st_size):
@@ -85,18 +85,18 @@ def test_killed_processes_continue_to_the_same_bytes(saved_model, source, tmp_pa
     children = psutil.Process(process.pid).children()
     victim = {"first": children[0].pid, "last": children[-1].pid, "launcher": process.pid}[killed]
     os.kill(victim, signal.SIGKILL)
-    assert end_of(process)[0] != 0
+    assert finish(process)[0] != 0
     psutil.wait_procs(children, timeout=60)
     done = output.stat().st_size
-    status, said = end_of(start(saved_model, "--input", many, "--output", output, "--resume", *SHORT))
-    assert status == 0, said
-    main(["translate", str(saved_model), "--input", str(many), "--output", str(whole), *SHORT])
-    assert 0 < done < whole.stat().st_size
-    assert output.read_bytes() == whole.read_bytes()
+    status, log = finish(start(saved_model, "--input", many, "--output", output, "--resume", *SHORT))
+    assert status == 0, log
+    main(["translate", str(saved_model), "--input", str(many), "--output", str(uninterrupted), *SHORT])
+    assert 0 < done < uninterrupted.stat().st_size
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
 @pytest.mark.slow
-def test_two_machines_write_what_one_process_writes(saved_model, source, tmp_path, one_process):
+def test_two_machines_write_the_same_output_as_one_process(saved_model, source, tmp_path, one_process):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -110,6 +110,6 @@ def test_two_machines_write_what_one_process_writes(saved_model, source, tmp_pat
         for rank in range(2)
     ]  # fmt: skip
     for machine in machines:
-        status, said = end_of(machine)
-        assert status == 0, said
+        status, log = finish(machine)
+        assert status == 0, log
     assert output.read_bytes() == one_process

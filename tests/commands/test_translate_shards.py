@@ -1,4 +1,4 @@
-"""`scripts/translate_shards.py` on Ray: two simulated machines, workers and drivers that are killed."""
+"""`scripts/translate_shards.py` on Ray: two simulated machines, with workers and drivers that are killed."""
 
 import gzip
 import os
@@ -23,7 +23,7 @@ SHORT = ["--max_new_tokens", "2", "--num_beams", "1"]
 
 
 def write_shards(folder: Path, *numbers: int) -> None:
-    """Shards of so many short lines each."""
+    """Write shards with the given numbers of short lines."""
     folder.mkdir()
     generator = random.Random(0)
     for shard, number in enumerate(numbers):
@@ -34,7 +34,7 @@ def write_shards(folder: Path, *numbers: int) -> None:
 
 
 def translated_by_one_process(model: Path, folder: Path, output: Path) -> dict[str, bytes]:
-    """What `hf-vaswani translate` makes of each shard."""
+    """The translation of each shard by `hf-vaswani translate`."""
     output.mkdir()
     for path in folder.glob("*.txt"):
         assert main(["translate", str(model), "--input", str(path), "--output", str(output / path.name), *SHORT]) == 0
@@ -46,7 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def actor_pids() -> list[int]:
-    """Processes of actors that translate, on all simulated machines."""
+    """The process ids of all translation actors, on all simulated machines."""
     return [process.pid for process in psutil.Process().children(recursive=True) if is_actor(process)]
 
 
@@ -59,12 +59,12 @@ def is_actor(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two machines with a core each."""
+    """Two machines with one core each."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Workers do not wait for each other's threads, and find the package of this checkout.
+    # Workers must import the package from this checkout.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(PROJECT))
         machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -78,9 +78,7 @@ def script(*arguments) -> int:
 
 
 @pytest.mark.slow
-def test_100_000_lines_on_two_machines_whose_workers_are_killed_are_those_of_one_process(
-    cluster, saved_model, tmp_path
-):
+def test_100_000_lines_match_one_process_despite_killed_workers(cluster, saved_model, tmp_path):
     write_shards(tmp_path / "in", 60_000, 30_000, 10_000)
     killed, is_done = [], threading.Event()
 
@@ -109,7 +107,7 @@ def test_100_000_lines_on_two_machines_whose_workers_are_killed_are_those_of_one
 
 
 @pytest.mark.slow
-def test_killed_driver_continues_and_an_unreadable_shard_is_named_at_the_end(cluster, saved_model, tmp_path, capsys):
+def test_killed_driver_resumes_and_an_unreadable_shard_is_reported_at_the_end(cluster, saved_model, tmp_path, capsys):
     write_shards(tmp_path / "in", 12_000, 5_000)
     (tmp_path / "in" / "0.damaged.txt.gz").write_bytes(gzip.compress(b"w1\n" * 5000)[:-9])
     arguments = [saved_model, tmp_path / "in", tmp_path / "out", *SHORT, "--address", cluster]
@@ -136,7 +134,7 @@ def test_killed_driver_continues_and_an_unreadable_shard_is_named_at_the_end(clu
 
 
 @pytest.mark.slow
-def test_what_is_wrong_shows_before_anything_is_translated(cluster, saved_model, tmp_path, capsys):
+def test_errors_are_reported_before_anything_is_translated(cluster, saved_model, tmp_path, capsys):
     write_shards(tmp_path / "in", 10)
     folders = [tmp_path / "in", tmp_path / "out"]
     tiny_model(source_language="de", target_language="en").save_pretrained(saved_model)
@@ -150,7 +148,7 @@ def test_what_is_wrong_shows_before_anything_is_translated(cluster, saved_model,
     assert not (tmp_path / "out" / "0.txt").exists()
 
 
-def test_all_errors_of_the_options_are_told_at_once_and_without_ray(saved_model, tmp_path, capsys, monkeypatch):
+def test_all_option_errors_are_reported_together_even_without_ray(saved_model, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     options = ["--samples", "3", "--column", "translation"]
     assert script(saved_model, tmp_path / "absent", tmp_path / "out", *options) == 2
@@ -162,7 +160,7 @@ def test_all_errors_of_the_options_are_told_at_once_and_without_ray(saved_model,
     ]
 
 
-def test_address_that_nobody_answers_is_one_error(saved_model, tmp_path, capsys):
+def test_unreachable_ray_address_is_one_error(saved_model, tmp_path, capsys):
     pytest.importorskip("ray")
     write_shards(tmp_path / "in", 10)
     assert script(saved_model, tmp_path / "in", tmp_path / "out", "--address", "127.0.0.1:1") == 2

@@ -69,7 +69,7 @@ def digest(splits: Splits) -> str:
 # Splits
 
 
-def test_default_corpus_has_23000_pairs_for_training_and_500_each_for_validation_and_test(splits):
+def test_default_corpus_has_23000_training_500_validation_and_500_test_pairs(splits):
     assert {name: len(pairs) for name, pairs in splits.items()} == {
         "train": 23_000,
         "validation": 500,
@@ -82,13 +82,13 @@ def test_smallest_size_leaves_one_pair_for_training():
 
 
 @pytest.mark.parametrize("size", [0, 1_000, 500_001])
-def test_size_outside_the_limits_is_refused_with_the_limits(size):
+def test_size_out_of_range_is_rejected_with_the_limits(size):
     with pytest.raises(ValueError, match=r"1,001 pairs .* to 500,000"):
         generate_corpus(size=size)
 
 
-def test_same_seed_gives_the_same_bytes_in_a_fresh_process_with_another_hash_seed():
-    # Imported by its own folder, for the package above it takes seconds to import.
+def test_same_seed_gives_the_same_corpus_for_any_hash_seed():
+    # Imported from its own folder, because the parent package takes seconds to import.
     folder = Path(corpus_package.__file__).parent
     script = (
         f"import sys, json, hashlib; sys.path.insert(0, {str(folder.parent)!r})\n"
@@ -109,12 +109,12 @@ def test_same_seed_gives_the_same_bytes_in_a_fresh_process_with_another_hash_see
     assert digests == {digest(generate_corpus(seed=7, size=3_000))}
 
 
-def test_another_seed_gives_other_sentences():
+def test_different_seeds_give_different_sentences():
     first, second = (generate_corpus(seed=seed, size=2_000)["train"] for seed in (1, 2))
     assert len(set(first) & set(second)) < 0.1 * len(first)
 
 
-def test_no_sentence_of_either_side_occurs_twice_even_without_case_and_punctuation(splits):
+def test_no_sentence_occurs_twice_on_either_side_ignoring_case_and_punctuation(splits):
     pairs = [pair for split in splits.values() for pair in split]
     for side in (0, 1):
         assert len({bare(pair[side]) for pair in pairs}) == len(pairs) == 24_000
@@ -141,7 +141,7 @@ def test_sentences_are_short(splits):
     assert sum(4 <= length <= 16 for length in lengths) > 0.95 * len(lengths)
 
 
-def test_sentences_are_written_like_sentences(splits):
+def test_sentences_are_well_formed(splits):
     for pair in splits["train"]:
         for sentence in pair:
             assert re.fullmatch(r"[A-ZÄÖÜ][^.?]*[.?]", sentence), sentence
@@ -153,7 +153,7 @@ def test_sentences_are_written_like_sentences(splits):
 # The baseline
 
 
-def test_word_by_word_translation_stays_under_40_bleu_and_copying_under_10(splits):
+def test_word_by_word_translation_scores_under_40_bleu_and_copying_under_10(splits):
     sources, references = (list(side) for side in zip(*splits["test"], strict=True))
     baseline = [translate_word_by_word(source) for source in sources]
     assert 20 < sacrebleu.corpus_bleu(baseline, [references]).score < 40
@@ -173,11 +173,11 @@ def test_word_by_word_translation_stays_under_40_bleu_and_copying_under_10(split
         ("Qwertz sieht Xylophone.", "Qwertz sees Xylophone."),
     ],
 )
-def test_word_by_word_translation_knows_each_form_and_keeps_the_order(source, translation):
+def test_word_by_word_translation_knows_inflected_forms_and_keeps_word_order(source, translation):
     assert translate_word_by_word(source) == translation
 
 
-def test_dictionary_of_the_baseline_knows_every_word_of_the_corpus(splits):
+def test_baseline_dictionary_has_every_word_of_the_corpus(splits):
     known = corpus_package.dictionary.word_dictionary()
     unknown = {
         word
@@ -206,7 +206,7 @@ def test_dictionary_of_the_baseline_knows_every_word_of_the_corpus(splits):
         (999, "neunhundertneunundneunzig", "nine hundred and ninety-nine"),
     ],
 )
-def test_number_words(number, expected_german, expected_english):
+def test_number_words_of_both_languages(number, expected_german, expected_english):
     assert (german_number(number), english_number(number)) == (expected_german, expected_english)
 
 
@@ -222,7 +222,7 @@ def test_number_words(number, expected_german, expected_english):
         (11, 40, "zwanzig vor zwölf", "twenty to twelve"),
     ],
 )
-def test_clock_times(hour, minute, expected_german, expected_english):
+def test_clock_times_of_both_languages(hour, minute, expected_german, expected_english):
     assert (german_clock(hour, minute), english_clock(hour, minute)) == (expected_german, expected_english)
 
 
@@ -390,12 +390,12 @@ OFTEN = Adverbial("oft", "often", "habitual", position="middle")
         ),
     ],
 )
-def test_main_clauses_have_the_verb_second_and_the_rest_of_it_last(clause, expected_german, expected_english):
+def test_main_clauses_have_the_finite_verb_second_and_its_other_parts_last(clause, expected_german, expected_english):
     assert german.verb_second(clause) == expected_german
     assert english.statement(clause) == expected_english
 
 
-def test_german_object_or_adverbial_before_the_verb_moves_the_subject_behind_it():
+def test_german_object_or_adverbial_before_the_verb_moves_the_subject_after_it():
     clause = Clause(ANNA, VERBS["an|rufen"], "past", direct=DOCTOR, time=YESTERDAY)
     assert german.verb_second(clause, "time") == "gestern hat Anna den Arzt angerufen"
     assert german.verb_second(clause, "direct") == "den Arzt hat Anna gestern angerufen"
@@ -432,7 +432,7 @@ def test_relative_pronouns_take_gender_from_the_noun_and_are_who_or_which():
     assert english.statement(Clause(relative_pronoun(books), VERBS["liegen"], "past")) == "which lay"
 
 
-# What the training split shows: phenomenon, pattern of the German, pattern of the English, lowest count.
+# Phenomena in the training split: name, German pattern, English pattern, minimum count.
 PHENOMENA = [
     ("perfect with haben", r"\b(hat|haben|habe|hast|habt)\b.* (ge\w+|\w+ge\w+)[.?,]", r"", 2_800),
     (
@@ -497,16 +497,16 @@ PHENOMENA = [
 
 
 @pytest.mark.parametrize(
-    ("german_pattern", "english_pattern", "least"),
+    ("german_pattern", "english_pattern", "minimum"),
     [row[1:] for row in PHENOMENA],
     ids=[row[0] for row in PHENOMENA],
 )
-def test_training_split_shows_each_phenomenon_often(splits, german_pattern, english_pattern, least):
+def test_each_phenomenon_occurs_often_in_training(splits, german_pattern, english_pattern, minimum):
     found = sum(
         bool(re.search(german_pattern, source) and re.search(english_pattern, target))
         for source, target in splits["train"]
     )
-    assert found >= least
+    assert found >= minimum
 
 
 def test_every_german_noun_adjective_and_verb_occurs_often_in_training(splits):

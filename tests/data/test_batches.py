@@ -6,30 +6,30 @@ from hf_vaswani.errors import InputError
 
 
 def corpus(pairs=2000, seed=3):
-    """Lengths as of real text: source and target alike, a few long ones."""
+    """Lengths like those of real text: similar on both sides, and a few long ones."""
     generator = np.random.default_rng(seed)
     source = 1 + generator.poisson(12, pairs) + generator.integers(0, 4, pairs) ** 2
     target = np.maximum(1, source + generator.integers(-3, 4, pairs))
     return source, target
 
 
-def test_every_pair_comes_exactly_once_an_epoch():
+def test_every_pair_appears_exactly_once_per_epoch():
     batches = TokenBudgetBatches(*corpus(), max_tokens=256).epoch(5)
     assert sorted(np.concatenate(batches)) == list(range(2000))
 
 
-def test_padded_source_and_padded_target_are_within_the_budget():
+def test_padded_source_and_target_stay_within_the_token_budget():
     source, target = corpus()
     for batch in TokenBudgetBatches(source, target, max_tokens=256).epoch(0):
         assert len(batch) * max(source[batch].max(), target[batch].max()) <= 256
 
 
-def test_sentences_are_capped():
+def test_max_sentences_caps_the_batch_size():
     batches = TokenBudgetBatches(*corpus(), max_tokens=256, max_sentences=5).epoch(0)
     assert max(map(len, batches)) == 5
 
 
-def test_order_depends_on_seed_and_epoch_alone():
+def test_order_depends_only_on_seed_and_epoch():
     def epoch(seed, number):
         return [batch.tolist() for batch in TokenBudgetBatches(*corpus(), 256, seed=seed).epoch(number)]
 
@@ -38,12 +38,12 @@ def test_order_depends_on_seed_and_epoch_alone():
     assert epoch(1, 4) != epoch(2, 4)
 
 
-def test_partners_in_a_batch_change_from_epoch_to_epoch():
+def test_batch_composition_changes_between_epochs():
     batches = TokenBudgetBatches(*corpus(), max_tokens=256)
     assert {frozenset(b.tolist()) for b in batches.epoch(0)} != {frozenset(b.tolist()) for b in batches.epoch(1)}
 
 
-def test_there_is_little_padding():
+def test_batching_by_length_needs_little_padding():
     batches = TokenBudgetBatches(*corpus(), max_tokens=512)
     by_length = batches.padding_ratio(batches.epoch(0))
     at_random = batches.padding_ratio(np.array_split(np.random.default_rng(0).permutation(2000), 60))

@@ -17,7 +17,7 @@ def writer(text="content", calls=None):
     return make
 
 
-def test_same_key_is_made_once_and_another_anew(tmp_path):
+def test_content_is_built_once_per_key(tmp_path):
     calls = []
     assert cached(tmp_path, ["text", 1], writer("one", calls), content) == "one"
     assert cached(tmp_path, ["text", 1], writer("never", calls), content) == "one"
@@ -25,22 +25,22 @@ def test_same_key_is_made_once_and_another_anew(tmp_path):
     assert calls == ["one", "two"]
 
 
-def test_damaged_content_is_made_anew(tmp_path):
-    def whole(folder):
+def test_damaged_content_is_rebuilt(tmp_path):
+    def read_complete(folder):
         text = content(folder)
         if not text.endswith("."):
             raise EOFError
         return text
 
     for damage in (lambda file: file.write_text("cut sho"), lambda file: file.unlink()):
-        assert cached(tmp_path, "key", writer("whole."), whole) == "whole."
+        assert cached(tmp_path, "key", writer("whole."), read_complete) == "whole."
         [file] = tmp_path.glob("*/file")
         damage(file)
-    assert cached(tmp_path, "key", writer("anew."), whole) == "anew."
+    assert cached(tmp_path, "key", writer("anew."), read_complete) == "anew."
 
 
 @pytest.mark.parametrize("damage", [lambda old: old[:-1] + b"!", lambda old: old[:-2], lambda old: old + b"."])
-def test_file_that_is_not_the_one_that_was_written_is_made_again(tmp_path, caplog, damage):
+def test_modified_file_is_detected_and_rebuilt(tmp_path, caplog, damage):
     calls = []
     cached(tmp_path, "key", writer("content", calls), content)
     [file] = tmp_path.glob("*/file")
@@ -51,7 +51,7 @@ def test_file_that_is_not_the_one_that_was_written_is_made_again(tmp_path, caplo
     assert message == f"The prepared text in {file.parent} is damaged or incomplete; preparing it again."
 
 
-def test_content_that_cannot_be_read_is_kept_and_named(tmp_path):
+def test_unreadable_content_is_kept_and_reported(tmp_path):
     cached(tmp_path, "key", writer(), content)
     [file] = tmp_path.glob("*/file")
 
@@ -63,14 +63,14 @@ def test_content_that_cannot_be_read_is_kept_and_named(tmp_path):
     assert cached(tmp_path, "key", writer("never"), content) == "content"
 
 
-def test_folder_without_checksums_is_made_again(tmp_path):
+def test_folder_without_checksums_is_rebuilt(tmp_path):
     cached(tmp_path, "key", writer("by an earlier version"), content)
     [file] = tmp_path.glob("*/checksums.json")
     file.unlink()
     assert cached(tmp_path, "key", writer("now"), content) == "now"
 
 
-def test_interrupted_making_leaves_nothing_that_is_found(tmp_path):
+def test_interrupted_build_leaves_nothing_behind(tmp_path):
     def interrupted(folder):
         (folder / "file").write_text("half")
         raise KeyboardInterrupt
@@ -81,24 +81,24 @@ def test_interrupted_making_leaves_nothing_that_is_found(tmp_path):
     assert cached(tmp_path, "key", writer(), content) == "content"
 
 
-def test_of_two_that_make_the_same_the_first_to_end_is_kept(tmp_path):
+def test_concurrent_builds_keep_the_first_to_finish(tmp_path):
     def make(folder):
         cached(tmp_path, "other", writer(), content)
         (folder / "file").write_text("later")
-        # Meanwhile another process ends.
+        # Meanwhile, another process finishes.
         (tmp_path / folder.name.split(".")[0]).mkdir()
         (tmp_path / folder.name.split(".")[0] / "file").write_text("earlier")
 
     assert cached(tmp_path, "key", make, content) == "earlier"
 
 
-def test_cache_that_cannot_be_written_is_a_clear_error(tmp_path):
+def test_unwritable_cache_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot be written: .* data\.cache_dir"):
         cached(tmp_path / "file", "key", writer(), content)
 
 
-def test_folder_is_the_named_one_then_that_of_the_environment(tmp_path, monkeypatch):
+def test_cache_folder_is_the_given_one_then_the_environment_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "environment"))
     assert cache_folder(str(tmp_path / "named")) == tmp_path / "named"
     assert cache_folder() == tmp_path / "environment"

@@ -14,7 +14,7 @@ def test_pairs_become_token_ids_with_their_lengths(tokenizer):
     assert encoded.target_lengths.tolist() == [2, 4]
 
 
-def test_collator_pads_source_with_padding_and_labels_with_what_the_loss_ignores(tokenizer):
+def test_collator_pads_source_with_the_pad_token_and_labels_with_the_ignore_index(tokenizer):
     encoded = encode_pairs(PAIRS, tokenizer)
     batch = Collator(tokenizer.pad_token_id)([encoded.dataset[i] for i in range(2)])
     assert batch["input_ids"].tolist() == [[5, 6, 2], [8, 2, 0]]

@@ -15,7 +15,7 @@ BUDGET = Budget(max_tokens=30, max_length=10, seed=3)
 
 
 def rows_of(part) -> list[tuple]:
-    """Pairs of token ids in the order of the batches."""
+    """The pairs of token ids, in batch order."""
     rows = part.pairs.dataset[:]
     return [(tuple(rows["input_ids"][i]), tuple(rows["labels"][i])) for batch in part.batches for i in batch]
 
@@ -46,7 +46,7 @@ def corpus(request, encode, monkeypatch):
     return StreamedCorpus(streams, None, STREAM, encode, encode, BUDGET, part_size=30)
 
 
-def test_every_pair_comes_exactly_once_an_epoch_within_the_budget(corpus, expected):
+def test_every_pair_appears_exactly_once_per_epoch_within_the_token_budget(corpus, expected):
     for epoch in (0, 1):
         assert Counter(all_rows(corpus, epoch)) == expected
         for part in corpus.parts(epoch):
@@ -60,14 +60,14 @@ def test_order_is_fixed_by_seed_and_epoch(corpus):
     assert all_rows(corpus, 0) != all_rows(corpus, 1)
 
 
-def test_an_epoch_can_be_entered_at_any_part(corpus):
+def test_epoch_can_start_at_any_part(corpus):
     parts = list(corpus.parts(1))
     for number in range(len(parts) + 1):
         assert all_rows(corpus, 1, number) == [row for part in parts[number:] for row in rows_of(part)]
     assert [part.number for part in parts] == list(range(len(parts)))
 
 
-def test_pairs_that_random_splitting_makes_too_long_keep_their_plain_tokens(encode):
+def test_pairs_made_too_long_by_random_segmentation_keep_their_plain_tokens(encode):
     def doubled(sources, targets, generator):
         return tuple([ids[:-1] * 2 + ids[-1:] for ids in side] for side in encode(sources, targets))
 
@@ -76,7 +76,7 @@ def test_pairs_that_random_splitting_makes_too_long_keep_their_plain_tokens(enco
     assert sorted(len(source) for source, _ in all_rows(corpus, 0)) == [5, 6]
 
 
-def test_random_splitting_depends_on_epoch_and_part_alone(encode):
+def test_random_segmentation_depends_only_on_epoch_and_part(encode):
     def random_ids(sources, targets, generator):
         return tuple([[*generator.integers(4, 40, 3).tolist(), 2] for _ in side] for side in (sources, targets))
 
@@ -86,7 +86,7 @@ def test_random_splitting_depends_on_epoch_and_part_alone(encode):
     assert Counter(all_rows(corpus, 0)) != Counter(all_rows(corpus, 1))
 
 
-def test_stream_leaves_out_what_cannot_be_used_and_counts_it(encode):
+def test_stream_drops_and_counts_unusable_pairs(encode):
     pairs = [("w1", ""), ("w1 " * 20, "w2"), ("w3", "w4"), ("w3", "w4 w5 w6 w7")]
     settings = FilterSettings(count_duplicates=False, max_length_ratio=2)
     corpus = StreamedCorpus([lambda: iter(pairs)], None, settings, encode, encode, BUDGET, part_size=3)
@@ -99,7 +99,7 @@ def test_stream_leaves_out_what_cannot_be_used_and_counts_it(encode):
     assert counts[0]["empty"] == counts[0]["too_long"] == 1
 
 
-def test_mixed_corpus_has_its_shares_in_every_form(encode, monkeypatch):
+def test_every_corpus_type_keeps_the_mixture_shares(encode, monkeypatch):
     monkeypatch.setattr(epochs, "PART_SIZE", 30)
     sources, targets = ["w1"] * 60 + ["w2"] * 20, ["w3"] * 80
     origins = np.array([0] * 60 + [1] * 20)

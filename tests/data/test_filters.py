@@ -25,7 +25,7 @@ def run(**settings) -> tuple[list, dict]:
     return list(pair_filter(PAIRS)), pair_filter.counts
 
 
-def test_only_pairs_with_an_empty_side_are_left_out_by_default_and_all_faults_are_counted():
+def test_only_empty_pairs_are_dropped_by_default_but_all_problems_are_counted():
     kept, counts = run()
     assert kept == [PAIRS[0], *PAIRS[3:]]
     assert counts == {"pairs": 9, "empty": 2, "control_characters": 3, "copies": 2, "duplicates": 2}
@@ -39,20 +39,20 @@ def test_only_pairs_with_an_empty_side_are_left_out_by_default_and_all_faults_ar
         ("drop_duplicates", [0, 4, 6, 7, 8], ("duplicates", 2)),
     ],
 )
-def test_each_setting_leaves_its_pairs_out(setting, kept, count):
+def test_each_setting_drops_its_pairs(setting, kept, count):
     pairs, counts = run(**{setting: True})
     assert pairs == [PAIRS[i] for i in kept]
     assert counts[count[0]] == count[1]
 
 
-def test_pair_that_is_left_out_counts_under_the_first_fault_that_does_it():
+def test_dropped_pair_is_counted_under_its_first_problem():
     kept, counts = run(drop_control_characters=True, drop_copies=True, drop_duplicates=True)
     assert kept == [PAIRS[0], PAIRS[7]]
     assert counts == {"pairs": 9, "empty": 2, "control_characters": 3, "copies": 1, "duplicates": 1}
     assert counts["pairs"] == len(kept) + sum(counts.values()) - counts["pairs"]
 
 
-def test_duplicates_are_found_over_all_texts_of_one_filter():
+def test_duplicates_are_found_across_all_texts_of_a_filter():
     pair_filter = PairFilter(FilterSettings(drop_duplicates=True))
     assert list(pair_filter([("a", "b"), ("ab", "")])) == [("a", "b")]
     assert list(pair_filter([("a", "b"), ("a", "c"), ("a ", "b")])) == [("a", "c"), ("a ", "b")]
@@ -66,7 +66,7 @@ def test_stream_is_not_searched_for_duplicates():
         FilterSettings(drop_duplicates=True, count_duplicates=False)
 
 
-def test_pairs_are_passed_on_as_they_come():
+def test_pairs_are_filtered_lazily():
     def endless():
         while True:
             yield ("Hund", "dog")
@@ -77,7 +77,7 @@ def test_pairs_are_passed_on_as_they_come():
     assert pair_filter.counts["pairs"] == 3
 
 
-def test_lengths_leave_out_the_long_and_where_wanted_the_uneven():
+def test_length_filter_drops_long_pairs_and_optionally_uneven_ones():
     source, target = np.array([5, 11, 3, 10, 1, 1]), np.array([5, 2, 12, 1, 10, 9])
     kept, counts = filter_lengths(source, target, FilterSettings(max_length=10))
     assert kept.tolist() == [True, False, False, True, True, True]
@@ -90,12 +90,12 @@ def test_lengths_leave_out_the_long_and_where_wanted_the_uneven():
     assert counts == {"too_long": 0, "length_ratio": 4}
 
 
-def test_ratio_below_one_is_refused():
+def test_length_ratio_below_one_is_rejected():
     with pytest.raises(InputError, match="max_length_ratio must be at least 1, got 0.5"):
         FilterSettings(max_length_ratio=0.5)
 
 
-def test_report_says_for_each_fault_how_often_and_what_became_of_it():
+def test_report_gives_count_and_treatment_of_each_problem():
     settings = FilterSettings(drop_copies=True, max_length=10)
     _, counts = run(drop_copies=True)
     assert filter_report({**counts, "too_long": 1, "length_ratio": 0}, settings) == [
@@ -109,14 +109,14 @@ def test_report_says_for_each_fault_how_often_and_what_became_of_it():
     ]
 
 
-def test_hash_tells_where_the_source_ends_and_is_the_same_everywhere():
+def test_hash_depends_on_where_the_source_ends_and_has_a_fixed_value():
     assert hash_of_pair("ab", "c") != hash_of_pair("a", "bc")
     # printf '4 Hunddog' | b2sum -l 64, least significant byte first
     assert hash_of_pair("Hund", "dog").to_bytes(8, "little").hex() == "19162d8fc8581e55"
     assert 0 <= hash_of_pair("\ud800", "") < 2**64
 
 
-def test_hash_set_holds_what_pythons_own_set_holds():
+def test_hash_set_matches_pythons_set():
     numbers = random.Random(1).choices(
         [0, 1, *range(2, 40_000, 7), 2**64 - 1, *(i << 54 for i in range(200))], k=40_000
     )
@@ -128,7 +128,7 @@ def test_hash_set_holds_what_pythons_own_set_holds():
     assert len(ours) == len(reference)
 
 
-def test_hash_set_needs_at_most_24_bytes_a_number():
+def test_hash_set_needs_at_most_24_bytes_per_number():
     ours = HashSet()
     for size in range(1, 50_001):
         ours.add(hash_of_pair(str(size), ""))

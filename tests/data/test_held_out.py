@@ -1,4 +1,4 @@
-"""Pairs held out of the training text: which ones they are, and that they stay separate."""
+"""Pairs held out of the training text: which they are, and that they stay separate."""
 
 import pytest
 
@@ -17,33 +17,33 @@ def parts(held_out: HeldOut, pairs=PAIRS) -> dict[str, list]:
     return {part: list(held_out.select(pairs, part)) for part in PARTS}
 
 
-def test_each_pair_is_in_one_part_and_equal_ones_are_together():
+def test_each_pair_is_in_one_part_and_duplicates_stay_together():
     found = parts(TENTHS)
     assert sorted(pair for part in found.values() for pair in part) == sorted(PAIRS)
     assert not set(found["train"]) & set(found["validation"]) and not set(found["train"]) & set(found["test"])
     assert not set(found["validation"]) & set(found["test"])
 
 
-def test_shares_are_met():
+def test_parts_have_the_requested_shares():
     sizes = [len(part) for part in parts(TENTHS, [(str(i), "a") for i in range(10_000)]).values()]
-    # Four standard deviations of a binomial.
+    # Four standard deviations of the binomial distribution.
     assert sizes == pytest.approx([7_000, 1_000, 2_000], abs=185)
 
 
-def test_another_seed_holds_out_others_and_the_same_one_the_same():
+def test_held_out_pairs_depend_on_the_seed():
     assert parts(TENTHS) == parts(HeldOut(validation=0.1, test=0.2, seed=5))
     other = parts(HeldOut(validation=0.1, test=0.2, seed=6))
     assert other["validation"] != parts(TENTHS)["validation"]
 
 
-def test_pairs_stay_in_their_part_when_text_is_added_or_comes_in_another_order():
+def test_pairs_stay_in_their_part_when_text_is_added_or_reordered():
     more = [("neu", "new"), *PAIRS[::-1], ("mehr", "more")]
     before, after = parts(TENTHS), parts(TENTHS, more)
     for part in PARTS:
         assert set(before[part]) <= set(after[part])
 
 
-def test_a_test_share_leaves_the_validation_set_as_it_was():
+def test_adding_a_test_share_does_not_change_the_validation_set():
     assert parts(HeldOut(validation=0.1, seed=5))["validation"] == parts(TENTHS)["validation"]
 
 
@@ -61,7 +61,7 @@ def source(write_lines):
     return make
 
 
-def test_prepared_parts_of_several_sources_are_filtered_and_cached_apart(source, tmp_path):
+def test_prepared_parts_of_several_sources_are_filtered_and_cached_separately(source, tmp_path):
     sources = [source("a", [*PAIRS, ("", "empty")]), source("b", PAIRS[:300])]
     settings = FilterSettings(drop_duplicates=True)
 
@@ -69,7 +69,7 @@ def test_prepared_parts_of_several_sources_are_filtered_and_cached_apart(source,
         return list(prepare_text(sources, ("de", "en"), settings, tmp_path / "cache", held_out, part))
 
     found = {part: read(part) for part in PARTS[1:]}
-    # The second source has nothing that the first does not have: without duplicates none of it is left to train on.
+    # The second source only repeats the first: without duplicates, nothing of it is left to train on.
     with pytest.raises(InputError, match=r"b\.0.* has no usable pairs"):
         read("train")
     sources.pop()
@@ -82,7 +82,7 @@ def test_prepared_parts_of_several_sources_are_filtered_and_cached_apart(source,
     assert len(read("train", None)) == 900
 
 
-def test_part_without_a_pair_is_a_clear_error(source, tmp_path):
+def test_empty_part_is_a_clear_error(source, tmp_path):
     few = [source("few", [("a", "b"), ("c", "d")])]
     with pytest.raises(
         InputError, match=r"A test share of 0.001 holds out no usable pairs from .*few.*Raise data.test_share"

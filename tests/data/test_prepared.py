@@ -14,7 +14,7 @@ LANGUAGES = ("de", "en")
 
 @pytest.fixture
 def source(write_lines):
-    """Makes a source of words that the tiny tokenizer knows."""
+    """Writes a source with words that the tiny tokenizer knows."""
 
     def make(name: str, lines: list[tuple[str, str]]) -> TextSource:
         sides = [write_lines(f"{name}.{side}", [pair[side] for pair in lines]) for side in (0, 1)]
@@ -26,7 +26,7 @@ def source(write_lines):
 LINES = [("w1 w2", "w3"), ("", "w4"), ("w5", "w6 w7 w8"), ("w1 w2", "w3")]
 
 
-def test_text_is_filtered_counted_and_keeps_the_number_of_its_source(source, tmp_path):
+def test_text_is_filtered_and_counted_and_keeps_its_source_number(source, tmp_path):
     sources = [source("a", LINES), source("b", [("w9", "w9")])]
     text = prepare_text(sources, LANGUAGES, FilterSettings(drop_duplicates=True), tmp_path / "cache")
     assert list(text) == [("w1 w2", "w3"), ("w5", "w6 w7 w8"), ("w9", "w9")]
@@ -35,7 +35,7 @@ def test_text_is_filtered_counted_and_keeps_the_number_of_its_source(source, tmp
     assert list(text) == list(text)
 
 
-def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, monkeypatch):
+def test_prepared_text_is_cached_by_content_and_settings(source, tmp_path, monkeypatch):
     reads = []
     original = held_out.iterate_pairs
     monkeypatch.setattr(held_out, "iterate_pairs", lambda *args: reads.append(1) or original(*args))
@@ -46,14 +46,14 @@ def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, 
     prepare_text([source("a", LINES[:3])], LANGUAGES, settings, cache)
     prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(drop_duplicates=True), cache)
     assert len(reads) == 3
-    # Lengths are filtered later.
+    # Length limits are applied later.
     prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(max_length=3), cache)
     assert len(reads) == 3
 
 
 @pytest.mark.parametrize("file", ["summary.json", "text.arrow", "ids*.arrow"])
 @pytest.mark.parametrize("share", [0, 0.5])
-def test_damaged_cache_is_made_anew(source, tokenizer, tmp_path, caplog, file, share):
+def test_damaged_cache_is_rebuilt(source, tokenizer, tmp_path, caplog, file, share):
     def prepare():
         text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
         return list(text), tokenize(text, tokenizer, tmp_path / "cache").dataset[:]
@@ -67,7 +67,7 @@ def test_damaged_cache_is_made_anew(source, tokenizer, tmp_path, caplog, file, s
 
 
 @pytest.mark.parametrize("file", ["text.arrow", "ids*.arrow"])
-def test_flipped_bit_in_the_cache_is_not_trained_on(source, tokenizer, tmp_path, caplog, file):
+def test_flipped_bit_in_the_cache_is_detected(source, tokenizer, tmp_path, caplog, file):
     def prepare():
         text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
         return list(text), tokenize(text, tokenizer, tmp_path / "cache").dataset[:]
@@ -82,7 +82,7 @@ def test_flipped_bit_in_the_cache_is_not_trained_on(source, tokenizer, tmp_path,
     assert [record.name for record in caplog.records] == ["hf_vaswani.data.cache"]
 
 
-def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):
+def test_source_without_usable_pairs_is_an_error_with_counts(source, tmp_path):
     with pytest.raises(InputError, match=r"b\.0.* has no usable pairs: 2 pairs read, 2 left out"):
         prepare_text(
             [source("a", LINES), source("b", [("w1", " "), ("", "w2")])], LANGUAGES, FilterSettings(), tmp_path
@@ -90,9 +90,7 @@ def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(sourc
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_tokens_and_lengths_are_those_of_the_tokenizer_whatever_the_number_of_processes(
-    source, tokenizer, tmp_path, processes
-):
+def test_tokens_and_lengths_match_the_tokenizer_for_any_number_of_processes(source, tokenizer, tmp_path, processes):
     generator = random.Random(0)
     lines = [
         tuple(" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(1, 9))) for _ in range(2))
@@ -108,7 +106,7 @@ def test_tokens_and_lengths_are_those_of_the_tokenizer_whatever_the_number_of_pr
     assert pairs.dataset.features["input_ids"].feature.dtype == "int32"
 
 
-def test_tokens_are_made_once_for_a_text_and_a_tokenizer(source, tokenizer, tmp_path, monkeypatch):
+def test_text_is_tokenized_once_per_tokenizer(source, tokenizer, tmp_path, monkeypatch):
     calls = []
     original = prepared.encode_to_file
     monkeypatch.setattr(prepared, "encode_to_file", lambda *args: calls.append(1) or original(*args))
@@ -125,7 +123,7 @@ def test_tokens_are_made_once_for_a_text_and_a_tokenizer(source, tokenizer, tmp_
     assert len(calls) == 2
 
 
-def test_pairs_too_long_or_uneven_are_left_out_as_tokens_and_as_text(source, tokenizer, tmp_path):
+def test_long_and_uneven_pairs_are_dropped_from_tokens_and_text(source, tokenizer, tmp_path):
     lines = [("w1", "w2"), ("w1 w2 w3 w4", "w1"), ("w5", "w6 w7 w8 w9 w10 w11")]
     text = prepare_text([source("a", lines)], LANGUAGES, FilterSettings(), tmp_path / "cache")
     settings = FilterSettings(max_length=6, max_length_ratio=2)

@@ -4,7 +4,7 @@ import sacrebleu
 from hf_vaswani.evaluation.analysis import best_and_worst, scores_by_length, short_example
 
 
-def test_best_and_worst_are_those_with_the_highest_and_lowest_chrf():
+def test_best_and_worst_have_the_highest_and_lowest_chrf():
     references = ["a long sentence here", "the second of them all", "third one", "another that is quite long", "x"]
     hypotheses = ["a long sentence here", "the second of it all", "thirty ones", "nothing to do with", "x"]
     sources = [f"s{i}" for i in range(5)]
@@ -17,19 +17,19 @@ def test_best_and_worst_are_those_with_the_highest_and_lowest_chrf():
     assert second["chrf2"] == pytest.approx(expected)
 
 
-def test_best_are_chosen_among_the_longer_half():
+def test_best_are_chosen_from_the_longer_half():
     references = ["yes", "no", "the third", "a whole sentence", "another sentence"]
     hypotheses = ["yes", "no", "a first", "a whole sentence", "another one"]
     found = best_and_worst(list("abcde"), hypotheses, references, [1, 1, 3, 4, 5])
     assert [entry["source"] for entry in found["best"]] == ["d", "e", "c"]
 
 
-def test_no_translation_is_both_among_the_best_and_the_worst_and_none_comes_twice():
+def test_no_translation_is_listed_twice_or_as_both_best_and_worst():
     found = best_and_worst(["a", "b", "a"], ["x", "y", "x"], ["x", "y", "x"], [1, 1, 1])
     assert sorted(entry["source"] for entry in found["best"] + found["worst"]) == ["a", "b"]
 
 
-def test_score_by_length_is_that_of_each_third():
+def test_scores_by_length_are_computed_for_each_third():
     lengths = [3] * 10 + [5] * 10 + [9] * 10
     references = [f"this is reference number {i}" for i in range(30)]
     hypotheses = [*references[:10], *(text.replace("number", "no.") for text in references[10:20]), *["?"] * 10]

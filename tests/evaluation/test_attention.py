@@ -39,7 +39,7 @@ def attention(model, tokenizer):
 
 @pytest.fixture
 def weights(model):
-    """What the figures must show: encoder 2 layers of 2 heads; decoder and cross-attention 3 of 4."""
+    """The expected weights: 2 layers with 2 heads in the encoder, 3 with 4 in decoder and cross-attention."""
     return forced_attentions(model, {"input_ids": torch.tensor(SOURCE_IDS)}, torch.tensor(OUTPUT_IDS))
 
 
@@ -52,7 +52,7 @@ def titles(figure):
 
 
 def texts(figure):
-    """Title, label of the rows, label of the columns."""
+    """The title, the label of the rows, and the label of the columns."""
     return [text.get_text() for text in figure.texts]
 
 
@@ -68,7 +68,7 @@ def uniform(*shape):
     return np.full(shape, 1 / shape[-1])
 
 
-# What stands where.
+# What is drawn where.
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_axes_show_the_tokens_of_rows_and_columns(attention, weights, kind, rows
     assert (ticks(axes.get_yticklabels()), ticks(axes.get_xticklabels())) == (rows.split(), columns.split())
     assert texts(figure)[1:] == labels
     np.testing.assert_allclose(panels(figure)[0], getattr(weights, kind)[0, 1, 0])
-    assert axes.yaxis_inverted() and not axes.xaxis_inverted()  # from the top left corner on
+    assert axes.yaxis_inverted() and not axes.xaxis_inverted()  # starting at the top left
     assert figure.axes[-1].get_ylabel() == "attention weight"
 
 
@@ -118,7 +118,9 @@ def test_one_layer_or_head_or_their_mean_is_one_panel(attention, weights, layer,
         ),
     ],
 )
-def test_all_layers_or_heads_are_a_panel_each_on_one_color_scale(attention, weights, layer, head, names, expected):
+def test_all_layers_or_heads_get_a_panel_each_on_a_shared_color_scale(
+    attention, weights, layer, head, names, expected
+):
     figure = attention_figure(attention, "cross", layer, head)
     assert titles(figure) == names
     expected = expected(weights.cross[0])
@@ -127,7 +129,7 @@ def test_all_layers_or_heads_are_a_panel_each_on_one_color_scale(attention, weig
     np.testing.assert_allclose(limits, [[0, expected.max()]] * len(names))
 
 
-def test_layers_are_the_rows_of_a_grid_and_heads_its_columns(attention):
+def test_grid_has_layers_as_rows_and_heads_as_columns(attention):
     figure = attention_figure(attention, "cross", "all", "all")
     corners = [axes.get_position().min for axes in figure.axes[:-1]]
     assert len({round(x, 4) for x, _ in corners}) == 4 and len({round(y, 4) for _, y in corners}) == 3
@@ -143,7 +145,7 @@ def test_models_own_translation_is_the_target_by_default(model, tokenizer):
     torch.testing.assert_close(attention.weights, forced_attentions(model, inputs, output))
 
 
-def test_alignment_belongs_to_the_tokens_without_special_ones(attention, weights):
+def test_alignment_excludes_special_tokens(attention, weights):
     assert (attention.source_words, attention.target_words) == (SOURCE.split(), TARGET.split())
     best = weights.cross[0, 2, :, :3, :4].mean(dim=0).argmax(dim=-1).tolist()
     assert attention.alignment == [(source, target) for target, source in enumerate(best)]
@@ -154,7 +156,7 @@ def test_sentence_is_drawn_in_one_call(model, tokenizer, weights):
     np.testing.assert_allclose(panels(figure)[0], weights.encoder[0, 0, 1])
 
 
-def test_layer_and_head_that_do_not_exist_are_refused_together(attention):
+def test_nonexistent_layer_and_head_are_reported_together(attention):
     with pytest.raises(InputError) as error:
         attention_figure(attention, "encoder", layer=2, head=-3)
     assert str(error.value).splitlines() == [
@@ -163,13 +165,13 @@ def test_layer_and_head_that_do_not_exist_are_refused_together(attention):
     ]
 
 
-def test_text_beyond_learned_positions_is_refused(tokenizer):
+def test_text_longer_than_the_learned_positions_is_rejected(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
     with pytest.raises(InputError, match="The text has 5 tokens, but the model has 4 positions"):
         sentence_attention(model, tokenizer, SOURCE)
 
 
-def test_weights_of_other_tokens_are_refused():
+def test_weights_that_do_not_match_the_tokens_are_rejected():
     with pytest.raises(ValueError, match="do not match 2 row tokens and 3 column tokens"):
         draw_attention(uniform(3, 2), ["a", "b"], ["a", "b", "c"])
 
@@ -183,7 +185,7 @@ def inches(figure, text):
 
 
 def drawn(figure):
-    """All text that is to be seen."""
+    """All visible text."""
     parts = list(figure.texts)
     for axes in figure.axes:
         parts += [axes.title, axes.yaxis.label, *axes.get_yticklabels(), *axes.get_xticklabels()]
@@ -227,18 +229,18 @@ def test_longer_sentences_make_larger_figures_with_square_cells():
         figure = draw_attention(uniform(length, length // 2), words(length), words(length // 2))
         sizes.append(figure.get_size_inches())
         panel = figure.axes[0].get_position().size * sizes[-1]
-        assert panel[1] == pytest.approx(2 * panel[0], rel=0.03)  # as far as an eye sees
+        assert panel[1] == pytest.approx(2 * panel[0], rel=0.03)  # up to what the eye notices
     assert sizes[0][1] < sizes[1][1] < sizes[2][1]
 
 
-def test_figure_of_very_many_tokens_stays_drawable_with_fewer_labels():
+def test_figure_with_very_many_tokens_has_a_bounded_size_and_fewer_labels():
     figure = draw_attention(uniform(1200, 10), words(1200), words(10))
     labels = ticks(figure.axes[0].get_yticklabels())
     assert figure.get_size_inches().max() < 62
     assert labels == words(1200)[:: 1200 // len(labels)] and len(labels) == 600
 
 
-def test_grid_is_near_the_shape_of_a_screen_with_few_gaps():
+def test_grid_is_roughly_screen_shaped_with_few_gaps():
     def rows_and_columns(panels, rows, columns):
         figure = draw_attention(uniform(panels, rows, columns), words(rows), words(columns))
         corners = [axes.get_position().min.round(4) for axes in figure.axes[:-1]]
@@ -249,7 +251,7 @@ def test_grid_is_near_the_shape_of_a_screen_with_few_gaps():
     assert rows_and_columns(4, 10, 50) == (4, 1)
 
 
-def test_outermost_panels_have_the_labels_of_all_also_above_a_gap():
+def test_only_outermost_panels_have_tick_labels_including_those_above_a_gap():
     figure = draw_attention(uniform(5, 2, 2), ["a", "b"], ["c", "d"], panels_per_row=3)
     *panels, _ = figure.axes
     assert [ticks(axes.get_yticklabels()) for axes in panels] == [["a", "b"], [], [], ["a", "b"], []]
@@ -259,7 +261,7 @@ def test_outermost_panels_have_the_labels_of_all_also_above_a_gap():
     assert len({round(corner.y0, 4) for corner in corners}) == 2
 
 
-def test_few_tokens_leave_room_for_title_and_labels_which_stand_in_the_middle_of_the_panels():
+def test_title_and_labels_fit_and_are_centered_even_with_few_tokens():
     figure = draw_attention(
         uniform(1, 2), ["a"], ["b", "c"], "a title that is longer than two tokens", "rows", "columns"
     )
@@ -272,17 +274,17 @@ def test_few_tokens_leave_room_for_title_and_labels_which_stand_in_the_middle_of
     assert (rows.y0 + rows.y1) / 2 == pytest.approx((panel.y0 + panel.y1) / 2, abs=1)
 
 
-def test_long_tokens_are_cut():
+def test_long_tokens_are_truncated():
     assert drawable(["Donaudampfschifffahrt", "sixteen letters!"])[0] == ["Donaudampfschif…", "sixteen letters!"]
 
 
-def test_dollars_are_no_formula(tmp_path):
+def test_dollar_signs_are_not_parsed_as_math(tmp_path):
     figure = draw_attention(uniform(2, 2), ["$a$", "$"], [r"\frac{$", "$x_1$"])
     save_figure(figure, tmp_path / "figure.svg")
-    assert "$x_1$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
+    assert "$x_1$" in (tmp_path / "figure.svg").read_text()  # in a comment next to the drawn glyphs
 
 
-def test_bytes_are_letters_and_what_is_invisible_is_escaped():
+def test_bytes_are_decoded_and_invisible_characters_are_escaped():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -314,18 +316,18 @@ ARABIC, HEBREW = ["▁مرحبا", "▁العالم", "</s>"], ["שלום", "ע�
         (["1", "."], False),
     ],
 )
-def test_script_says_whether_text_goes_from_right_to_left(tokens, expected):
+def test_right_to_left_text_is_recognized_by_its_script(tokens, expected):
     assert is_right_to_left(tokens) is expected
 
 
-def test_columns_of_a_right_to_left_language_go_from_right_to_left():
+def test_columns_of_a_right_to_left_language_run_from_right_to_left():
     figure = draw_attention(uniform(3, 3), ["▁hello", "▁world", "</s>"], ARABIC, column_label="source tokens")
     assert figure.axes[0].xaxis_inverted() and texts(figure)[2] == "source tokens, from right to left"
     rows = draw_attention(uniform(3, 3), ARABIC, ["▁hello", "▁world", "</s>"], column_label="source tokens")
     assert not rows.axes[0].xaxis_inverted() and texts(rows)[2] == "source tokens"
 
 
-def test_matplotlib_that_shapes_text_gets_it_as_it_is(monkeypatch):
+def test_matplotlib_with_text_shaping_gets_the_text_unchanged(monkeypatch):
     monkeypatch.setattr(ft2font, "__libraqm_version__", "0.10", raising=False)
     assert drawable(ARABIC)[0] == ARABIC
 
@@ -334,13 +336,13 @@ def test_older_matplotlib_gets_joined_letters_in_visual_order(monkeypatch):
     pytest.importorskip("bidi")
     pytest.importorskip("arabic_reshaper")
     monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
-    # Of beh and alef: the final form of alef stands left of the initial form of beh.
+    # Of beh and alef, the final form of alef is to the left of the initial form of beh.
     assert drawable(["با", "שלום", "abc"])[0] == ["\ufe8e\ufe91", "םולש", "abc"]
 
 
 def test_older_matplotlib_without_the_packages_warns_once(monkeypatch, caplog):
     monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
-    monkeypatch.setitem(sys.modules, "arabic_reshaper", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "arabic_reshaper", None)  # makes its import fail
     logging.Logger.warning_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert drawable(ARABIC)[0] == ARABIC
@@ -353,7 +355,7 @@ def test_older_matplotlib_without_the_packages_warns_once(monkeypatch, caplog):
 
 @pytest.fixture
 def only_default_fonts(monkeypatch):
-    """As if nothing were installed but the fonts that come with matplotlib."""
+    """Only the fonts bundled with matplotlib are installed."""
     own = [f for f in font_manager.fontManager.ttflist if "mpl-data" in f.fname]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
@@ -363,7 +365,7 @@ def only_default_fonts(monkeypatch):
 def test_characters_without_a_font_become_code_points_with_one_warning(only_default_fonts, caplog, tmp_path):
     tokens = ["▁你好", "世界和平安", "abc", "</s>"]
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
-        warnings.simplefilter("error")  # matplotlib's own, one a glyph
+        warnings.simplefilter("error")  # matplotlib's own warnings, one per glyph
         figure = draw_attention(uniform(4, 4), tokens, tokens)
         save_figure(figure, tmp_path / "figure.png")
     assert ticks(figure.axes[0].get_yticklabels()) == ["▁[4F60 597D]", "[4E16 754C 548C…", "abc", "</s>"]
@@ -371,13 +373,13 @@ def test_characters_without_a_font_become_code_points_with_one_warning(only_defa
     assert "No installed font has 7 of the characters (世 你 和 好 安 …)" in caplog.text
 
 
-def test_characters_without_a_font_become_compatible_ones_where_there_are_such(only_default_fonts, caplog):
+def test_characters_without_a_font_become_compatible_ones_where_possible(only_default_fonts, caplog):
     figure = draw_attention(uniform(2, 2), ["￭.", "ＡＢ"], ["￭.", "ＡＢ"])
     assert ticks(figure.axes[0].get_xticklabels()) == ["■.", "AB"]
     assert not caplog.records
 
 
-def test_fonts_that_have_the_characters_are_found_among_the_installed(monkeypatch):
+def test_fonts_with_the_characters_are_found_among_the_installed_ones(monkeypatch):
     # Musical symbols are in one of matplotlib's own fonts, which is not its default.
     entries = font_manager.fontManager.ttflist
     other = next(entry for entry in entries if entry.name == "STIXGeneral" and entry.style == "normal")
@@ -389,7 +391,7 @@ def test_fonts_that_have_the_characters_are_found_among_the_installed(monkeypatc
     assert font_families(f"a{character}") == (["sans-serif", "STIXGeneral"], set())
 
 
-def test_font_installed_since_matplotlib_looked_is_found(monkeypatch, tmp_path):
+def test_font_missing_from_matplotlibs_font_list_is_found(monkeypatch, tmp_path):
     entries = font_manager.fontManager.ttflist
     other = next(entry for entry in entries if entry.name == "STIXGeneral" and entry.style == "normal")
     default = font_manager.findfont(font_manager.FontProperties())
@@ -399,7 +401,7 @@ def test_font_installed_since_matplotlib_looked_is_found(monkeypatch, tmp_path):
     assert font_families(character) == (["sans-serif", "STIXGeneral"], set())
 
 
-def test_target_is_aligned_for_models_that_have_no_function_for_it(tmp_path):
+def test_target_is_aligned_for_models_without_alignment_support(tmp_path):
     model, tokenizer = family("M2M100", tmp_path)
     tokenizer.src_lang, tokenizer.tgt_lang = "de", "en"
     found = sentence_attention(model, tokenizer, "katze", "die katze")

@@ -1,4 +1,4 @@
-"""Beam trees: they match the search of `generate()`, and figures and pages show them in full."""
+"""Beam trees: they match the search of `generate()`, and figures and pages show them completely."""
 
 import math
 from html.parser import HTMLParser
@@ -22,7 +22,7 @@ VOCABULARY, START, END = 40, 1, 2
 
 
 def random_model(seed: int):
-    """A model whose outputs vary in length: random weights, not too flat."""
+    """A model with random weights, spread enough for outputs of varying length."""
     model = tiny_model()
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -33,8 +33,8 @@ def random_model(seed: int):
     return model
 
 
-def logs_of_next(model, tokenizer, output_ids):
-    """Log-probabilities of the next token, in float64, by a forward pass over the whole hypothesis."""
+def next_log_probabilities(model, tokenizer, output_ids):
+    """Log-probabilities of the next token, in float64, from a forward pass over the entire hypothesis."""
     inputs = tokenizer([TEXT], return_tensors="pt")
     with torch.no_grad():
         logits = model(**inputs, decoder_input_ids=torch.tensor([output_ids])).logits
@@ -69,17 +69,17 @@ def test_best_path_is_the_output_of_generate(tokenizer, num_beams, length_penalt
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_candidates_are_the_best_continuations_of_what_was_kept(tokenizer, num_beams):
+def test_candidates_are_the_best_continuations_of_the_kept_hypotheses(tokenizer, num_beams):
     model = random_model(1)
     tree = beam_tree(model, tokenizer, TEXT, num_beams=num_beams, max_new_tokens=6)
-    living = [None]
+    running = [None]
     assert len(tree.steps) > 2
     for step in tree.steps:
         expected = []
-        for number in living:
+        for number in running:
             parent = None if number is None else tree.candidates[number]
             ids = tree.prompt_ids if parent is None else tree.output_ids(parent)
-            logs = logs_of_next(model, tokenizer, ids)
+            logs = next_log_probabilities(model, tokenizer, ids)
             expected += [
                 (value + (parent.score if parent else 0), number, token) for token, value in enumerate(logs.tolist())
             ]
@@ -87,14 +87,14 @@ def test_candidates_are_the_best_continuations_of_what_was_kept(tokenizer, num_b
         candidates = [tree.candidates[number] for number in step.candidates]
         assert [(c.parent, c.token_id) for c in candidates] == [(parent, token) for _, parent, token in expected]
         assert [c.score for c in candidates] == pytest.approx([score for score, _, _ in expected], abs=1e-4)
-        # The best that do not end go on; those that end count where they are among the best.
+        # The best unfinished candidates are kept; a finished one counts only if it is among the best.
         is_end = [c.token_id == END or step.number == 6 for c in candidates]
         assert [c.is_end for c in candidates] == is_end
-        living = [c.number for c, ends in zip(candidates, is_end) if not ends][:num_beams]
-        assert [c.number for c in candidates if c.fate == "kept"] == living
+        running = [c.number for c, ends in zip(candidates, is_end) if not ends][:num_beams]
+        assert [c.number for c in candidates if c.fate == "kept"] == running
         finished = [c.number for c, ends in zip(candidates[:num_beams], is_end) if ends]
         assert [c.number for c in candidates if c.fate == "finished"] == finished
-        assert all(c.fate == "pruned" for c in candidates if c.number not in living + finished)
+        assert all(c.fate == "pruned" for c in candidates if c.number not in running + finished)
 
 
 def test_finished_hypotheses_are_ranked_by_their_penalized_scores(tokenizer):
@@ -123,12 +123,12 @@ MANY_ENDS = list(range(2, 20))
         ({"num_beams": 1}, "greedy search"),
     ],
 )
-def test_reason_of_the_end_is_told(tokenizer, settings, reason):
+def test_stop_reason_is_reported(tokenizer, settings, reason):
     tree = beam_tree(random_model(1), tokenizer, TEXT, **{"num_beams": 2, "max_new_tokens": 30, **settings})
     assert reason in tree.stop_reason
 
 
-def test_search_whose_next_hypothesis_is_forced_has_no_candidates_that_do_not_exist(tokenizer):
+def test_forced_token_leaves_no_impossible_candidates(tokenizer):
     settings = {"num_beams": 4, "forced_bos_token_id": 7, "max_new_tokens": 6}
     model = random_model(0)
     tree = beam_tree(model, tokenizer, TEXT, **settings)
@@ -140,18 +140,18 @@ def test_search_whose_next_hypothesis_is_forced_has_no_candidates_that_do_not_ex
     )
 
 
-def test_search_is_the_same_whether_it_is_watched_or_not(tokenizer):
+def test_observing_the_search_does_not_change_it(tokenizer):
     model, inputs = random_model(3), tokenizer([TEXT, "w3", "w5 w6"], return_tensors="pt", padding=True)
     settings = {"num_beams": 3, "max_new_tokens": 8}
     alone = model.generate(**inputs, **settings)
     observer = SearchObserver()
     assert torch.equal(model.generate(**inputs, **settings, stopping_criteria=[observer]), alone)
     assert len(observer.steps) == alone.shape[1] - 1
-    # Sentences leave as they are done.
+    # Finished sentences are removed from the batch, so this holds only for the first step.
     assert observer.steps[0].numbers.tolist() == [0, 1, 2]
 
 
-def test_text_model_and_settings_that_have_no_tree_are_refused(tokenizer):
+def test_text_model_or_settings_without_a_tree_are_rejected(tokenizer):
     model = random_model(0)
     with pytest.raises(InputError, match="text is empty"):
         beam_tree(model, tokenizer, " ")
@@ -171,7 +171,7 @@ def test_text_model_and_settings_that_have_no_tree_are_refused(tokenizer):
         beam_tree(model, tokenizer, TEXT, num_beams=1, logits_processor=[Unknown()])
 
 
-def test_text_longer_than_learned_positions_is_refused(tokenizer):
+def test_text_longer_than_the_learned_positions_is_rejected(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
     with pytest.raises(InputError, match="5 tokens, but the model has 4 positions"):
         beam_tree(model, tokenizer, TEXT)
@@ -221,7 +221,7 @@ def test_boxes_of_a_figure_do_not_overlap(tree):
 
 
 class Page(HTMLParser):
-    """Collects what a page has."""
+    """Collects the ids, links, and tags of a page."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -245,7 +245,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_is_well_formed_and_each_box_leads_to_its_row(tree):
+def test_page_is_well_formed_and_each_box_links_to_its_row(tree):
     page = Page(beam_tree_page(tree))
     assert page.open == [] and len(set(page.ids)) == len(page.ids)
     assert page.links == ["#ranking", *(f"#candidate-{number}" for number in range(len(tree.candidates)))]
@@ -260,7 +260,7 @@ def test_page_loads_nothing_and_runs_nothing(tree):
     assert "\x0b" not in text
 
 
-def test_page_tells_rank_and_score_of_finished_hypotheses(tree):
+def test_page_shows_rank_and_score_of_finished_hypotheses(tree):
     text = beam_tree_page(tree)
     for candidate in tree.ranking:
         assert f"finished, rank {candidate.rank}<" in text

@@ -22,7 +22,7 @@ RECORDS = [
 
 @pytest.fixture
 def write_log(tmp_path):
-    """Writes records, or lines as they are, to the log of a run and returns its path."""
+    """Writes records, or raw lines, to the log of a run, and returns its path."""
 
     def write(folder: str, records: list):
         path = tmp_path / folder / "log.jsonl"
@@ -35,7 +35,7 @@ def write_log(tmp_path):
 
 
 def lines(axes) -> dict[str, tuple[list, list]]:
-    """The lines of axes by their labels; markers alone have none."""
+    """The lines of the axes by label; lone markers have no label."""
     drawn = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in drawn}
 
@@ -57,7 +57,7 @@ def tick_labels(figure, axis) -> list[str]:
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-def test_each_value_is_drawn_against_its_steps():
+def test_each_value_is_plotted_against_its_step():
     loss, score, rate = curves_figure({"run": RECORDS}).axes
     assert lines(loss) == {
         "run: training, with the recipe's label smoothing and dropout": ([50, 100, 150], [6.0, 4.0, 3.0]),
@@ -82,7 +82,7 @@ def test_first_of_equally_good_points_is_the_best():
     assert texts(score) == ["best 9.000 at step 10"]
 
 
-def test_axes_say_quantity_and_unit_and_steps_have_separators():
+def test_axis_labels_have_units_and_steps_have_separators():
     figure = curves_figure({"run": RECORDS})
     loss, score, rate = figure.axes
     assert loss.get_ylabel() == "loss (nats per target token)"
@@ -100,13 +100,13 @@ def test_legend_says_that_only_training_loss_is_smoothed():
 
 
 @pytest.mark.parametrize(("smallest", "scale"), [(0.5, "log"), (0.7, "linear"), (0.0, "linear")])
-def test_losses_over_a_decade_get_a_log_scale(smallest, scale):
+def test_losses_spanning_a_decade_get_a_log_scale(smallest, scale):
     records = [{"update": 1, "loss": 6.0}, {"update": 2, "loss": smallest}]
     assert curves_figure({"run": records}).axes[0].get_yscale() == scale
 
 
 @pytest.mark.parametrize("gap", [None, float("nan"), float("inf")])
-def test_value_that_is_not_a_finite_number_is_a_gap(write_log, gap):
+def test_non_finite_value_is_a_gap(write_log, gap):
     path = write_log("run", [{"update": u, "validation_loss": v} for u, v in ((1, 3.0), (2, gap), (3, 2.0))])
     loss = curves_figure({"run": read_log(path)}).axes[0]
     np.testing.assert_array_equal(lines(loss)["run: validation, without either"][1], [3.0, np.nan, 2.0])
@@ -114,12 +114,12 @@ def test_value_that_is_not_a_finite_number_is_a_gap(write_log, gap):
 
 
 @pytest.mark.parametrize("records", [[], RECORDS[:1], [{"update": 5, "loss": None}]])
-def test_log_of_a_young_run_gives_a_figure(write_log, tmp_path, records):
+def test_log_of_a_run_that_just_started_gives_a_figure(write_log, tmp_path, records):
     draw_curves([write_log("run", records)], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 0
 
 
-def test_panel_without_a_value_is_left_out_and_the_figure_is_lower():
+def test_empty_panel_is_omitted_and_the_figure_is_shorter():
     losses = [{name: value for name, value in record.items() if "bleu" not in name and "chrf" not in name}
               for record in RECORDS]  # fmt: skip
     figure = curves_figure({"run": losses})
@@ -148,12 +148,12 @@ def measured_on(*sentences):
         ({"run": measured_on(200) + RECORDS}, "BLEU, greedy"),
     ],
 )
-def test_legend_says_on_how_many_sentences_scores_were_measured_where_the_log_does(runs, label):
+def test_legend_gives_the_number_of_scored_sentences_if_the_log_has_it(runs, label):
     score = next(axes for axes in curves_figure(runs).axes if "score" in axes.get_ylabel())
     assert label in [name.partition(": ")[2] for name in lines(score)]
 
 
-def test_last_line_that_is_cut_off_is_left_out(write_log):
+def test_truncated_last_line_is_ignored(write_log):
     assert read_log(write_log("run", [*RECORDS, '{"update": 1350, "lo'])) == RECORDS
 
 
@@ -174,22 +174,22 @@ def test_runs_are_overlaid_under_their_names(write_log, tmp_path):
     assert len(set(colors.values())) == 3
     logs = [write_log(name, records) for name, records in runs.items()]
     draw_curves(logs, tmp_path / "figure.svg")
-    assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
+    assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # in a comment next to the drawn glyphs
 
 
-def test_runs_in_folders_of_one_name_are_called_by_their_paths(write_log, tmp_path):
+def test_runs_in_folders_with_the_same_name_are_labeled_by_path(write_log, tmp_path):
     (tmp_path / "x").mkdir()
     logs = [write_log("run", RECORDS), write_log("x/run", RECORDS), write_log("other", RECORDS)]
     assert curves._names(logs) == [str(tmp_path / "run"), str(tmp_path / "x" / "run"), "other"]
 
 
-def test_runs_in_one_folder_are_called_by_their_files(tmp_path):
+def test_runs_in_one_folder_are_labeled_by_file(tmp_path):
     logs = [tmp_path / "run" / "a.jsonl", tmp_path / "run" / "b.jsonl", tmp_path / "other" / "log.jsonl"]
     assert curves._names(logs) == [str(logs[0]), str(logs[1]), "other"]
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
-def test_suffix_chooses_the_format(write_log, tmp_path, suffix, start):
+def test_suffix_determines_the_format(write_log, tmp_path, suffix, start):
     path = tmp_path / f"figure.{suffix}"
     draw_curves([write_log("run", RECORDS)], path)
     assert path.read_bytes().startswith(start)
@@ -201,7 +201,7 @@ def test_png_is_1200_pixels_wide(write_log, tmp_path):
     assert int.from_bytes(header[:4], "big") == 1200
 
 
-def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_figure_and_leaves_nothing_else(write_log, tmp_path, monkeypatch):
     log, path = write_log("run", RECORDS), tmp_path / "figures" / "figure.png"
     path.parent.mkdir()
     draw_curves([log], path)
@@ -222,12 +222,12 @@ def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_pa
 
 
 def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # makes its import fail
     draw_curves([write_log("run", RECORDS)], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").exists()
 
 
-def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
+def test_all_input_errors_are_reported_together(write_log, tmp_path):
     damaged = write_log("damaged", ["{}\n", '{"update": 2, "loss": "high"}\n', "[1]\n", '{"update": 4}\n'])
     with pytest.raises(InputError) as error:
         draw_curves([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
@@ -241,18 +241,18 @@ def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
     ]
 
 
-def test_folder_that_does_not_exist_is_a_clear_error(write_log, tmp_path):
+def test_missing_output_folder_is_a_clear_error(write_log, tmp_path):
     with pytest.raises(InputError, match="its folder does not exist"):
         draw_curves([write_log("run", RECORDS)], tmp_path / "absent" / "figure.png")
 
 
-def test_more_runs_than_colors_are_refused(write_log, tmp_path):
+def test_more_runs_than_colors_are_rejected(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
     with pytest.raises(InputError, match="Name at most 7"):
         draw_curves(logs, tmp_path / "figure.png")
 
 
-def test_runs_of_a_group_have_one_color_and_one_line_of_the_legend(write_log, tmp_path, monkeypatch):
+def test_runs_of_a_group_share_a_color_and_a_legend_entry(write_log, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(curves, "save_figure", lambda figure, path: drawn.append(figure))
     better = [{**record, "validation_loss": 2.0} if record["update"] == 200 else record for record in RECORDS]
@@ -266,7 +266,7 @@ def test_runs_of_a_group_have_one_color_and_one_line_of_the_legend(write_log, tm
     ]  # fmt: skip
 
 
-def test_many_groups_have_colors_of_their_own():
+def test_many_groups_have_distinct_colors():
     runs = {f"run{number}": RECORDS for number in range(30)}
     figure = curves_figure(runs, {name: f"group {name}" for name in runs})
     lines_drawn = [line for line in figure.axes[0].get_lines() if "validation, without" in line.get_label()]

@@ -1,4 +1,4 @@
-"""Scores against values printed in their papers, plain formulas, and the command `sacrebleu`."""
+"""Scores compared with values printed in papers, plain formulas, and the `sacrebleu` command."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.score import bleu, chrf, scores, sentence_scores, ter
 
-# Papineni et al. 2002, examples 1 and 2, without the final full stops, which the paper does not count.
+# Papineni et al. 2002, examples 1 and 2, without the final periods, which the paper does not count.
 GOOD = "It is a guide to action which ensures that the military always obeys the commands of the party"
 POOR = "It is to insure the troops forever hearing the activity guidebook that party direct"
 REFERENCES = [
@@ -29,7 +29,7 @@ def one_each(texts: list[str]) -> list[list[str]]:
 
 @pytest.fixture
 def corpus(write_lines):
-    """Files with two references and a hypothesis of text that every tokenizer and metric treats in its own way."""
+    """Files with a hypothesis and two references, whose text every tokenizer and metric treats differently."""
     text = "The Café, cost 1,234.50 $ (or 'more') isn't U.S. law; x-ray 東京 は — ünïcode & ends"
     words = text.split()
     first = [" ".join(words[i % 7 : i % 7 + 5 + i % 4]) + "." for i in range(30)]
@@ -44,7 +44,7 @@ def read(path: str) -> list[str]:
 
 
 def sacrebleu(*arguments: str) -> dict[str, dict]:
-    """What the command prints, by the names of the metrics."""
+    """The output of the command, by metric name."""
     command = [sys.executable, "-m", "sacrebleu", *arguments, "--format", "json", "--width", "12", "--quiet"]
     printed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {entry["name"]: entry for entry in (printed if isinstance(printed, list) else [printed])}
@@ -53,8 +53,8 @@ def sacrebleu(*arguments: str) -> dict[str, dict]:
 @pytest.mark.parametrize(
     ("hypothesis", "precisions"), [(GOOD, [17 / 18, 10 / 17, 7 / 16, 4 / 15]), (POOR, [8 / 14, 1 / 13])]
 )
-def test_bleu_has_the_modified_precisions_that_its_paper_prints(hypothesis, precisions):
-    # The poor candidate has 14 words, the reference of the closest length 16: a brevity penalty.
+def test_bleu_has_the_modified_precisions_of_its_paper(hypothesis, precisions):
+    # The poor candidate has 14 words and the reference of the closest length 16, hence a brevity penalty.
     penalty = min(1.0, math.exp(1 - 16 / len(hypothesis.split())))
     for order in range(1, len(precisions) + 1):
         expected = 100 * penalty * math.prod(precisions[:order]) ** (1 / order)
@@ -62,19 +62,19 @@ def test_bleu_has_the_modified_precisions_that_its_paper_prints(hypothesis, prec
         assert score.value == pytest.approx(expected, abs=1e-9)
 
 
-def test_bleu_of_the_paper_s_example_is_known_to_the_second_decimal():
+def test_bleu_of_the_papers_example_matches_to_two_decimals():
     assert f"{bleu([GOOD], one_each(REFERENCES)).value:.2f}" == "50.46"
 
 
-def test_bleu_counts_a_word_no_more_often_than_a_reference_has_it():
+def test_bleu_clips_word_counts_to_those_of_a_reference():
     # "Standard unigram precision 7/7, modified unigram precision 2/7": section 2.1
     score = bleu([CAT], one_each(CAT_REFERENCES), lowercase=True, max_ngram_order=1)
     assert score.value == pytest.approx(100 * 2 / 7)
     assert "case:lc" in score.signature
 
 
-def test_ter_counts_the_shift_of_a_phrase_as_one_edit():
-    # Snover et al. 2006, section 3: one shift, two substitutions, one insertion, thus 4 edits for 13 words.
+def test_ter_counts_a_phrase_shift_as_one_edit():
+    # Snover et al. 2006, section 3: one shift, two substitutions, one insertion: 4 edits for 13 words.
     reference = "SAUDI ARABIA denied THIS WEEK information published in the AMERICAN new york times"
     hypothesis = "THIS WEEK THE SAUDIS denied information published in the new york times"
     assert ter([hypothesis], [reference]).value == pytest.approx(100 * 4 / 13)
@@ -109,7 +109,7 @@ def test_chrf_is_the_f_measure_of_character_and_word_n_grams(word_order):
         ("--tokenize char --ter-case-sensitive", {"bleu": {"tokenize": "char"}, "ter": {"case_sensitive": True}}),
     ],
 )
-def test_scores_are_those_of_the_command_sacrebleu_to_the_last_digit(corpus, command, settings):
+def test_scores_match_the_sacrebleu_command_to_the_last_digit(corpus, command, settings):
     hypothesis, *references = corpus
     printed = sacrebleu(*references, "--input", hypothesis, "--metrics", "bleu", "chrf", "ter", *command.split())
     got = scores(read(hypothesis), [read(path) for path in references], **settings)
@@ -120,7 +120,7 @@ def test_scores_are_those_of_the_command_sacrebleu_to_the_last_digit(corpus, com
         assert 0 < score.value < 100
 
 
-def test_sentence_scores_are_those_of_the_command_sacrebleu(corpus):
+def test_sentence_scores_match_the_sacrebleu_command(corpus):
     hypothesis, reference, _ = corpus
     command = [sys.executable, "-m", "sacrebleu", reference, "--input", hypothesis, "--sentence-level", "--quiet"]
     lines = subprocess.run([*command, "-w", "12", "-b"], check=True, capture_output=True, text=True).stdout.split()
@@ -136,19 +136,19 @@ def test_sentences_may_have_different_numbers_of_references():
     assert score.signature.startswith("nrefs:var|")
 
 
-def test_metrics_come_in_the_order_that_is_asked_for():
+def test_metrics_come_in_the_requested_order():
     assert [score.name for score in scores(["a"], ["a"], ["ter", "bleu"])] == ["TER", "BLEU"]
 
 
 @pytest.mark.parametrize("score", [bleu, chrf, ter, sentence_scores])
-def test_text_of_unequal_length_is_refused_not_cut(score):
+def test_texts_of_unequal_length_are_rejected_and_not_truncated(score):
     with pytest.raises(InputError, match="2 translations and 1 reference:"):
         score(["a", "b"], ["a"])
     with pytest.raises(InputError, match="no translations"):
         score([], [])
 
 
-def test_all_unknown_settings_are_named_at_once():
+def test_all_unknown_settings_are_reported_together():
     with pytest.raises(InputError) as error:
         scores(["a"], ["a"], ["blue", "bleu", "ter"], bleu={"tokenize": "13b"}, ter={"lower": True})
     lines = str(error.value).splitlines()
@@ -156,7 +156,7 @@ def test_all_unknown_settings_are_named_at_once():
     assert "'blue' is not a metric" in lines[0] and "13a" in lines[1] and "lower" in lines[2]
 
 
-def test_tokenizer_whose_package_is_missing_is_a_clear_error(monkeypatch):
+def test_missing_tokenizer_package_is_a_clear_error(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     with pytest.raises(InputError, match=r"pip install sacrebleu\[ja\]"):
         bleu(["a"], ["a"], tokenize="ja-mecab")

@@ -22,10 +22,10 @@ def test_value_is_the_difference_of_mean_corpus_bleu():
     assert difference.value == pytest.approx(means[1] - means[0], abs=1e-9)
 
 
-def test_replicates_are_mean_bleu_of_drawn_runs_on_drawn_sentences():
+def test_replicates_are_the_mean_bleu_of_sampled_runs_on_sampled_sentences():
     systems, resamples = [[GOOD, MIXED, POOR], [POOR, MIXED]], 40
     [difference] = seed_bootstrap(systems, REFERENCE, resamples, seed=3)
-    # The same draws, scored by sacreBLEU from the drawn texts.
+    # The same samples, with the sampled texts scored by sacreBLEU.
     sentences, of_baseline, of_system = (np.random.default_rng(key) for key in (3, [3, 1], [3, 2]))
     values = []
     for _ in range(resamples):
@@ -41,7 +41,7 @@ def test_replicates_are_mean_bleu_of_drawn_runs_on_drawn_sentences():
     assert difference.p_value == pytest.approx((further + 1) / (resamples + 1))
 
 
-def test_one_run_of_each_is_sacrebleus_paired_bootstrap():
+def test_single_runs_match_sacrebleus_paired_bootstrap():
     close = [text.replace("hill", "rock") if i % 8 == 1 else text for i, text in enumerate(GOOD)]
     [difference] = seed_bootstrap([[GOOD], [close]], REFERENCE)
     _, [score] = bootstrap([GOOD, close], REFERENCE, ["bleu"])
@@ -49,12 +49,12 @@ def test_one_run_of_each_is_sacrebleus_paired_bootstrap():
     assert difference.p_value == pytest.approx(score.p_value, abs=0.05)
 
 
-def test_spread_of_seeds_is_in_the_interval_even_where_sentences_do_not_differ():
+def test_interval_includes_seed_variance_even_without_sentence_variance():
     reference = ["a b c d e"] * 20
     best, worst = ["a b c d e"] * 20, ["a b c d x"] * 20
     [difference] = seed_bootstrap([[best], [best, worst]], reference)
     gap = corpus_bleu(worst, reference) - 100
-    # Two draws of two runs: twice the one, twice the other, or one of each.
+    # Two draws from two runs: the first twice, the second twice, or one of each.
     assert (difference.low, difference.value, difference.high) == pytest.approx((gap, gap / 2, 0))
     assert difference.p_value > 0.2
     [without_seeds] = seed_bootstrap([[best], [worst]], reference)
@@ -67,7 +67,7 @@ def test_system_does_not_beat_itself():
     assert (difference.value, difference.p_value) == (0, 1)
 
 
-def test_single_sentence_of_a_single_run_shows_nothing():
+def test_single_sentence_of_a_single_run_is_never_significant():
     [difference] = seed_bootstrap([[["a b c d"]], [["a b c e"]]], ["a b c d"], resamples=20)
     assert difference.value < 0 and difference.p_value == 1
 
@@ -78,6 +78,6 @@ def test_result_of_a_system_does_not_depend_on_the_others():
     assert both[1:] == alone
 
 
-def test_texts_of_other_lengths_are_refused():
+def test_texts_of_different_lengths_are_rejected():
     with pytest.raises(InputError, match="31 translations and 32 references"):
         seed_bootstrap([[GOOD], [POOR[1:]]], REFERENCE, 2)

@@ -19,7 +19,7 @@ def test_system_that_is_better_everywhere_is_better_in_all_resamples():
     worse = [text.replace("stood", "lay").replace("hill", "rock") for text in GOOD]
     baseline, system = bootstrap([GOOD, worse], REFERENCE, resamples=99)
     assert [score.p_value for score in baseline] == [None] * 3
-    # None of the 99 differences is that far from their mean; one is added to both sides of the fraction.
+    # None of the 99 differences is that far from their mean; one is added to numerator and denominator.
     assert [score.p_value for score in system] == [0.01] * 3
 
 
@@ -31,14 +31,14 @@ def test_system_does_not_beat_itself():
         assert (first.mean, first.ci) == (second.mean, second.ci)
 
 
-def test_scores_are_the_plain_scores():
+def test_scores_match_those_without_bootstrap():
     for system, got in zip([GOOD, POOR], bootstrap([GOOD, POOR], REFERENCE, resamples=2, bleu={"tokenize": "none"})):
         plain = scores(system, REFERENCE, bleu={"tokenize": "none"})
         assert [(score.name, score.value) for score in got] == [(score.name, score.value) for score in plain]
 
 
-def test_confidence_interval_of_one_system_is_that_of_its_binomial():
-    # One word a sentence, half of them wrong: TER of a resample is the share of wrong words, a binomial.
+def test_confidence_interval_matches_the_binomial_distribution():
+    # One word per sentence, half of them wrong: the TER of a resample is the share of wrong words, which is binomial.
     sentences = 400
     [[score]] = bootstrap([["a", "b"] * (sentences // 2)], ["a"] * sentences, ["ter"])
     assert score.value == 50
@@ -47,7 +47,7 @@ def test_confidence_interval_of_one_system_is_that_of_its_binomial():
     assert "|bs:1000|seed:12345|" in score.signature
 
 
-def test_result_follows_the_seed_and_leaves_the_environment_alone(monkeypatch):
+def test_result_depends_on_the_seed_and_the_environment_is_unchanged(monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     runs = [bootstrap([GOOD, POOR], REFERENCE, ["ter"], 20, seed)[1][0] for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
@@ -56,7 +56,7 @@ def test_result_follows_the_seed_and_leaves_the_environment_alone(monkeypatch):
     assert os.environ["SACREBLEU_SEED"] == "7"
 
 
-def test_values_are_those_of_the_command_sacrebleu(write_lines):
+def test_values_match_the_sacrebleu_command(write_lines):
     reference, *systems = (write_lines(*file) for file in [("r", REFERENCE), ("good", GOOD), ("poor", POOR)])
     command = [sys.executable, "-m", "sacrebleu", reference, "-i", *systems, "-m", "bleu", "chrf", "ter"]
     options = ["--paired-bs", "--paired-bs-n", "200", "--format", "text", "-w", "4", "--quiet", "--no-color"]
@@ -68,7 +68,7 @@ def test_values_are_those_of_the_command_sacrebleu(write_lines):
     assert p_values == [f"{score.p_value:.4f}" for score in got[3:]]
 
 
-def test_systems_of_unequal_length_are_refused():
+def test_systems_of_unequal_length_are_rejected():
     with pytest.raises(InputError, match="39 translations and 40 references"):
         bootstrap([GOOD, POOR[1:]], REFERENCE)
 

@@ -1,4 +1,4 @@
-"""The module for the library evaluate, and its evaluator of translation models."""
+"""The module for the `evaluate` library, and its evaluator for translation models."""
 
 import socket
 
@@ -17,7 +17,7 @@ REFERENCES = ["the cat is on the mat", "a dog runs fast"]
 
 @pytest.fixture
 def metric(tmp_path, monkeypatch):
-    """Loaded while every connection fails."""
+    """The metric, loaded while every connection fails."""
 
     def refuse(*arguments):
         raise AssertionError("no network here")
@@ -27,7 +27,7 @@ def metric(tmp_path, monkeypatch):
     return evaluate.load(METRIC, cache_dir=str(tmp_path / "metrics"))
 
 
-def test_module_gives_all_scores_with_signatures(metric):
+def test_module_returns_all_scores_with_signatures(metric):
     result = metric.compute(predictions=HYPOTHESES, references=REFERENCES)
     for name, kind in {"bleu": BLEU, "chrf2": CHRF, "ter": TER}.items():
         sacrebleu = kind()
@@ -36,7 +36,7 @@ def test_module_gives_all_scores_with_signatures(metric):
     assert result == {}
 
 
-def test_module_takes_batches_and_settings(metric):
+def test_module_accepts_batches_and_settings(metric):
     for prediction, reference in zip(HYPOTHESES, REFERENCES):
         metric.add_batch(predictions=[prediction], references=[reference])
     result = metric.compute(metrics=["bleu"], bleu={"max_ngram_order": 1, "tokenize": "char"})
@@ -45,7 +45,7 @@ def test_module_takes_batches_and_settings(metric):
     assert list(result) == ["bleu", "bleu_signature"] and "tok:char" in result["bleu_signature"]
 
 
-def test_module_takes_different_numbers_of_references(metric):
+def test_module_accepts_different_numbers_of_references(metric):
     result = metric.compute(
         predictions=["a b", "x y"], references=[["a c", "d b"], ["x z"]], metrics=["bleu"], bleu={"max_ngram_order": 1}
     )
@@ -54,11 +54,11 @@ def test_module_takes_different_numbers_of_references(metric):
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipeline", "pipeline of a language pair", "model"])
-def test_evaluator_scores_what_the_model_translates(kind, saved_model, metric):
+def test_evaluator_scores_the_models_translations(kind, saved_model, metric):
     texts = ["w1 w2 w3", "w4", "w5 w6"]
     translator = pipeline("translation", model=str(saved_model))
     translations = [result["translation_text"] for result in translator(texts)]
-    labels = [translations[0], *texts[1:]]  # one is right
+    labels = [translations[0], *texts[1:]]  # one is correct
     options = {"model_or_pipeline": str(saved_model)}
     if kind == "model":
         options = {
@@ -75,11 +75,11 @@ def test_evaluator_scores_what_the_model_translates(kind, saved_model, metric):
     assert result["total_time_in_seconds"] > 0
 
 
-def test_one_metric_may_be_named_without_a_list(metric):
+def test_single_metric_may_be_given_as_a_string(metric):
     result = metric.compute(predictions=HYPOTHESES, references=REFERENCES, metrics="chrf")
     assert list(result) == ["chrf2", "chrf2_signature"]
 
 
-def test_unknown_setting_is_refused_and_not_ignored(metric):
+def test_unknown_setting_is_rejected_and_not_ignored(metric):
     with pytest.raises(InputError, match=r"tokenize='zh' is not a setting\. .*bleu=\{'tokenize': 'zh'\}"):
         metric.compute(predictions=HYPOTHESES, references=REFERENCES, tokenize="zh")

@@ -1,7 +1,7 @@
-"""A small Hub on the loopback address: repositories in memory, and what creating, committing and reading need.
+"""A small Hub on the loopback address: in-memory repositories that can be created, committed to, and read.
 
-Its answers are those of the real one as far as huggingface_hub tells them apart: status, error code and message. Large
-files go through its LFS storage, apart from the commits that name them.
+Its responses match the real Hub's as far as huggingface_hub distinguishes them: status, error code, and message.
+Large files go through its LFS storage, separately from the commits that name them.
 """
 
 import base64
@@ -14,17 +14,17 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from urllib.parse import unquote, urlsplit
 
-# The namespaces that a token may write to; others are no tokens.
+# The namespaces that each valid token may write to.
 TOKENS = {"writer": {"you", "our-lab"}, "reader": set()}
 USERS = {"writer": "you", "reader": "someone"}
 EMPTY = "0" * 40
 KINDS = {"models": "model", "datasets": "dataset", "spaces": "space"}
-# What the real one stores by LFS.
+# Files that the real Hub stores with LFS.
 LARGE = (".safetensors", ".pt")
 
 
 def environment(hub: "FakeHub", home: Path) -> dict[str, str]:
-    """For a process that takes this Hub for the real one, which huggingface_hub asks for as it is imported."""
+    """The environment of a process that uses this Hub; huggingface_hub reads it when it is imported."""
     return {
         **os.environ, "HF_ENDPOINT": hub.address, "HF_TOKEN": "writer", "HF_HUB_OFFLINE": "0",
         "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -32,21 +32,21 @@ def environment(hub: "FakeHub", home: Path) -> dict[str, str]:
 
 
 class FakeHub:
-    """Runs while its block does.
+    """Runs for the duration of its `with` block.
 
     Attributes:
-        repositories: of models, and of Spaces that were created here: name → branch → path → content.
-        others: names of repositories of other kinds: name → "dataset" or "space".
+        repositories: models, and Spaces that were created here: name → branch → path → content.
+        others: other repositories: name → "dataset" or "space".
         kinds: name → type of a repository that was created here, and the SDK of a Space.
-        private: name → whether only its owners see it.
-        history: commit → repository and files after it.
-        messages: of all commits, in their order.
+        private: name → whether only its owners can see it.
+        history: commit → repository and its files after the commit.
+        messages: messages of all commits, in order.
         lfs: digest → content of large files.
-        received: bytes of large files that were sent.
-        holds_commits: whether commits are received and never answered.
-        held: set once one is.
-        refuses: status with which everything is answered; 0 for none.
-        cuts_off: how many bytes of a large file are sent before the connection breaks; `None` for all.
+        received: number of bytes of large files that were uploaded.
+        holds_commits: whether commits are received but never answered.
+        held: set once a commit is held or a download cut off.
+        refuses: error status that answers every request; 0 for none.
+        cuts_off: number of bytes of a large file after which its download breaks off; `None` for no limit.
     """
 
     def __init__(self):
@@ -77,7 +77,7 @@ class FakeHub:
 
     @property
     def commits(self) -> int:
-        """Of all repositories, how many there were."""
+        """The number of commits in all repositories."""
         return len(self.messages)
 
     @property
@@ -85,7 +85,7 @@ class FakeHub:
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def files(self, name: str, revision: str) -> dict[str, bytes] | None:
-        """Of a branch or a commit."""
+        """The files of a branch or a commit."""
         if revision in self.history:
             return self.history[revision][1]
         branches = self.repositories[name]
@@ -117,8 +117,8 @@ class Handler(BaseHTTPRequestHandler):
     def token(self) -> str:
         return self.headers.get("Authorization", "").removeprefix("Bearer ")
 
-    def is_refused(self) -> bool:
-        """Whether the request is answered already: the Hub is down, or the token is none of its."""
+    def is_rejected(self) -> bool:
+        """Answer with an error if the Hub is down or the token is invalid, and return whether it was so."""
         if self.hub.refuses:
             self.refuse(self.hub.refuses, "Internal Error")
         elif self.token and self.token not in TOKENS:
@@ -148,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.body()
         path = unquote(urlsplit(self.path).path)
-        if self.is_refused():
+        if self.is_rejected():
             return None
         if path == "/api/validate-yaml":
             return self.answer(200, {"errors": [], "warnings": []})
@@ -187,7 +187,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.commit(name, branch, body)
 
     def answer_lfs(self, objects: list[dict]) -> None:
-        """Where large files are sent to; those that are stored already need not be."""
+        """Answer with the upload URLs of large files; files already stored get none."""
         answered = [
             {**file, **({} if file["oid"] in self.hub.lfs else
                         {"actions": {"upload": {"href": f"{self.hub.address}/lfs/{file['oid']}"}}})}
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self):
         content = self.body()
-        if self.is_refused():
+        if self.is_rejected():
             return None
         oid = self.path.removeprefix("/lfs/")
         if sha256(content).hexdigest() != oid:
@@ -241,7 +241,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         path = unquote(urlsplit(self.path).path)
-        if self.is_refused():
+        if self.is_rejected():
             return None
         if path == "/api/whoami-v2":
             if not self.token:
@@ -257,7 +257,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def describe(self, kind: str, name: str, what: str) -> None:
         if not self.is_visible(name, kind):
-            # To those who have not logged in, the real one does not tell a missing one from a private one.
+            # Without a login, the real Hub does not distinguish missing from private repositories.
             return self.refuse(404 if self.token else 401, "Repository not found", "RepoNotFound")
         if what == "/auth-check/write":
             return self.answer(200) if self.may_write(name) else self.refuse(403, "Forbidden")

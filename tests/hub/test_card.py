@@ -1,4 +1,4 @@
-"""The model card: only measured figures, in the Hub's format, whatever the text contains."""
+"""The model card: only measured values, in the Hub's format, whatever the text contains."""
 
 import contextlib
 import copy
@@ -82,7 +82,7 @@ def recipe_dict(**data):
 
 
 def card_of(recipe=None, name="de-en", figures_in="", **changes):
-    """The text of a card; a change to `None` takes the key out."""
+    """The text of a card; a key changed to `None` is removed."""
     results = {key: value for key, value in {**RESULTS, **changes}.items() if value is not None}
     return card_text(
         name, recipe or recipe_dict(), parse_report(results), shared_recipe(recipe or recipe_dict()), figures_in
@@ -97,7 +97,7 @@ def without_scores():
     return {"tests": {}, "findings": None}
 
 
-def test_card_holds_what_was_measured():
+def test_card_contains_what_was_measured():
     text = card_of()
     for expected in (
         "2,345,678 parameters", "997 sentence pairs", r"| test\_2016 | 60 | beam 4 | 34.57 | 55.55 |",
@@ -119,7 +119,7 @@ def test_card_holds_what_was_measured():
         assert expected in text, expected
 
 
-def test_metadata_is_what_the_hub_reads(tmp_path):
+def test_metadata_is_readable_by_the_hub(tmp_path):
     path = tmp_path / "README.md"
     recipe = recipe_dict()
     recipe["training"]["license"] = "apache-2.0"
@@ -147,14 +147,14 @@ def test_metadata_is_what_the_hub_reads(tmp_path):
     assert eval_results_to_model_index(name, scores) == [index]
 
 
-def test_test_set_of_the_hub_is_named_by_id_configuration_and_split():
+def test_hub_test_set_is_identified_by_id_config_and_split():
     sources = {**RESULTS["sources"], "test": [{**RESULTS["sources"]["train"][0], "split": "test", "revision": "abc"}]}
     [score, _] = ModelCard(card_of(sources=sources)).data.eval_results
     found = (score.dataset_type, score.dataset_name, score.dataset_config, score.dataset_split, score.dataset_revision)
     assert found == ("opus_books", "opus_books, de-en, test", "de-en", "test", "abc")
 
 
-def test_test_sets_of_one_name_are_told_apart_on_the_hub():
+def test_test_sets_with_the_same_name_are_distinguished_on_the_hub():
     scores = RESULTS["tests"]["test"]
     tests = {"test": scores, "test_2016": {**scores, "bleu": 30.0}}
     results = ModelCard(card_of(tests=tests)).data.eval_results
@@ -163,19 +163,19 @@ def test_test_sets_of_one_name_are_told_apart_on_the_hub():
 
 
 @pytest.mark.parametrize("codes", [("pt-BR", "zh_Hans"), ("PT", "zh"), ("pt", "zh-CN")])
-def test_languages_with_a_region_are_those_of_the_hub(codes):
+def test_languages_with_a_region_become_the_hubs_language_codes(codes):
     recipe = recipe_dict()
     recipe["data"].update(source_language=codes[0], target_language=codes[1])
     assert ModelCard(card_of(recipe)).data.language == ["pt", "zh"]
 
 
-def test_columns_that_are_no_languages_are_not_told_as_such():
+def test_column_names_that_are_not_languages_are_not_listed_as_languages():
     recipe = recipe_dict()
     recipe["data"].update(source_language="source_text", target_language="en")
     assert ModelCard(card_of(recipe)).data.language == ["en"]
 
 
-def test_greedy_search_is_one_row_where_it_is_the_models_own():
+def test_greedy_search_is_listed_once_if_it_is_the_models_default():
     recipe = recipe_dict()
     recipe["generation"]["num_beams"] = 1
     scores = RESULTS["tests"]["test"]
@@ -183,13 +183,13 @@ def test_greedy_search_is_one_row_where_it_is_the_models_own():
     assert text.count("| greedy |") == 1
 
 
-def test_widths_of_keys_and_values_are_told_where_they_are_not_those_of_the_heads():
+def test_key_and_value_sizes_are_shown_if_they_differ_from_the_default():
     architecture = {**RESULTS["architecture"], "d_k": 16, "d_v": None}
     assert "; heads 4 of d_k 16; feed-forward" in card_of(architecture=architecture)
     assert "; heads 4 of d_k 16, d_v 8; feed-forward" in card_of(architecture={**architecture, "d_v": 8})
 
 
-def test_each_test_set_has_its_scores_and_greedy_search_stands_beside_beam():
+def test_each_test_set_has_its_scores_and_greedy_is_listed_next_to_beam_search():
     tests = {
         "test": {**RESULTS["tests"]["test"], "greedy_bleu": 33.0, "greedy_chrf2": 54.0},
         "test_2017": {"bleu": 30.0, "bleu_signature": BLEU, "chrf2": 50.0, "chrf2_signature": CHRF, "sentences": 7},
@@ -203,7 +203,7 @@ def test_each_test_set_has_its_scores_and_greedy_search_stands_beside_beam():
     ]  # fmt: skip
 
 
-def test_of_several_test_sets_the_one_that_was_looked_at_closely_is_named():
+def test_analyzed_test_set_is_named_if_there_are_several():
     more = {"test_2017": {"bleu": 30.0, "bleu_signature": BLEU, "sentences": 7}}
     translations, limits = parts_of(card_of(tests={**RESULTS["tests"], **more}), "Translations", "Limits")
     assert r"test set test\_2016," in translations and r"test set test\_2016." in limits
@@ -212,7 +212,7 @@ def test_of_several_test_sets_the_one_that_was_looked_at_closely_is_named():
     assert "The counts below" not in card_of(**without_scores())
 
 
-def test_card_without_a_test_set_states_no_score_and_says_that_it_was_not_tested():
+def test_card_without_a_test_set_has_no_score_and_says_the_model_was_not_tested():
     text = card_of(**without_scores(), pairs={"train": 997, "validation": 50, "test": 0})
     assert "BLEU" not in text and "chrF" not in text
     assert "model-index" not in text and "model_name" not in text
@@ -220,19 +220,19 @@ def test_card_without_a_test_set_states_no_score_and_says_that_it_was_not_tested
     assert "1.0986" in text
 
 
-def test_card_of_a_test_set_that_was_held_out_says_so():
+def test_card_says_that_the_test_set_was_held_out():
     sources = {"train": RESULTS["sources"]["train"]}
     text = card_of(recipe_dict(test_share=0.1, validation_share=0.004), sources=sources)
     assert "| test | 10% of the text, held out at random | 60 |" in text
     assert "| validation | 0.4% of the text, held out at random | 50 |" in text
 
 
-def test_greatest_length_of_a_translation_is_bounded_by_learned_positions():
+def test_maximum_translation_length_is_bounded_by_learned_positions():
     architecture = {**RESULTS["architecture"], "position_type": "learned", "max_position_embeddings": 80}
     assert "(source + 50 tokens, and never more than 79)" in card_of(architecture=architecture)
 
 
-def test_model_of_tokenised_text_asks_for_such_text():
+def test_model_trained_on_tokenized_text_asks_for_tokenized_text():
     recipe = recipe_dict()
     recipe["evaluation"]["tokenize"] = "none"
     use, limits = parts_of(card_of(recipe), "Use", "Limits")
@@ -251,7 +251,7 @@ def training_of(card: str) -> str:
     return training
 
 
-def test_settings_beyond_the_papers_are_told():
+def test_settings_beyond_the_papers_are_listed():
     recipe = recipe_dict()
     recipe["training"].update(weight_decay=0.01, max_grad_norm=1.0, ema_decay=0.999, r_drop=3.0)
     recipe["training"]["r_drop_from"] = 7001
@@ -273,13 +273,13 @@ def test_settings_beyond_the_papers_are_told():
         ("inverse_sqrt", 500, "; learning rate up to 0.0001, inverse_sqrt, 500 steps of warm-up; "),
     ],
 )
-def test_learning_rate_is_told_as_its_schedule_has_it(schedule, warmup, words):
+def test_learning_rate_is_described_by_its_schedule(schedule, warmup, words):
     recipe = recipe_dict()
     recipe["training"].update(lr_scheduler_type=schedule, learning_rate=1e-4, warmup_steps=warmup)
     assert words in training_of(card_of(recipe))
 
 
-def test_each_dropout_is_called_so_where_there_is_no_other():
+def test_dropout_rates_of_zero_are_not_listed():
     rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.1}
     text = card_of(architecture={**RESULTS["architecture"], **rates})
     assert "\n- dropout inside the FFN 0.1; label smoothing 0.1\n" in text
@@ -293,7 +293,7 @@ def test_each_dropout_is_called_so_where_there_is_no_other():
         (None, "up to 3,000 tokens a side, padding included, and 24 pairs, in 3 forward passes on each device\n"),
     ],
 )
-def test_size_of_an_update_is_that_of_all_forward_passes(processes, words):
+def test_size_of_a_step_covers_all_forward_passes(processes, words):
     recipe = recipe_dict()
     recipe["training"].update(max_tokens=1000, max_sentences=8, gradient_accumulation_steps=3)
     assert f"; steps of {words}" in training_of(card_of(recipe, processes=processes))
@@ -312,7 +312,7 @@ def test_score_of_a_held_out_test_set_names_the_text_and_the_share():
     assert f"| {name.replace('_', chr(92) + '_')} | 60 |" in card_of(recipe, sources=sources)
 
 
-def test_score_of_a_test_set_held_out_of_several_texts_or_files_has_no_identity_on_the_hub():
+def test_test_set_held_out_of_several_texts_or_of_files_has_no_hub_identity():
     recipe, [books] = recipe_dict(test_share=0.005), RESULTS["sources"]["train"]
     mixed, files = "test, 0.5% held out, seed 1", "europarl, 0.5% held out, seed 1"
     assert identity_of_score(recipe, {"train": [books, books]}) == (mixed, mixed, None, None)
@@ -320,12 +320,12 @@ def test_score_of_a_test_set_held_out_of_several_texts_or_files_has_no_identity_
     assert identity_of_score(recipe, {"train": [file]}) == (files, files, None, None)
 
 
-def test_score_of_a_test_set_of_several_texts_is_none_of_the_first():
+def test_test_set_of_several_texts_is_not_attributed_to_the_first():
     [books] = RESULTS["sources"]["train"]
     assert identity_of_score(recipe_dict(), {"test": [books, books]}) == ("test", "test", None, None)
 
 
-def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
+def test_existing_tokenizer_is_not_described_by_keys_for_a_new_one():
     recipe = recipe_dict()
     recipe["tokenizer"].update(lowercase=True, pre_tokenizer="whitespace", word_boundary="after")
     words = (
@@ -369,14 +369,14 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
         ({"start_from": "/models/first"}, {}, "` with this file, first and the text above trains the model again."),
     ],
 )
-def test_command_that_trains_the_model_again_makes_as_many_updates_in_the_same_way(settings, results, expected):
+def test_command_to_retrain_the_model_reproduces_its_steps(settings, results, expected):
     recipe = recipe_dict()
     recipe["training"].update({"mixed_precision": "no", **settings})
     [again] = parts_of(card_of(recipe, **results), "Recipe")
     assert expected in again
 
 
-def test_energy_is_told_where_it_was_measured_and_only_there():
+def test_energy_is_shown_only_if_it_was_measured():
     assert "Energy: not measured" in card_of()
     text = card_of(energy={"cpu": [7.2e6, 301.0], "gpu": [3.6e5, 151.0]})
     assert "Energy: 2 kWh (CPUs) and 0.1 kWh (GPUs, in 2.5 minutes of training alone) of the whole machine" in text
@@ -385,21 +385,21 @@ def test_energy_is_told_where_it_was_measured_and_only_there():
     assert "Energy: 1 kWh (GPUs) of the first machine alone" in several
 
 
-def test_what_an_earlier_version_did_not_count_is_not_told():
+def test_values_missing_from_older_reports_are_omitted():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
     text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), shared_recipe(recipe_dict()))
     assert "tokens per step" not in text and "epochs" not in text and "floating-point" not in text
     assert "Hardware: not recorded" in text
 
 
-def test_licence_of_the_text_is_not_taken_for_that_of_the_model():
+def test_license_of_the_text_is_not_used_as_the_models_license():
     text = card_of(recipe_dict(license="CC BY 2.0 FR"))
     assert "License of the text: CC BY 2.0 FR. No license was chosen for the model." in text
     assert ModelCard(text).data.license is None
     assert "The license of the text is not named" in card_of()
 
 
-def test_card_names_files_and_no_paths_of_this_machine(tmp_path):
+def test_card_has_file_names_but_no_local_paths(tmp_path):
     files = {
         f"{split}_{side}": f"texts/{split}.{side}" for split in ("train", "test") for side in ("source", "target")
     }
@@ -410,7 +410,7 @@ def test_card_names_files_and_no_paths_of_this_machine(tmp_path):
     assert "/somewhere" not in text
 
 
-def test_recipe_in_the_card_gives_the_same_training(tmp_path):
+def test_recipe_in_the_card_gives_the_same_training_run(tmp_path):
     recipe = recipe_dict(dataset="built-in", test_split=None)
     recipe["training"].update(freeze=["model.encoder"], adam_beta1=0.8, adam_beta2=0.9, max_minutes=2.0, ema_decay=0.9)
     recipe["tokenizer"].update(type="word", lowercase=True)
@@ -420,7 +420,7 @@ def test_recipe_in_the_card_gives_the_same_training(tmp_path):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_recipe_in_the_card_is_the_one_that_was_trained(name, tmp_path):
+def test_recipe_in_the_card_equals_the_trained_one(name, tmp_path):
     has_text = "dataset:" in RECIPES[name].read_text()
     trained = load_recipe(RECIPES[name], [] if has_text else ["--train=train.tsv", "--validation=valid.tsv"])
     path = tmp_path / "recipe.yaml"
@@ -428,14 +428,14 @@ def test_recipe_in_the_card_is_the_one_that_was_trained(name, tmp_path):
     assert load_recipe(path, [f"--output_dir={trained.training.output_dir}"]).to_dict() == trained.to_dict()
 
 
-def test_recipe_in_the_card_tells_of_a_tokenizer_made_before_only_what_was_chosen():
+def test_recipe_in_the_card_has_only_the_chosen_keys_of_an_existing_tokenizer():
     recipe = recipe_dict()
     recipe["training"]["start_from"] = "first"
     recipe["tokenizer"]["bpe_dropout"] = 0.1
     assert yaml.safe_load(recipe_in(card_of(recipe)))["tokenizer"] == {"bpe_dropout": 0.1}
 
 
-def test_recipe_in_the_card_leaves_out_what_is_empty_by_default():
+def test_recipe_in_the_card_omits_empty_defaults():
     training = yaml.safe_load(recipe_in(card_of()))["training"]
     assert training["max_steps"] == 100_000
     assert not {"num_train_epochs", "freeze", "report_to"} & training.keys()
@@ -449,7 +449,7 @@ NASTY = [
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_text_of_the_data_changes_nothing_of_the_card(text):
+def test_text_of_the_data_cannot_change_the_cards_structure(text):
     plain, nasty = copy.deepcopy(RESULTS), copy.deepcopy(RESULTS)
     for sample in [nasty["findings"]["example"], nasty["findings"]["best"][0], nasty["findings"]["worst"][0]]:
         for side in sample:
@@ -466,7 +466,7 @@ def test_text_of_the_data_changes_nothing_of_the_card(text):
 
 
 def outline(card: str) -> list[str]:
-    """Headings, columns of tables, and tags of HTML, code left out."""
+    """Headings, numbers of table columns, and HTML tags, without code blocks."""
     lines = re.sub(r"^(```+)\w+\n.*?\n\1$", "", ModelCard(card).text, flags=re.S | re.M).splitlines()
     cells = [str(len(re.findall(r"(?<!\\)\|", line))) for line in lines]
     return [
@@ -475,7 +475,7 @@ def outline(card: str) -> list[str]:
     ]
 
 
-def test_model_of_any_name_is_named_in_heading_code_and_metadata():
+def test_any_model_name_is_escaped_in_heading_code_and_metadata():
     name = 'my "best" | <model>'
     text = card_of(name=name)
     assert '# my "best" \\| &lt;model&gt;\n' in text
@@ -484,7 +484,7 @@ def test_model_of_any_name_is_named_in_heading_code_and_metadata():
     assert 'model="my \\"best\\" | <model>")' in code
 
 
-def test_pictures_are_shown_from_where_they_lie():
+def test_figures_are_shown_from_their_folder():
     pictures = ["curves.png", *(f"attention_{i}.png" for i in range(9))]
     text = card_of(pictures=pictures)
     assert "![Learning curves](curves.png)" in text and "![attention 0](attention_0.png)" in text
@@ -493,7 +493,7 @@ def test_pictures_are_shown_from_where_they_lie():
     assert "![" not in card_of()
 
 
-def test_pictures_are_known_by_their_kind_whatever_the_test_set_is_called():
+def test_figures_are_recognized_by_kind_whatever_the_name_of_the_test_set():
     kinds = ("encoder", "decoder", "cross")
     drawn = [f"pictures/attention_{name}_1_{kind}.png" for name in ("cross_domain", "curves_x") for kind in kinds]
     text = card_of(pictures=["pictures/curves.png", *drawn])
@@ -502,7 +502,7 @@ def test_pictures_are_known_by_their_kind_whatever_the_test_set_is_called():
     assert [path for _, path in shown[1:3]] == [drawn[2], drawn[5]] and len(shown) == 5
 
 
-def test_pictures_of_a_card_with_a_space_in_its_name_are_found():
+def test_spaces_in_figure_paths_are_escaped():
     assert "](my%20model/curves.png)" in card_of(pictures=["curves.png"], figures_in="my model")
 
 
@@ -515,13 +515,13 @@ def test_code_in_the_card_runs(saved_model):
     assert printed.getvalue().endswith("\n")
 
 
-def test_card_of_a_part_of_an_epoch_claims_no_more(tmp_path):
+def test_card_of_a_partial_epoch_says_so(tmp_path):
     text = card_of(epochs=0.18)
     assert "trained from scratch on 0.18 epochs of 997 sentence pairs" in text
     assert "997 are trained on; training ended before it had seen them all. Left out:" in text
 
 
-def test_name_of_the_text_stands_before_that_of_its_test_sets():
+def test_name_of_the_text_precedes_those_of_its_test_sets():
     tests = {**RESULTS["tests"], "test_2017": {"bleu": 30.0, "bleu_signature": BLEU}}
     text = card_of(text="Multi30k", tests=tests)
     assert "997 sentence pairs of Multi30k" in text

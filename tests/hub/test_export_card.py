@@ -51,7 +51,7 @@ def test_set(write_lines):
 
 
 def row(card: ModelCard, name: str) -> list[str]:
-    """The cells of the line of a card's table that begins with a name."""
+    """The other cells of the table row that begins with a name."""
     [line] = [line for line in card.text.splitlines() if line.startswith(f"| {name} |")]
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
@@ -101,7 +101,7 @@ def test_marian_export_loses_nothing_on_a_test_set(export, test_set, saved_model
     assert "computed by PyTorch" in card.text
 
 
-def test_export_of_a_card_with_a_license_keeps_it_and_names_its_base_on_the_hub(export, saved_model):
+def test_export_keeps_the_license_of_the_models_card(export, saved_model):
     (saved_model / "README.md").write_text("---\nlicense: other\nlicense_name: ours\nlicense_link: LICENSE\n---\n")
     config = json.loads((saved_model / "config.json").read_text()) | {
         "source_language": "pt-BR",
@@ -115,11 +115,11 @@ def test_export_of_a_card_with_a_license_keeps_it_and_names_its_base_on_the_hub(
         assert data.base_model is None
 
 
-def test_card_names_the_base_and_the_loss():
+def test_card_states_the_base_model_and_the_quality_loss():
     card = ModelCard(export_card("you/ct2", "ctranslate2", "int8", 10_000_000, ORIGIN, COMPARISON))
     assert (card.data.base_model, card.data.base_model_relation) == ("you/de-en", "quantized")
     assert card.data.license == "mit" and card.data.metrics == ["bleu", "chrf"]
-    # Of the rounded scores, and zero without a minus.
+    # Differences are those of the rounded scores.
     assert row(card, "BLEU") == ["22.71", "22.72", "+0.01"]
     assert row(card, "chrF2") == ["41.48", "41.29", "-0.19"]
     assert row(card, "size of the weights") == ["40.0 MB", "10.0 MB", ""]
@@ -137,7 +137,7 @@ def test_card_without_a_test_set_says_what_was_not_measured():
     assert 'await pipeline("translation", "a\\"b")' in export_card('a"b', "transformers.js", None, 1, ORIGIN)
 
 
-def test_name_on_the_hub_is_the_path_or_that_of_the_runs_card(tmp_path):
+def test_published_name_is_the_repository_id_or_none(tmp_path):
     assert type(published_name(InputPath("you/de-en"))) is str and published_name("you/de-en") == "you/de-en"
     assert published_name(str(tmp_path)) is None
     (tmp_path / "results.json").write_text("{")
@@ -145,7 +145,7 @@ def test_name_on_the_hub_is_the_path_or_that_of_the_runs_card(tmp_path):
 
 
 @pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx", "transformers.js"])
-def test_exported_folder_is_pushed_with_all_its_files_and_its_card(to, export, hub_here):
+def test_exported_folder_is_pushed_with_all_files_and_its_card(to, export, hub_here):
     folder = export(to)
     assert main(["push", str(folder), "you/exported"]) == 0
     files = hub_here.repositories["you/exported"]["main"]
@@ -154,18 +154,18 @@ def test_exported_folder_is_pushed_with_all_its_files_and_its_card(to, export, h
     assert "README.md" in files
 
 
-def test_separate_tokenizers_of_a_marian_are_pushed(separate, tmp_path):
+def test_separate_tokenizers_of_a_marian_export_are_pushed(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "marian")]) == 0
     names = set(files_to_push(tmp_path / "marian"))
     assert {"source_tokenizer/tokenizer.json", "target_tokenizer/tokenizer.json", "README.md"} <= names
 
 
-def test_export_inside_of_a_models_folder_is_not_pushed_with_it(export, saved_model):
+def test_export_inside_a_model_folder_is_not_pushed_with_it(export, saved_model):
     assert main(["export", str(saved_model), str(saved_model / "onnx"), "--to", "onnx"]) == 0
     assert not [name for name in files_to_push(saved_model) if name.startswith("onnx")]
 
 
-def test_all_that_is_wrong_with_a_test_set_is_told_before_the_model_is_loaded(write_lines, tmp_path, capsys):
+def test_all_test_set_errors_are_reported_before_the_model_is_loaded(write_lines, tmp_path, capsys):
     short, long = write_lines("short", ["w1"]), write_lines("long", ["w1", "w2"])
     blank = write_lines("blank", ["", " "])
     (tmp_path / "full").mkdir()

@@ -20,17 +20,17 @@ def test_text_stays_text(text, expected):
     assert plain(text) == expected
 
 
-def test_right_to_left_text_is_set_off_and_cannot_reach_beyond_itself():
+def test_right_to_left_text_is_isolated():
     assert one_line("مرحبا.") == "\u2068مرحبا.\u2069"
     assert one_line("\u202e\u2069שלום\u2067") == "\u2068שלום\u2069"
     assert one_line("hello\u202e") == "hello"
 
 
-def test_half_a_character_is_no_obstacle():
+def test_lone_surrogate_is_replaced():
     assert plain("a\ud800b").encode() == b"a?b"
 
 
-def test_table_has_a_line_a_row():
+def test_table_has_one_line_per_row():
     assert table(["a", "b"], [["1", "2"], ["3", "4"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |"
 
 

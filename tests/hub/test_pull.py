@@ -1,4 +1,4 @@
-"""Downloading over HTTP: models, runs with their last checkpoint, and what happens when a download breaks off."""
+"""Downloading over HTTP: models, runs with their last checkpoint, and interrupted downloads."""
 
 import subprocess
 import sys
@@ -23,14 +23,14 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def refusal(capsys, *arguments) -> str:
+def error_of(capsys, *arguments) -> str:
     assert main(["pull", *map(str, arguments)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "Traceback" not in error
     return error
 
 
-def test_pulled_model_is_the_pushed_one(repository, hub_here, saved_model, tmp_path, capsys):
+def test_pulled_model_matches_the_pushed_one(repository, hub_here, saved_model, tmp_path, capsys):
     others = {".gitattributes": b"*.pt", "update-00000004/optimizer.pt": b"x"}
     hub_here.repositories["you/de-en"]["main"] = repository | others
     capsys.readouterr()
@@ -52,7 +52,7 @@ def test_branches_and_commits_are_pulled_by_name(repository, hub_here, saved_mod
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_pull_that_breaks_off_leaves_no_folder_and_the_second_completes_it(
+def test_interrupted_pull_leaves_no_folder_and_a_second_one_completes_it(
     repository, hub_here, tmp_path, monkeypatch, capsys, is_killed
 ):
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
@@ -64,7 +64,7 @@ def test_pull_that_breaks_off_leaves_no_folder_and_the_second_completes_it(
         pulling.kill()
         pulling.wait()
     else:
-        assert "pulled" not in refusal(capsys, "you/de-en", tmp_path / "pulled").replace(str(tmp_path), "")
+        assert "pulled" not in error_of(capsys, "you/de-en", tmp_path / "pulled").replace(str(tmp_path), "")
     assert not (tmp_path / "pulled").exists()
     hub_here.cuts_off = None
     assert main(["pull", "you/de-en", str(tmp_path / "pulled")]) == 0
@@ -72,7 +72,7 @@ def test_pull_that_breaks_off_leaves_no_folder_and_the_second_completes_it(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".pulled")]
 
 
-def test_files_of_another_commit_that_a_broken_off_pull_left_are_not_taken(repository, hub_here, tmp_path):
+def test_leftovers_of_an_interrupted_pull_of_another_commit_are_not_used(repository, hub_here, tmp_path):
     left = tmp_path / ".pulled.part"
     left.mkdir()
     (left / "pytorch_model.bin").write_bytes(b"old")
@@ -81,10 +81,10 @@ def test_files_of_another_commit_that_a_broken_off_pull_left_are_not_taken(repos
     assert contents(tmp_path / "pulled") == repository
 
 
-def test_folder_that_is_not_empty_is_refused_and_untouched(repository, tmp_path, capsys):
+def test_nonempty_folder_is_rejected_and_untouched(repository, tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("mine")
-    assert "not an empty folder" in refusal(capsys, "you/de-en", tmp_path / "mine")
+    assert "not an empty folder" in error_of(capsys, "you/de-en", tmp_path / "mine")
     assert contents(tmp_path / "mine") == {"file": b"mine"}
 
 
@@ -99,28 +99,28 @@ def test_folder_that_is_not_empty_is_refused_and_untouched(repository, tmp_path,
         (["you/empty"], "holds neither a model nor a run"),
     ],
 )
-def test_each_refusal_is_one_error(repository, hub_here, tmp_path, monkeypatch, capsys, arguments, message):
+def test_each_failure_is_one_error(repository, hub_here, tmp_path, monkeypatch, capsys, arguments, message):
     hub_here.others["you/text"] = "dataset"
     hub_here.repositories |= {"our-lab/secret": {"main": {}}, "you/empty": {"main": {"README.md": b""}}}
     hub_here.private["our-lab/secret"] = True
     monkeypatch.setenv("HF_TOKEN", "reader")
     capsys.readouterr()
     name, *options = arguments
-    assert message in refusal(capsys, name, tmp_path / "pulled", *options)
+    assert message in error_of(capsys, name, tmp_path / "pulled", *options)
     assert not (tmp_path / "pulled").exists()
 
 
 def test_wrong_token_offline_mode_and_no_network_are_one_error_each(repository, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    assert "does not accept the token" in refusal(capsys, "you/de-en", tmp_path / "pulled")
+    assert "does not accept the token" in error_of(capsys, "you/de-en", tmp_path / "pulled")
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    assert "Connection refused" in refusal(capsys, "you/de-en", tmp_path / "pulled")
+    assert "Connection refused" in error_of(capsys, "you/de-en", tmp_path / "pulled")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in refusal(capsys, "you/de-en", tmp_path / "pulled")
+    assert "HF_HUB_OFFLINE is set" in error_of(capsys, "you/de-en", tmp_path / "pulled")
 
 
-def test_model_is_taken_beside_a_run_only_once_it_is_finished():
+def test_model_is_pulled_with_a_run_only_once_it_is_finished():
     run = ["last-checkpoint/training_recipe.yaml", "last-checkpoint/checkpoints/update-00000004/optimizer.pt"]
     moved = {name: name.removeprefix("last-checkpoint/") for name in run}
     model = ["config.json", "model.safetensors", ".gitattributes", "update-00000004/optimizer.pt"]

@@ -1,4 +1,4 @@
-"""Uploading to a Hub over HTTP: in one process; another, without the package, loads and translates."""
+"""Uploading to a Hub over HTTP; a process without the package then loads the model and translates."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ print(repr(translator("w1 w2")[0]["translation_text"]))
 
 @pytest.fixture
 def run_folder(saved_model):
-    """The folder of a model with files of its training beside it."""
+    """The folder of a model, with files of its training run."""
     for name in ("training_recipe.yaml", "log.jsonl", "test_translations.txt", "README.md.old1", "README.md"):
         (saved_model / name).write_text("---\nlicense: mit\n---\n")
     for name in ("checkpoints", "best", "pictures"):
@@ -44,7 +44,7 @@ def execute(command, hub, tmp_path):
 
 
 @pytest.mark.slow
-def test_pushed_model_translates_where_the_package_is_missing(hub, run_folder, tmp_path):
+def test_pushed_model_translates_without_the_package(hub, run_folder, tmp_path):
     pushed = execute(push_command(run_folder), hub, tmp_path)
     assert pushed.returncode == 0, pushed.stderr
     assert f"{hub.address}/you/de-en/commit/" in pushed.stdout
@@ -63,7 +63,7 @@ def test_pushed_model_translates_where_the_package_is_missing(hub, run_folder, t
     assert loaded.stdout.strip() == repr(expected)
 
 
-def test_push_that_breaks_off_leaves_the_hub_as_it_was_and_the_second_completes_it(hub_here, run_folder, tmp_path):
+def test_interrupted_push_leaves_the_hub_unchanged_and_a_second_one_completes_it(hub_here, run_folder, tmp_path):
     hub_here.repositories["you/de-en"] = {"main": {"README.md": b"old"}}
     hub_here.holds_commits = True
     pushing = subprocess.Popen(push_command(run_folder), env=environment(hub_here, tmp_path))
@@ -76,7 +76,7 @@ def test_push_that_breaks_off_leaves_the_hub_as_it_was_and_the_second_completes_
     assert "model.safetensors" in hub_here.repositories["you/de-en"]["main"]
 
 
-def test_new_repository_is_private_where_asked_and_a_branch_is_made(hub_here, run_folder):
+def test_new_repository_is_private_on_request_and_the_branch_is_created(hub_here, run_folder):
     assert main(["push", str(run_folder), "you/de-en", "--private", "--revision", "draft"]) == 0
     assert hub_here.private["you/de-en"]
     assert "model.safetensors" in hub_here.repositories["you/de-en"]["draft"]
@@ -84,35 +84,35 @@ def test_new_repository_is_private_where_asked_and_a_branch_is_made(hub_here, ru
 
 
 @pytest.mark.parametrize(("token", "message"), [("wrong", "does not accept the token"), ("reader", "write access")])
-def test_refusal_of_the_hub_says_what_to_do(hub_here, run_folder, monkeypatch, capsys, token, message):
+def test_hub_error_says_what_to_do(hub_here, run_folder, monkeypatch, capsys, token, message):
     monkeypatch.setenv("HF_TOKEN", token)
     assert main(["push", str(run_folder), "you/de-en"]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
 
 
-def test_hub_that_cannot_be_reached_is_one_error(hub_here, run_folder, monkeypatch, capsys):
+def test_unreachable_hub_is_one_error(hub_here, run_folder, monkeypatch, capsys):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     assert main(["push", str(run_folder), "you/de-en"]) == 2
     error = capsys.readouterr().err
     assert "stays as it was" in error and error.count("\n") == 1
 
 
-def test_folder_that_is_no_whole_model_is_refused_before_the_hub_is_asked(tmp_path, capsys):
+def test_incomplete_model_folder_is_rejected_before_contacting_the_hub(tmp_path, capsys):
     (tmp_path / "config.json").write_text("{}")
     assert main(["push", str(tmp_path), "you/de-en"]) == 2
     error = capsys.readouterr().err
     assert "no weights" in error and "no tokenizer" in error
 
 
-def test_offline_mode_and_bad_names_are_one_error(saved_model, capsys):
+def test_offline_mode_and_bad_names_are_one_error_each(saved_model, capsys):
     assert main(["push", str(saved_model), "you/de-en"]) == 2
     assert "HF_HUB_OFFLINE" in capsys.readouterr().err
     assert main(["push", str(saved_model), "a/b/c"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_files_of_the_run_are_left_out(run_folder):
+def test_training_files_are_not_pushed(run_folder):
     names = set(files_to_push(run_folder))
     assert "pictures/file.png" in names
     assert not names & {"log.jsonl", "training_recipe.yaml", "test_translations.txt", "checkpoints/file.png"}
@@ -122,7 +122,7 @@ def broken_connection(**_):
     raise ConnectionResetError(104, "Connection reset by peer")
 
 
-def test_weights_that_arrived_before_a_push_broke_off_are_not_sent_again(hub_here, run_folder, monkeypatch):
+def test_weights_uploaded_by_an_interrupted_push_are_not_sent_again(hub_here, run_folder, monkeypatch):
     size = (run_folder / "model.safetensors").stat().st_size
     with monkeypatch.context() as patch:
         patch.setattr("huggingface_hub._commit_api._send_commit", broken_connection)
@@ -134,7 +134,7 @@ def test_weights_that_arrived_before_a_push_broke_off_are_not_sent_again(hub_her
 
 
 @pytest.mark.parametrize("is_private", [False, True])
-def test_repository_that_exists_stays_private_or_public_as_it_is(hub_here, run_folder, is_private):
+def test_existing_repository_keeps_its_visibility_and_files(hub_here, run_folder, is_private):
     hub_here.repositories["you/de-en"] = {"main": {"README.md": b"old", "other.txt": b"kept"}}
     hub_here.private["you/de-en"] = is_private
     options = [] if is_private else ["--private"]
@@ -153,7 +153,9 @@ def test_repository_that_exists_stays_private_or_public_as_it_is(hub_here, run_f
         ("our-lab/text", "our-lab/text is a dataset on the Hub, not a model"),
     ],
 )
-def test_repository_of_others_is_refused_and_untouched(hub_here, run_folder, monkeypatch, capsys, name, message):
+def test_repository_of_another_owner_is_rejected_and_untouched(
+    hub_here, run_folder, monkeypatch, capsys, name, message
+):
     hub_here.repositories |= {"our-lab/open": {"main": {}}, "our-lab/secret": {"main": {}}}
     hub_here.private["our-lab/secret"] = True
     hub_here.others["our-lab/text"] = "dataset"
@@ -164,20 +166,20 @@ def test_repository_of_others_is_refused_and_untouched(hub_here, run_folder, mon
     assert set(hub_here.repositories) == {"our-lab/open", "our-lab/secret"} and hub_here.commits == 0
 
 
-def test_dataset_of_the_same_name_stays_as_it_is(hub_here, run_folder):
+def test_dataset_of_the_same_name_is_untouched(hub_here, run_folder):
     hub_here.others["you/de-en"] = "dataset"
     assert main(["push", str(run_folder), "you/de-en"]) == 0
     assert hub_here.others == {"you/de-en": "dataset"}
     assert "model.safetensors" in hub_here.repositories["you/de-en"]["main"]
 
 
-def test_missing_token_says_how_to_log_in(hub_here, run_folder, monkeypatch, capsys):
+def test_missing_token_error_says_how_to_log_in(hub_here, run_folder, monkeypatch, capsys):
     monkeypatch.delenv("HF_TOKEN")
     assert main(["push", str(run_folder), "you/de-en"]) == 2
     assert "Log in with: hf auth login" in capsys.readouterr().err
 
 
-def test_push_is_one_commit_however_many_files_there_are(hub_here, run_folder):
+def test_push_is_one_commit_for_any_number_of_files(hub_here, run_folder):
     for number in range(300):
         (run_folder / "pictures" / f"{number}.png").write_bytes(b"%d" % number)
     assert main(["push", str(run_folder), "you/de-en"]) == 0
@@ -185,17 +187,17 @@ def test_push_is_one_commit_however_many_files_there_are(hub_here, run_folder):
     assert len(hub_here.repositories["you/de-en"]["main"]) > 300
 
 
-def test_space_is_pushed_beside_the_model_and_serves_it_by_its_id(hub_here, run_folder, capsys):
+def test_space_is_pushed_along_with_the_model_and_serves_it_by_its_id(hub_here, run_folder, capsys):
     assert main(["push", str(run_folder), "you/de-en", "--space", "you/try"]) == 0
     assert "the Space you/try" in capsys.readouterr().out
     assert hub_here.kinds["you/try"] == ("space", "gradio") and hub_here.kinds["you/de-en"] == ("model", None)
     files = {name: content.decode() for name, content in hub_here.repositories["you/try"]["main"].items()}
     assert set(files) == {"app.py", "requirements.txt", "README.md"}
     assert files["requirements.txt"] == "hf-vaswani[app]\n"
-    front = yaml.safe_load(files["README.md"].split("---")[1])
-    assert (front["sdk"], front["app_file"], front["models"]) == ("gradio", "app.py", ["you/de-en"])
-    assert re.fullmatch(r"\d+\.\d+\.\d+", front["sdk_version"])
-    # The app with a page that only tells what it was asked for.
+    metadata = yaml.safe_load(files["README.md"].split("---")[1])
+    assert (metadata["sdk"], metadata["app_file"], metadata["models"]) == ("gradio", "app.py", ["you/de-en"])
+    assert re.fullmatch(r"\d+\.\d+\.\d+", metadata["sdk_version"])
+    # Run the app with a stub that only records the model it is asked for.
     asked = []
     app = types.ModuleType("hf_vaswani.app")
     app.launch = asked.append
@@ -205,12 +207,12 @@ def test_space_is_pushed_beside_the_model_and_serves_it_by_its_id(hub_here, run_
     assert asked == ["you/de-en"]
 
 
-def test_space_of_an_adapter_installs_what_loads_it(tmp_path):
+def test_space_of_an_adapter_installs_peft(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     assert needed_extras(tmp_path) == ["app", "peft"]
 
 
-def test_space_that_cannot_be_is_refused_before_anything_is_uploaded(hub_here, run_folder, capsys):
+def test_invalid_space_is_rejected_before_anything_is_uploaded(hub_here, run_folder, capsys):
     assert main(["push", str(run_folder), "you/de-en", "--revision", "draft", "--space", "you/try"]) == 2
     assert "Leave out --revision, or --space." in capsys.readouterr().err
     assert hub_here.repositories == {}

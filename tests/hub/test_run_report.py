@@ -1,4 +1,4 @@
-"""The report of a run: typed, as it is stored, and as earlier versions stored it."""
+"""The report of a run: its types, how it is saved, and reports of other versions."""
 
 import json
 
@@ -10,12 +10,12 @@ from hf_vaswani.hub.run_report import parse_report, read_report
 from .test_card import RESULTS
 
 
-def test_report_is_stored_as_it_was_read(tmp_path):
+def test_report_is_saved_as_it_was_read(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(RESULTS))
     report = read_report(tmp_path)
     stored = json.loads(report.to_json())
     scores = {f"test_{name}": value for name, value in RESULTS["tests"]["test"].items() if name != "sentences"}
-    # Those of the main test set stand where they are easily found, too.
+    # The scores of the main test set are repeated at the top level.
     assert stored == {**RESULTS, **scores}
     assert report.folder == tmp_path and report.steps == 1234
 
@@ -25,7 +25,7 @@ def test_keys_of_a_later_version_are_kept():
     assert json.loads(report.to_json())["later"] == [1]
 
 
-def test_all_that_is_missing_or_of_a_wrong_type_is_told_in_one_error():
+def test_all_missing_or_mistyped_values_are_reported_in_one_error():
     values = {key: value for key, value in RESULTS.items() if key != "flops"}
     values |= {"update": "many", "seen": [], "tests": {"test": {"bleu": "good"}}, "averaged": [1, None]}
     with pytest.raises(InputError) as error:
@@ -39,12 +39,12 @@ def test_all_that_is_missing_or_of_a_wrong_type_is_told_in_one_error():
     }
 
 
-def test_true_is_no_number_and_a_whole_number_is_one():
+def test_boolean_is_not_a_number_but_an_integer_is():
     assert parse_report({**RESULTS, "minutes": 5}).minutes == 5.0
     with pytest.raises(InputError, match="minutes is true, not a number"):
         parse_report({**RESULTS, "minutes": True})
 
 
-def test_half_a_character_in_a_text_is_replaced():
+def test_lone_surrogate_in_a_text_is_replaced():
     analysis = {**RESULTS["findings"], "example": {"source": "a\ud800", "translation": "b"}}
     assert parse_report({**RESULTS, "findings": analysis}).analysis.example.source == "a?"

@@ -4,7 +4,7 @@ from hf_vaswani.hub.usage import usage_code
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\u2028b", "a\u202eb", "a\x7f\x00b", "a\udc80", "{text}"])
-def test_any_name_is_one_string_of_the_code_and_all_of_it_is_seen(name):
+def test_any_name_becomes_one_printable_string_literal(name):
     line = usage_code(name, "text").split("\n")[3]
     assert line.isprintable()
     called = {}

@@ -1,4 +1,4 @@
-"""Datasets read with the library `datasets`: local folders, and an unreachable Hub. Nothing here uses the network."""
+"""Datasets read with the `datasets` library: local folders and an unreachable Hub. Nothing here uses the network."""
 
 import json
 
@@ -18,7 +18,7 @@ LANGUAGES = ("de", "en")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """A cache of datasets that is this test's own."""
+    """A separate dataset cache for each test."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
     datasets.disable_progress_bars()
     yield
@@ -27,7 +27,7 @@ def cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a training split of 2 500 pairs and a test split of two."""
+    """A folder with a training split of 2,500 pairs and a test split of two."""
     features = Features({"id": Value("int64"), "translation": Translation(languages=["de", "en"])})
     for split, pairs in {"train": PAIRS, "test": PAIRS[:2]}.items():
         columns = {"id": list(range(len(pairs))), "translation": [{"de": s, "en": t} for s, t in pairs]}
@@ -46,14 +46,14 @@ def error_of(function, *arguments, **keywords) -> str:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_folder_of_parquet_gives_its_splits(folder, streaming):
+def test_parquet_folder_yields_its_splits(folder, streaming):
     train, test = (TextSource(dataset=str(folder), split=split) for split in ("train", "test"))
     assert check_source(train, LANGUAGES, streaming) == []
     assert read(train, streaming=streaming) == PAIRS
     assert read(test, ("en", "de"), streaming=streaming) == [(t, s) for s, t in PAIRS[:2]]
 
 
-def test_validation_text_of_a_streamed_recipe_is_streamed_unless_it_is_a_part_of_a_split(folder, monkeypatch):
+def test_validation_text_of_a_streaming_recipe_is_streamed_unless_it_is_a_split_slice(folder, monkeypatch):
     def load(*arguments, split, streaming, **keywords):
         streamed[split] = streaming
         return original(*arguments, split=split, streaming=streaming, **keywords)
@@ -69,7 +69,7 @@ def test_validation_text_of_a_streamed_recipe_is_streamed_unless_it_is_a_part_of
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_folder_of_json_lines_gives_its_only_split(tmp_path, streaming):
+def test_json_lines_folder_yields_its_only_split(tmp_path, streaming):
     Dataset.from_dict({"source": ["a", None], "target": ["b", "c"], "n": [1, 2]}).to_json(tmp_path / "part.jsonl")
     source = TextSource(dataset=str(tmp_path))
     assert check_source(source, LANGUAGES) == []
@@ -77,13 +77,13 @@ def test_folder_of_json_lines_gives_its_only_split(tmp_path, streaming):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_words_that_pandas_takes_for_nothing_are_text(tmp_path, streaming):
+def test_words_that_pandas_reads_as_missing_values_stay_text(tmp_path, streaming):
     (tmp_path / "test.csv").write_text("de,en,score\nnull,zero,1.5\nNA,None,\nHund,,2\n")
     pairs = read(TextSource(dataset=str(tmp_path), split="test"), streaming=streaming)
     assert pairs == [("null", "zero"), ("NA", "None"), ("Hund", "")]
 
 
-def test_parts_of_splits_are_read_but_not_streamed(folder):
+def test_split_slices_are_read_but_cannot_be_streamed(folder):
     source = TextSource(dataset=str(folder), split="test+train[2:4]")
     assert read(source) == PAIRS[:4]
     assert check_source(source, LANGUAGES) == []
@@ -91,7 +91,7 @@ def test_parts_of_splits_are_read_but_not_streamed(folder):
     assert "a part of a split ('test+train[2:4]') cannot be streamed" in error
 
 
-def test_wrong_split_config_and_columns_name_the_right_ones(folder):
+def test_wrong_split_config_or_columns_are_reported(folder):
     path = str(folder)
     cases = {
         TextSource(dataset=path): "more than one split; name one with split. There are: train, test.",
@@ -110,7 +110,7 @@ def test_wrong_split_config_and_columns_name_the_right_ones(folder):
         assert path in error_of(read, source)
 
 
-def test_folder_that_is_empty_damaged_or_of_another_kind_is_an_error(tmp_path):
+def test_empty_damaged_or_unsupported_folder_is_an_error(tmp_path):
     for name in ("empty", "damaged", "saved"):
         (tmp_path / name).mkdir()
     (tmp_path / "damaged" / "train.jsonl").write_text('{"de": "a", "en": "b"}\n{"de": \n')
@@ -129,7 +129,7 @@ def test_config_of_the_parquet_branch_is_its_folder(tmp_path):
     assert read(source) == [("a", "b")]
 
 
-def test_digest_of_a_folder_is_that_of_the_split_wherever_it_lies(folder, tmp_path_factory):
+def test_folder_digest_depends_on_the_split_not_the_location(folder, tmp_path_factory):
     copy = tmp_path_factory.mktemp("copy")
     for split in ("train", "test"):
         (copy / f"{split}.parquet").write_bytes((folder / f"{split}.parquet").read_bytes())
@@ -141,7 +141,7 @@ def test_digest_of_a_folder_is_that_of_the_split_wherever_it_lies(folder, tmp_pa
     assert digest(TextSource(dataset=str(copy), split="train")) == train
 
 
-def test_hub_out_of_reach_says_how_to_give_local_files():
+def test_unreachable_hub_error_explains_how_to_give_local_files():
     source = TextSource(dataset="nobody/nothing", config="de-en", split="train")
     (error,) = check_source(source, LANGUAGES)
     assert error.startswith("nobody/nothing/de-en cannot be reached on the Hub")
@@ -159,7 +159,7 @@ def test_hub_out_of_reach_says_how_to_give_local_files():
         (ValueError("Config name is missing."), "cannot be read from the Hub: Config name is missing."),
     ],
 )
-def test_errors_of_the_hub_say_what_to_do(monkeypatch, error, message):
+def test_hub_errors_say_what_to_do(monkeypatch, error, message):
     def fail(*args, **kwargs):
         raise error
 
@@ -168,8 +168,8 @@ def test_errors_of_the_hub_say_what_to_do(monkeypatch, error, message):
     assert message in error and "local files instead" in error
 
 
-def test_data_set_in_the_cache_is_read_without_the_hub_and_known_by_its_commit(folder):
-    """As datasets stores what it has once downloaded: NAME/CONFIG/VERSION/COMMIT."""
+def test_cached_dataset_is_read_offline_and_identified_by_its_commit(folder):
+    """The cache has the layout of `datasets`: NAME/CONFIG/VERSION/COMMIT."""
     talks = folder.rename(folder.with_name("talks"))
     commit = datasets.config.HF_DATASETS_CACHE / "someone___talks" / "default" / "0.0.0" / "c0ffee"
     datasets.load_dataset_builder(str(talks)).download_and_prepare(str(commit))

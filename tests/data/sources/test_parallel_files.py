@@ -21,13 +21,13 @@ def test_byte_order_mark_is_not_text(tmp_path):
     assert read_lines(path) == ["Hund"]
 
 
-def test_sides_of_different_length_say_which_lines(write_lines):
+def test_length_mismatch_error_names_the_unmatched_lines(write_lines):
     source, target = write_lines("de", ["a", "b"]), write_lines("en", ["a", "b", "c", "d"])
     with pytest.raises(InputError, match=rf"2 lines and .* 4: lines 3 to 4 of {target} have no counterpart"):
         list(iterate_parallel(source, target))
 
 
-def test_text_that_is_not_utf8_says_file_and_line(tmp_path):
+def test_invalid_utf8_error_names_file_and_line(tmp_path):
     path = tmp_path / "latin1"
     path.write_bytes("gut\nläuft\n".encode("latin-1"))
     with pytest.raises(InputError, match=rf"{path}, line 2: byte 0xe4 at column 2 is not UTF-8"):

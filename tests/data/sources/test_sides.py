@@ -31,7 +31,7 @@ def swapped(pairs):
         ("tatoeba_en_de/train", "newstest2014_en_de/newstest2013", ("de", "en")),
     ],
 )
-def test_real_text_is_warned_of_when_its_sides_are_swapped_and_only_then(train, other, languages):
+def test_real_text_gives_a_warning_only_when_its_sides_are_swapped(train, other, languages):
     train, other = pairs_of(train, *languages), pairs_of(other, *languages)
     assert swapped_sides(train, {"test": other[:50]}, languages) == []
     assert swapped_sides(train, {"test": swapped(other[:50])}, languages) == [
@@ -47,7 +47,7 @@ def test_real_text_is_warned_of_when_its_sides_are_swapped_and_only_then(train, 
     ]
 
 
-def test_text_of_one_language_is_not_warned_of():
+def test_text_in_a_single_language_gives_no_warning():
     generator = random.Random(0)
     lines = [" ".join(generator.choices("abcdefgh", k=generator.randint(2, 6))) for _ in range(80)]
     pairs = [(line, line[::-1]) for line in lines]
@@ -56,7 +56,7 @@ def test_text_of_one_language_is_not_warned_of():
     assert swapped_sides(english, {"validation": english}, ("en", "en")) == []
 
 
-def test_few_pairs_say_nothing():
+def test_few_pairs_give_no_warning():
     pairs = [("der Hund", "the dog")] * 19
     assert swapped_sides(pairs, {"validation": swapped(pairs)}, NOT_KNOWN) == []
     assert len(swapped_sides(pairs * 2, {"validation": swapped(pairs * 2)}, NOT_KNOWN)) == 1

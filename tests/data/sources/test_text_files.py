@@ -24,13 +24,13 @@ def test_lines_are_the_same_plain_and_compressed(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_files_joined_after_compression_are_read_on(tmp_path, suffix):
+def test_concatenated_compressed_files_are_read_completely(tmp_path, suffix):
     path = tmp_path / f"text{suffix}"
     path.write_bytes(pack(b"one\ntw", suffix) + pack(b"o\nthree\n", suffix))
     assert list(iterate_lines(path)) == ["one", "two", "three"]
 
 
-def test_lines_do_not_depend_on_where_chunks_end(tmp_path, monkeypatch):
+def test_lines_do_not_depend_on_chunk_boundaries(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_bytes(CONTENT)
     for size in range(1, len(CONTENT) + 1):
@@ -39,7 +39,7 @@ def test_lines_do_not_depend_on_where_chunks_end(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_truncated_file_is_an_error_after_its_whole_lines(tmp_path, suffix):
+def test_truncated_file_is_an_error_after_its_complete_lines(tmp_path, suffix):
     path = tmp_path / f"text{suffix}"
     packed = pack("".join(f"line {i * i}\n" for i in range(50_000)).encode(), suffix)
     path.write_bytes(packed[: len(packed) // 2])
@@ -50,7 +50,7 @@ def test_truncated_file_is_an_error_after_its_whole_lines(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_file_that_is_not_what_its_suffix_says_is_an_error(tmp_path, suffix):
+def test_file_that_does_not_match_its_suffix_is_an_error(tmp_path, suffix):
     path = tmp_path / f"text{suffix}"
     path.write_bytes(b"plain text\n")
     with pytest.raises(InputError, match=rf"{path} cannot be read: .*is its suffix wrong"):
@@ -65,7 +65,7 @@ def test_file_without_text_is_an_error(tmp_path, suffix):
         list(iterate_lines(path))
 
 
-def test_line_that_is_no_line_is_an_error_before_it_fills_the_memory(tmp_path, monkeypatch):
+def test_overlong_line_is_an_error_before_it_fills_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "binary"
     path.write_bytes(b"first\n" + b"x" * (2 << 20))
@@ -74,7 +74,7 @@ def test_line_that_is_no_line_is_an_error_before_it_fills_the_memory(tmp_path, m
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_memory_stays_flat_however_large_the_file(tmp_path, suffix):
+def test_memory_stays_bounded_for_large_files(tmp_path, suffix):
     path = tmp_path / f"text{suffix}"
     lines = b"".join(b"%032d" % (i * 7919**5) + b" is not repeated\n" for i in range(150_000))
     path.write_bytes(pack(lines, suffix))
@@ -86,7 +86,7 @@ def test_memory_stays_flat_however_large_the_file(tmp_path, suffix):
     assert peak < 2_000_000
 
 
-def test_any_file_is_read_where_faults_are_reported(tmp_path):
+def test_any_file_can_be_read_when_problems_are_reported(tmp_path):
     path, reports = tmp_path / "text", []
     path.write_bytes(b"one\nt\xffwo\r\n\n")
     assert list(iterate_lines(path, lambda *report: reports.append(report))) == ["one", "t\ufffdwo", ""]
@@ -96,7 +96,7 @@ def test_any_file_is_read_where_faults_are_reported(tmp_path):
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nlast", b"\nlast\n"])
-def test_line_that_is_no_line_costs_no_other_where_faults_are_reported(tmp_path, monkeypatch, end):
+def test_overlong_line_does_not_affect_others_when_problems_are_reported(tmp_path, monkeypatch, end):
     monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 17)
     path, reports = tmp_path / "text", []
     path.write_bytes(b"first\n" + b"x" * (1 << 19) + end)
@@ -106,7 +106,7 @@ def test_line_that_is_no_line_costs_no_other_where_faults_are_reported(tmp_path,
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_named_as_such(tmp_path, encoding):
+def test_utf_16_is_recognized(tmp_path, encoding):
     path = tmp_path / "text"
     path.write_bytes(("\ufeff" + "ein Hund\n").encode(encoding))
     with pytest.raises(InputError, match="line 1: .*iconv -f UTF-16 -t UTF-8"):
@@ -114,7 +114,7 @@ def test_utf_16_is_named_as_such(tmp_path, encoding):
 
 
 @pytest.mark.parametrize("suffix", [".xz", ".bz2", ".zip"])
-def test_file_packed_otherwise_is_refused_by_its_name(tmp_path, suffix):
+def test_unsupported_compression_is_rejected_by_suffix(tmp_path, suffix):
     path = tmp_path / f"text{suffix}"
     path.write_bytes(b"PK")
     with pytest.raises(InputError, match="unsupported compression"):

@@ -37,7 +37,7 @@ FILES = {
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, packed as its suffix says, and returns its path."""
+    """Writes a file, compressed according to its suffix, and returns its path."""
 
     def write(name: str, content: str | bytes) -> str:
         content = content.encode() if isinstance(content, str) else content
@@ -70,7 +70,7 @@ def error_of(function, *arguments, **keywords) -> str:
 # Formats and columns
 
 
-def test_one_column_is_not_source_and_target(write_parquet):
+def test_one_column_cannot_be_both_source_and_target(write_parquet):
     path = write_parquet({"de": ["Hund"], "en": ["dog"]})
     assert "no columns 'source' and 'target'" in error_of(read, path, ("de", "de"))
     path = write_parquet({"de": ["x"], "source": ["Hund"], "target": ["Tier"]})
@@ -79,7 +79,7 @@ def test_one_column_is_not_source_and_target(write_parquet):
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("name", FILES)
-def test_formats_give_their_pairs_plain_and_compressed(write, name, compression):
+def test_all_formats_yield_their_pairs_plain_and_compressed(write, name, compression):
     content, pairs = FILES[name]
     path = write(name + compression, content)
     assert read(path) == pairs
@@ -87,7 +87,7 @@ def test_formats_give_their_pairs_plain_and_compressed(write, name, compression)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_parallel_files_give_their_pairs_plain_and_compressed(write, compression):
+def test_parallel_files_yield_their_pairs_plain_and_compressed(write, compression):
     sides = {
         side: write(side + compression, "".join(f"{pair[i]}\n" for pair in PAIRS))
         for i, side in enumerate(("source", "target"))
@@ -95,19 +95,19 @@ def test_parallel_files_give_their_pairs_plain_and_compressed(write, compression
     assert list(iterate_pairs(TextSource(**sides), LANGUAGES)) == PAIRS
 
 
-def test_several_parallel_files_are_read_one_after_another(write):
+def test_several_parallel_files_are_read_in_order(write):
     source = TextSource(source=[write("a.de", "eins\n"), write("b.de.gz", "zwei\ndrei\n")],
                         target=[write("a.en.zst", "one\n"), write("b.en", "two\nthree\n")])  # fmt: skip
     assert list(iterate_pairs(source, LANGUAGES)) == [("eins", "one"), ("zwei", "two"), ("drei", "three")]
 
 
-def test_parquet_gives_two_columns_or_a_translation(write_parquet):
+def test_parquet_has_two_columns_or_a_translation_column(write_parquet):
     sides = {"de": [s for s, _ in PAIRS], "en": [t or None for _, t in PAIRS]}
     assert read(write_parquet({"id": [1, 2, 3], **sides})) == PAIRS
     assert read(write_parquet({"translation": [{"de": s, "en": t} for s, t in PAIRS]})) == PAIRS
 
 
-def test_translation_that_is_null_is_a_pair_without_text(write, write_parquet):
+def test_null_translation_is_an_empty_pair(write, write_parquet):
     records = [{"translation": {"de": "a", "en": "b"}}, {"translation": None}]
     assert read(write("text.jsonl", json_lines(records))) == [("a", "b"), ("", "")]
     assert read(write_parquet({"translation": [record["translation"] for record in records]})) == [
@@ -116,15 +116,15 @@ def test_translation_that_is_null_is_a_pair_without_text(write, write_parquet):
     ]
 
 
-def test_cell_of_a_csv_may_be_as_long_as_a_line(write):
+def test_csv_cell_may_be_very_long(write):
     assert read(write("text.csv", f"de,en\n{'a' * 200_000},b\n")) == [("a" * 200_000, "b")]
 
 
-def test_quotation_marks_of_tab_separated_text_are_text(write):
+def test_quotation_marks_in_tsv_are_text(write):
     assert read(write("text.tsv", '"Ja\t"Yes\nNein"\t"No"\n')) == [('"Ja', '"Yes'), ('Nein"', '"No"')]
 
 
-def test_quoted_field_of_a_csv_may_hold_line_ends(write):
+def test_quoted_csv_field_may_contain_newlines(write):
     path = write("text.csv", 'de,en\n"eins\nzwei","one\ntwo"\nx,y\n')
     assert read(path) == [("eins\nzwei", "one\ntwo"), ("x", "y")]
 
@@ -142,7 +142,7 @@ def test_quoted_field_of_a_csv_may_hold_line_ends(write):
 )
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv"])
-def test_columns_are_those_named_else_the_languages_else_source_and_target(
+def test_columns_default_to_the_languages_then_to_source_and_target(
     write, write_parquet, suffix, nested, languages, named, expected
 ):
     record = {"de": "d", "en": "e", "source": "s", "target": "t", "extra": "x"}
@@ -160,30 +160,30 @@ def corpus() -> dict:
     return generate_corpus()
 
 
-def test_built_in_corpus_is_what_its_grammar_generates(corpus):
+def test_built_in_corpus_matches_its_generator(corpus):
     shipped = {
         split: list(iterate_pairs(TextSource(dataset="built-in", split=split), ("de", "en"))) for split in corpus
     }
     assert shipped == corpus
 
 
-def test_built_in_corpus_comes_by_split_and_in_either_direction(corpus):
+def test_built_in_corpus_has_splits_and_both_directions(corpus):
     test = corpus["test"]
-    embedded = TextSource(dataset="built-in", split="test")
-    assert list(iterate_pairs(embedded, (None, None))) == test
-    assert list(iterate_pairs(embedded, ("en", "de"))) == [(english, german) for german, english in test]
-    assert check_source(embedded, ("fr", "en")) == ["the built-in corpus has the languages de and en, not fr and en"]
+    built_in = TextSource(dataset="built-in", split="test")
+    assert list(iterate_pairs(built_in, (None, None))) == test
+    assert list(iterate_pairs(built_in, ("en", "de"))) == [(english, german) for german, english in test]
+    assert check_source(built_in, ("fr", "en")) == ["the built-in corpus has the languages de and en, not fr and en"]
 
 
 @pytest.mark.parametrize("name", ["text.tsv", "text.csv", "text.jsonl", "text.tsv.gz", "text.jsonl.zst"])
-def test_first_pairs_come_before_the_file_is_read_to_its_errors(write, name):
+def test_pairs_are_yielded_before_a_later_error_is_found(write, name):
     row = '{"de": "a", "en": "b"}\n' if "jsonl" in name else "a,b\n".replace(",", "," if "csv" in name else "\t")
     pairs = iterate_pairs(TextSource(file=write(name, row.encode() * 50_000 + b"\xff\n")), LANGUAGES)
     assert [next(pairs) for _ in range(10)] == [("a", "b")] * 10
     assert "line 50001: byte 0xff" in error_of(list, pairs)
 
 
-# Faults within files
+# Errors within files
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def test_first_pairs_come_before_the_file_is_read_to_its_errors(write, name):
         ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not UTF-8"),
     ],
 )
-def test_fault_of_a_file_says_where_and_what(write, name, content, message):
+def test_file_error_says_where_and_what(write, name, content, message):
     path = write(name, content)
     assert error_of(read, path).startswith(path)
     assert message in error_of(read, path)
 
 
-def test_columns_that_are_named_must_be_there(write):
+def test_named_columns_must_exist(write):
     message = error_of(read, write("t.tsv", "a\tb\n"), source_column="deu", target_column="eng")
     assert "line 1: no columns 'deu' and 'eng'. There are: 'a', 'b'" in message
 
@@ -223,12 +223,12 @@ def test_json_may_write_characters_as_surrogate_pairs(write):
     assert read(write("t.jsonl", '{"de": "\\ud83d\\ude00", "en": "\\u00e4"}\n')) == [("😀", "ä")]
 
 
-def test_parquet_column_of_numbers_is_no_text(write_parquet):
+def test_parquet_column_of_numbers_is_an_error(write_parquet):
     path = write_parquet({"de": [1], "en": ["a"]})
     assert error_of(read, path) == f"{path}, row 1: column 'de' holds int 1, not text."
 
 
-def test_damaged_parquet_is_an_error_with_its_row(write_parquet):
+def test_damaged_parquet_error_names_the_row(write_parquet):
     path = write_parquet({"de": [f"Satz {i * i}" for i in range(50_000)], "en": ["a"] * 50_000})
     with open(path, "r+b") as file:
         file.seek(200_000)
@@ -241,7 +241,7 @@ def test_damaged_parquet_is_an_error_with_its_row(write_parquet):
     assert f"{path} cannot be read after row 0" in error_of(read, path)
 
 
-def test_sides_of_different_length_name_the_lines_of_that_file(write):
+def test_length_mismatch_error_names_the_lines_of_the_file(write):
     source = TextSource(source=[write("a.de", "1\n"), write("b.de", "1\n2\n3\n")],
                         target=[write("a.en", "1\n"), write("b.en", "1\n")])  # fmt: skip
     pairs = iterate_pairs(source, LANGUAGES)
@@ -253,7 +253,7 @@ def test_sides_of_different_length_name_the_lines_of_that_file(write):
 # Descriptions
 
 
-def test_entry_of_a_recipe_becomes_a_source():
+def test_recipe_entry_becomes_a_source():
     assert TextSource.parse("corpus.tsv", "data.train") == TextSource(file="corpus.tsv")
     assert TextSource.parse("built-in", "data.train") == TextSource(dataset="built-in")
     entry = {"source": ["a.de", "b.de"], "target": "a.en", "weight": "2", "split": None}
@@ -262,7 +262,7 @@ def test_entry_of_a_recipe_becomes_a_source():
     assert TextSource.parse({"dataset": "you/x", "config": 2017}, "data.train").config == "2017"
 
 
-def test_entry_with_faults_names_them_all():
+def test_all_errors_of_an_entry_are_reported_together():
     entry = {"sorce": "a", "dataset": ["x"], "weight": "heavy", "target": [1], "config": False, 3: 4}
     lines = error_of(TextSource.parse, entry, "data.train[1]").split("\n")
     assert lines[:5] == [
@@ -300,14 +300,14 @@ def test_entry_with_faults_names_them_all():
         ({"dataset": __file__}, ["is a file. Give it as file:"]),
     ],
 )
-def test_contradictions_are_found_all_together(fields, errors):
+def test_all_contradictions_are_reported_together(fields, errors):
     found = check_source(TextSource(**fields), LANGUAGES)
     assert len(found) == len(errors)
     assert all(part in line for part, line in zip(errors, found))
     assert error_of(next, iterate_pairs(TextSource(**fields), LANGUAGES)) == "\n".join(found)
 
 
-def test_check_finds_what_the_beginning_of_files_shows(write, tmp_path):
+def test_check_finds_errors_at_the_start_of_files(write, tmp_path):
     (tmp_path / "folder.tsv").mkdir()
     cases = {
         "absent.tsv": "absent.tsv does not exist",
@@ -326,7 +326,7 @@ def test_check_finds_what_the_beginning_of_files_shows(write, tmp_path):
         assert message in error
 
 
-def test_check_finds_the_faults_of_both_sides(write, tmp_path):
+def test_check_finds_errors_on_both_sides(write, tmp_path):
     errors = check_source(TextSource(source=str(tmp_path / "absent"), target=write("empty", b"")), LANGUAGES)
     assert ["absent does not exist" in errors[0], "empty is empty" in errors[1], len(errors)] == [True, True, 2]
 
@@ -334,7 +334,7 @@ def test_check_finds_the_faults_of_both_sides(write, tmp_path):
 # Digests
 
 
-def test_digest_is_that_of_the_content_wherever_it_lies(write, tmp_path):
+def test_digest_depends_on_the_content_not_the_location(write, tmp_path):
     path = write("a.tsv", "a\tb\n")
     before = digest(TextSource(file=path))
     moved = tmp_path / "elsewhere" / "other.tsv"
@@ -367,30 +367,32 @@ def test_digest_depends_on_how_the_content_is_read(write):
 @pytest.mark.parametrize(
     "names", ["german\tenglish", "Deutsch\tEnglisch", "src\ttrg", "sentence1\tsentence2", "de_text\ttext.en", "de\ten"]
 )
-def test_row_that_looks_like_names_is_a_pair_only_when_told(write, names):
+def test_first_row_that_looks_like_a_header_needs_an_explicit_setting(write, names):
     path = write("t.tsv", f"{names}\nEin Hund\tA dog\n")
     first, second = names.split("\t")
     with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like column names"):
         list(iterate_pairs(TextSource(file=path), (None, None)))
-    told = {header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)}
-    assert told == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
+    by_header = {
+        header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)
+    }
+    assert by_header == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
     columns = {"source_column": second, "target_column": first}
     assert list(iterate_pairs(TextSource(file=path, **columns), LANGUAGES)) == [("A dog", "Ein Hund")]
 
 
 @pytest.mark.parametrize("pair", [("Hund", "dog"), ("Hallo!", "Hello!"), ("Ein Text", "A text"), ("no", "no")])
-def test_first_pair_of_few_words_is_a_pair(write, pair):
+def test_short_first_pair_is_not_mistaken_for_a_header(write, pair):
     path = write("t.csv", f"{pair[0]},{pair[1]}\nEin Hund,A dog\n")
     assert list(iterate_pairs(TextSource(file=path), LANGUAGES)) == [pair, ("Ein Hund", "A dog")]
 
 
-def test_file_without_names_has_two_columns(write):
+def test_file_without_a_header_must_have_two_columns(write):
     path = write("t.tsv", "1\tEin Hund\tA dog\n")
     with pytest.raises(InputError, match=r"line 1: without a header \(header: false\), a file has two columns"):
         list(iterate_pairs(TextSource(file=path, header=False), LANGUAGES))
 
 
-def test_header_of_an_entry_is_true_or_false():
+def test_header_must_be_true_or_false():
     assert TextSource.parse({"file": "a.tsv", "header": False}, "data.train").header is False
     with pytest.raises(InputError, match="data.train.header must be true or false, got 1"):
         TextSource.parse({"file": "a.tsv", "header": 1}, "data.train")

@@ -16,7 +16,7 @@ PAIRS = [
     ("كلب يجري في الشارع، أليس كذلك؟", "我们今天去北京大学，好吗？"),
 ] * 20
 TEXTS = [side for pair in PAIRS[:3] for side in pair]
-# Words longer than what is remembered, spaces, unknown characters, special and added tokens.
+# Words too long for the cache, spaces, unknown characters, special and added tokens.
 HARD = [
     "",
     "  a  b ",
@@ -29,7 +29,7 @@ HARD = [
 ]
 
 MERGES = [("a", "b"), ("c", "d"), ("ab", "c"), ("b", "c"), ("ab", "cd"), ("a", "bc")]
-# No two of them ever compete for the same piece.
+# No two of these ever compete for the same piece.
 DISJOINT_MERGES = [("a", "b"), ("c", "d"), ("ab", "cd")]
 PIECES = ["a", "b", "c", "d", "ab", "cd", "abc", "bc", "abcd"]
 
@@ -46,7 +46,7 @@ def small_backend(merges=MERGES, dropout: float | None = None) -> Tokenizer:
 
 
 def simulate(word: str, probability: float, generator: random.Random) -> tuple[str, ...]:
-    """The algorithm as the paper states it, one coin for every merge in every step."""
+    """The algorithm as stated in the paper, with one coin toss per merge and step."""
     pieces = list(word)
     while True:
         possible = [
@@ -70,7 +70,7 @@ def largest_difference(first: dict, second: dict) -> float:
 
 @pytest.mark.parametrize("arguments", [{}, {"vocab_size": 450, "byte_fallback": True}, {"lowercase": True}])
 @pytest.mark.parametrize("split_special_tokens", [True, False])
-def test_without_dropout_it_is_the_tokenizer_itself(arguments, split_special_tokens):
+def test_without_dropout_ids_match_the_tokenizer(arguments, split_special_tokens):
     backend = learn(**arguments).backend_tokenizer
     backend.add_tokens([AddedToken("<name>")])
     backend.encode_special_tokens = split_special_tokens
@@ -79,15 +79,15 @@ def test_without_dropout_it_is_the_tokenizer_itself(arguments, split_special_tok
     assert encoded == [encoding.ids for encoding in backend.encode_batch(texts)]
 
 
-def test_limits_and_padding_of_the_tokenizer_are_not_its_own():
+def test_truncation_and_padding_of_the_tokenizer_are_ignored():
     backend = learn().backend_tokenizer
-    whole = backend.encode(TEXTS[0]).ids
+    full = backend.encode(TEXTS[0]).ids
     backend.enable_truncation(5)
     backend.enable_padding(length=100)
-    assert BpeDropout(backend, 0.0).encode([TEXTS[0]], np.random.default_rng(0)) == [whole]
+    assert BpeDropout(backend, 0.0).encode([TEXTS[0]], np.random.default_rng(0)) == [full]
 
 
-# The standard deviation of the difference of two shares among so many is at most 0.005.
+# With this sample size, the standard deviation of the difference of two shares is at most 0.005.
 N, WORD = 20_000, "abcdabc"
 
 
@@ -98,7 +98,7 @@ def dropout_shares(backend: Tokenizer, probability: float) -> dict[tuple[str, ..
 
 @pytest.mark.parametrize("remembered", [BpeDropout.REMEMBERED_PIECES, 0])
 @pytest.mark.parametrize("probability", [0.1, 0.5])
-def test_segmentations_are_distributed_as_by_the_algorithm(probability, remembered, monkeypatch):
+def test_segmentation_distribution_matches_the_algorithm(probability, remembered, monkeypatch):
     monkeypatch.setattr(BpeDropout, "REMEMBERED_PIECES", remembered)
     generator = random.Random(5)
     expected = shares(simulate(WORD, probability, generator) for _ in range(N))
@@ -106,24 +106,24 @@ def test_segmentations_are_distributed_as_by_the_algorithm(probability, remember
     assert largest_difference(dropout_shares(small_backend(), probability), expected) < 0.02
 
 
-# Where a queued merge is outdated, the library gives those that were dropped another chance, which the paper does
-# not: with competing merges the two differ by up to 0.01 at 0.1 and by up to 0.08 at 0.5.
+# When a queued merge is outdated, the library gives dropped merges another chance, unlike the paper. With competing
+# merges, the two differ by up to 0.01 at probability 0.1, and by up to 0.08 at 0.5.
 @pytest.mark.parametrize("merges, probability", [(MERGES, 0.1), (DISJOINT_MERGES, 0.5)])
-def test_segmentations_are_distributed_as_by_the_library(merges, probability):
+def test_segmentation_distribution_matches_the_library(merges, probability):
     library = small_backend(merges, dropout=probability).encode_batch([WORD] * N)
     expected = shares(tuple(encoding.tokens) for encoding in library)
-    # It cannot be seeded: six standard deviations at least.
+    # The library cannot be seeded, so the tolerance is at least six standard deviations.
     assert largest_difference(dropout_shares(small_backend(merges), probability), expected) < 0.04
 
 
-def test_first_merge_is_dropped_as_often_as_asked_for():
+def test_merges_are_dropped_with_the_given_probability():
     encoded = BpeDropout(small_backend(), 0.3).encode(["cd"] * 20_000, np.random.default_rng(1))
     dropped = sum(len(ids) == 2 for ids in encoded) / len(encoded)
-    assert abs(dropped - 0.3) < 0.015  # over four standard deviations
+    assert abs(dropped - 0.3) < 0.015  # more than four standard deviations
 
 
 @pytest.mark.parametrize("remembered", [0, 3])
-def test_what_is_remembered_does_not_change_the_ids(remembered, monkeypatch):
+def test_caching_does_not_change_the_ids(remembered, monkeypatch):
     backend = learn().backend_tokenizer
     usual = BpeDropout(backend, 0.3).encode(TEXTS * 30, np.random.default_rng(3))
     monkeypatch.setattr(BpeDropout, "REMEMBERED_PIECES", remembered)
@@ -131,9 +131,9 @@ def test_what_is_remembered_does_not_change_the_ids(remembered, monkeypatch):
     assert BpeDropout(backend, 0.3).encode(TEXTS * 30, np.random.default_rng(3)) == usual
 
 
-def test_same_seed_gives_the_same_ids_however_the_texts_are_grouped():
+def test_same_seed_gives_the_same_ids_for_any_batching():
     backend, dropout = learn().backend_tokenizer, BpeDropout(learn().backend_tokenizer, 0.2)
-    texts = TEXTS * 200  # more than are encoded at once
+    texts = TEXTS * 200  # more than one internal batch
     first = dropout.encode(texts, np.random.default_rng(7))
     assert BpeDropout(backend, 0.2).encode(texts, np.random.default_rng(7)) == first
     generator = np.random.default_rng(7)
@@ -141,7 +141,7 @@ def test_same_seed_gives_the_same_ids_however_the_texts_are_grouped():
     assert dropout.encode(texts, np.random.default_rng(8)) != first
 
 
-def test_a_generator_goes_on_from_its_stored_state():
+def test_generator_resumes_from_its_stored_state():
     dropout, generator = BpeDropout(learn().backend_tokenizer, 0.2), np.random.default_rng(7)
     dropout.encode(TEXTS, generator)
     stored = generator.bit_generator.state
@@ -151,7 +151,7 @@ def test_a_generator_goes_on_from_its_stored_state():
     assert BpeDropout(learn().backend_tokenizer, 0.2).encode(TEXTS, other) == expected
 
 
-def test_decoding_gives_back_the_text():
+def test_decoding_restores_the_text():
     tokenizer = learn(byte_fallback=True, vocab_size=500, normalization="none")
     dropout = BpeDropout(tokenizer.backend_tokenizer, 0.5)
     texts = TEXTS + HARD
@@ -161,7 +161,7 @@ def test_decoding_gives_back_the_text():
     assert sum(map(len, encoded)) > sum(len(tokenizer(text)["input_ids"]) for text in texts)
 
 
-def test_other_tokenizers_and_impossible_probabilities_are_refused():
+def test_non_bpe_tokenizers_and_invalid_probabilities_are_rejected():
     with pytest.raises(InputError, match="this tokenizer uses WordLevel"):
         BpeDropout(learn(type="word").backend_tokenizer, 0.1)
     for probability in (-0.1, 1.0):

@@ -28,7 +28,7 @@ PAIRS = [
     ("我们今天去北京大学，好吗？", "L'homme dit : « Bonjour ! »"),
 ] * 20
 TEXTS = sorted({side for pair in PAIRS for side in pair})
-# Nothing of this was seen in training.
+# None of this occurs in the training text.
 STRANGE = [
     "😀 👨‍👩‍👧",
     "Жук",
@@ -46,30 +46,30 @@ def learn(**arguments) -> PreTrainedTokenizerFast:
     return train_tokenizer(PAIRS, TokenizerArguments(**{"vocab_size": 300, "normalization": "none", **arguments}))
 
 
-def both_ways(tokenizer, text: str) -> str:
+def round_trip(tokenizer, text: str) -> str:
     return tokenizer.decode(tokenizer(text_target=text)["input_ids"], skip_special_tokens=True)
 
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("type", TYPES)
-def test_decoding_gives_back_the_text(type, joint):
+def test_decoding_restores_the_text(type, joint):
     tokenizer = learn(type=type, joint=joint, min_frequency=None if type == "unigram" else 1)
     for text in TEXTS if joint else {target for _, target in PAIRS}:
-        assert both_ways(tokenizer, text) == text
+        assert round_trip(tokenizer, text) == text
 
 
 @pytest.mark.parametrize("type", ["bpe", "wordpiece"])
 @pytest.mark.parametrize("mark, marked", [("before", "▁{}"), ("after", "{}▁")])
-def test_words_of_tokenized_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
+def test_words_of_tokenized_text_keep_their_punctuation_and_digits(type, mark, marked):
     pairs = [("zwei t-shirts , 12 ?", "two t-shirts , 12 ?")] * 20
     arguments = TokenizerArguments(type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=90)
     tokenizer = train_tokenizer(pairs, arguments)
     words = ["two", "t-shirts", ",", "12", "?"]
     assert tokenizer.tokenize("two t-shirts , 12 ?") == [marked.format(word) for word in words]
-    assert both_ways(tokenizer, "two t-shirts , 12 ?") == "two t-shirts , 12 ?"
+    assert round_trip(tokenizer, "two t-shirts , 12 ?") == "two t-shirts , 12 ?"
 
 
-def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
+def test_boundary_marker_after_words_lets_a_compound_share_its_last_word():
     pairs = [("baum haus", "haus baum")] * 20
     tokenizer = train_tokenizer(
         pairs, TokenizerArguments(pre_tokenizer="whitespace", word_boundary="after", vocab_size=40)
@@ -79,63 +79,63 @@ def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
 
 @pytest.mark.parametrize("mark", ["before", "after"])
 @pytest.mark.parametrize("type", WITH_BYTES)
-def test_no_word_of_tokenized_text_is_taken_for_a_special_token_or_a_byte(type, mark):
+def test_no_word_of_tokenized_text_is_mistaken_for_a_special_token_or_byte(type, mark):
     pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
     arguments = TokenizerArguments(
         type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=400, byte_fallback=True
     )
     tokenizer = train_tokenizer(pairs, arguments)
     for text in (*STRANGE, *TEXTS, *pairs[0]):
-        assert both_ways(tokenizer, text) == text
+        assert round_trip(tokenizer, text) == text
 
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("type", WITH_BYTES)
-def test_with_bytes_any_text_comes_back(type, joint):
+def test_byte_fallback_restores_any_text(type, joint):
     tokenizer = learn(type=type, joint=joint, vocab_size=500, byte_fallback=True)
     for text in STRANGE + TEXTS:
-        assert both_ways(tokenizer, text) == text
+        assert round_trip(tokenizer, text) == text
         assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
 
 
 @pytest.mark.parametrize("type", SUBWORDS)
 @pytest.mark.parametrize("text", ["  ein  Hund ", " ein Hund", "ein Hund ", "ein   Hund", "  "])
 def test_spaces_are_kept(type, text):
-    assert both_ways(learn(type=type), text) == text
+    assert round_trip(learn(type=type), text) == text
 
 
 @pytest.mark.parametrize("type", SUBWORDS)
-def test_characters_that_libraries_use_as_marks_come_back(type):
+def test_characters_that_libraries_use_as_markers_are_restored(type):
     text = "▁▂▅ a▁b\tc\u00a0d\x1fe\rf\0 \u2028g"
     tokenizer = train_tokenizer([(text, text)], TokenizerArguments(type=type, normalization="none"))
-    assert both_ways(tokenizer, text) == text
+    assert round_trip(tokenizer, text) == text
 
 
 @pytest.mark.skipif(not TATOEBA.is_dir(), reason="needs the parallel text of shared/data")
 @pytest.mark.parametrize("type", WITH_BYTES)
-def test_real_sentences_come_back(type):
+def test_real_sentences_are_restored(type):
     sides = [(TATOEBA / f"train.{side}").read_text(encoding="utf-8").splitlines()[:1500] for side in ("ar", "en")]
     tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(type=type, vocab_size=1500, byte_fallback=True))
     for side in ("ar", "en"):
         for text in (TATOEBA / f"test.{side}").read_text(encoding="utf-8").splitlines():
-            assert both_ways(tokenizer, text) == unicodedata.normalize("NFC", text)
+            assert round_trip(tokenizer, text) == unicodedata.normalize("NFC", text)
 
 
 def test_byte_pairs_are_merged_by_frequency():
-    # "aa" occurs four times, "▁c" and all others twice at most: after special tokens, letters and "▁" it comes first.
+    # "aa" occurs four times, all other pairs at most twice, so it comes first after special tokens, letters, and "▁".
     tokenizer = train_tokenizer([("aab aab", "caa caa")], TokenizerArguments(vocab_size=9))
     assert sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)[4:] == ["a", "b", "c", "▁", "aa"]
     assert tokenizer.tokenize("aab") == ["▁", "aa", "b"]
 
 
-def test_word_pieces_are_the_longest_from_the_left():
+def test_word_pieces_are_matched_longest_first():
     pairs = [("abc abc abc bcd bcd bcd", "ab")]
     tokenizer = train_tokenizer(pairs, TokenizerArguments(type="wordpiece", vocab_size=100))
     assert {"▁abc", "▁bcd"} <= tokenizer.get_vocab().keys()
     assert tokenizer.tokenize("abcd bcdd") == ["▁abc", "d", "▁bcd", "d"]
 
 
-def test_words_are_split_at_white_space_and_punctuation():
+def test_words_are_split_at_whitespace_and_punctuation():
     tokenizer = learn(type="word", min_frequency=1)
     assert tokenizer.tokenize("A dog (brown) don't…") == ["A", "dog", "(￭", "brown", "￭)", "don", "￭'￭", "t", "<unk>"]
 
@@ -166,7 +166,7 @@ def test_special_tokens_have_the_ids_of_the_default_config(type):
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("type", TYPES)
-def test_special_tokens_may_have_other_names(type, joint, tmp_path):
+def test_special_tokens_can_be_renamed(type, joint, tmp_path):
     names = {"unk": "[UNK]", "pad": "[PAD]", "eos": "[EOS]", "bos": "[SOS]"}
     learn(type=type, joint=joint, special_tokens=names).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
@@ -182,7 +182,7 @@ def test_special_tokens_may_have_other_names(type, joint, tmp_path):
     assert ids[-1] == 0 and tokenizer.decode(ids, skip_special_tokens=True) == "A dog"
 
 
-def test_special_tokens_that_are_not_named_keep_their_names():
+def test_special_tokens_not_given_keep_their_default_names():
     tokenizer = learn(special_tokens={"bos": "<bos>"})
     assert (tokenizer.bos_token, tokenizer.bos_token_id, tokenizer.eos_token) == ("<bos>", 1, "</s>")
 
@@ -199,38 +199,38 @@ def test_special_tokens_in_a_text_are_ordinary_characters(type, joint, tmp_path)
 
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("size", [20, 120])
-def test_vocabulary_never_exceeds_the_size_asked_for(type, size):
+def test_vocabulary_never_exceeds_the_requested_size(type, size):
     tokenizer = learn(type=type, vocab_size=size)
     assert len(tokenizer) <= size
     if type != "word" and size == 120:
         assert len(tokenizer) == 120
 
 
-def test_target_vocabulary_has_a_size_of_its_own():
+def test_target_vocabulary_has_its_own_size():
     tokenizer = learn(joint=False, vocab_size=110, target_vocab_size=70)
     assert (len(tokenizer), tokenizer.target_vocab_size) == (110, 70)
 
 
 @pytest.mark.parametrize("type", SUBWORDS)
-def test_more_letters_than_pieces_leave_the_rarest_unknown(type, caplog):
+def test_rarest_characters_are_unknown_when_the_vocabulary_is_too_small(type, caplog):
     pairs = [(chr(0x4E00 + i) * (2 if i == 7 else 1), "a") for i in range(300)]
     with caplog.at_level(logging.WARNING):
         tokenizer = train_tokenizer(pairs, TokenizerArguments(type=type, vocab_size=50))
     assert len(tokenizer) <= 50
     assert "302 different characters" in caplog.text and "room for 46" in caplog.text
     known = [3 not in tokenizer(source)["input_ids"] for source, _ in pairs]
-    # The space, the "a" and one that occurs twice come first; of the others those with the lowest code points.
+    # The space, "a", and the one that occurs twice come first, then those with the lowest code points.
     assert known == [i < 44 for i in range(300)]
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_unknown_letters_are_unknown_tokens_and_no_error(type):
+def test_unknown_characters_become_unknown_tokens(type):
     assert learn(type=type).unk_token_id in learn(type=type)("Ж")["input_ids"]
 
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("type", TYPES)
-def test_tokenizer_reloads_whole(type, joint, tmp_path):
+def test_reloaded_tokenizer_behaves_the_same(type, joint, tmp_path):
     tokenizer = learn(type=type, joint=joint, lowercase=True, normalization="nfkc", byte_fallback=type in WITH_BYTES,
                       vocab_size=500)  # fmt: skip
     tokenizer.save_pretrained(tmp_path)
@@ -240,15 +240,15 @@ def test_tokenizer_reloads_whole(type, joint, tmp_path):
     for text in STRANGE + TEXTS:
         assert loaded(text)["input_ids"] == tokenizer(text)["input_ids"]
         assert loaded(text_target=text)["input_ids"] == tokenizer(text_target=text)["input_ids"]
-        assert both_ways(loaded, text) == both_ways(tokenizer, text)
-    assert both_ways(loaded, "Ａ DOG") == "a dog"
+        assert round_trip(loaded, text) == round_trip(tokenizer, text)
+    assert round_trip(loaded, "Ａ DOG") == "a dog"
 
 
-def test_text_takes_the_normal_form_asked_for():
+def test_text_is_normalized_to_the_requested_form():
     decomposed, wide = "la\u0308uft", "Ａ"
     forms = {form: learn(normalization=form, vocab_size=500, byte_fallback=True) for form in ("nfc", "nfkc", "none")}
-    assert [both_ways(forms[form], decomposed) for form in forms] == ["läuft", "läuft", decomposed]
-    assert [both_ways(forms[form], wide) for form in forms] == [wide, "A", wide]
+    assert [round_trip(forms[form], decomposed) for form in forms] == ["läuft", "läuft", decomposed]
+    assert [round_trip(forms[form], wide) for form in forms] == [wide, "A", wide]
 
 
 def test_separate_vocabularies_are_learned_from_their_own_side():
@@ -259,7 +259,7 @@ def test_separate_vocabularies_are_learned_from_their_own_side():
 
 
 def digests() -> list[str]:
-    """Of a tokenizer of each type, with and without room for all characters."""
+    """Digests of tokenizers of each type, with and without room for all characters."""
     backends = [learn(type=type, vocab_size=size).backend_tokenizer for type in TYPES for size in (40, 200)]
     return [hashlib.sha256(backend.to_str().encode()).hexdigest() for backend in backends]
 
@@ -292,7 +292,7 @@ def test_text_is_read_once_for_each_vocabulary():
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_empty_text_is_refused(type):
+def test_empty_text_is_rejected(type):
     for pairs in ([], [("", " ")], [("\t", "\u00a0")]):
         with pytest.raises(InputError, match="The training text is empty"):
             train_tokenizer(pairs, TokenizerArguments(type=type))
@@ -300,7 +300,7 @@ def test_empty_text_is_refused(type):
         train_tokenizer([("", "a"), (" ", "b")], TokenizerArguments(type=type, joint=False))
 
 
-def test_text_without_a_repeated_word_is_refused():
+def test_text_without_a_repeated_word_is_rejected():
     with pytest.raises(InputError, match="No word of the training text occurs 2 times"):
         train_tokenizer([("ein Hund", "a dog")], TokenizerArguments(type="word"))
 
@@ -338,7 +338,7 @@ def test_text_without_a_repeated_word_is_refused():
         ({"byte_fallback": 2**31}, "tokenizer.byte_fallback must be true or false, got 2147483648"),
     ],
 )
-def test_arguments_that_contradict_each_other_are_refused(arguments, expected):
+def test_contradictory_arguments_are_rejected(arguments, expected):
     with pytest.raises(InputError, match=expected) as error:
         train_tokenizer(PAIRS, TokenizerArguments(**arguments))
     assert "\n" not in str(error.value)
@@ -355,25 +355,25 @@ def test_arguments_that_contradict_each_other_are_refused(arguments, expected):
     ],
 )
 @pytest.mark.parametrize("joint", [True, False])
-def test_what_is_no_pair_of_texts_is_refused_by_its_place(pairs, error, joint):
+def test_invalid_pair_is_rejected_with_its_index(pairs, error, joint):
     with pytest.raises(ValueError, match=error):
         train_tokenizer(pairs, TokenizerArguments(joint=joint))
 
 
-def test_smallest_vocabularies_are_possible():
+def test_smallest_vocabulary_sizes_work():
     for arguments in ({"vocab_size": 6}, {"vocab_size": 262, "byte_fallback": True}):
         for type in WITH_BYTES:
             assert len(learn(type=type, **arguments)) == arguments["vocab_size"]
 
 
-def test_added_tokens_inside_a_text_leave_its_spaces_alone():
+def test_added_tokens_within_a_text_preserve_its_spaces():
     tokenizer = learn()
     tokenizer.add_tokens(["<name>"])
-    assert both_ways(tokenizer, "A<name> dog <name> runs") == "A<name> dog <name> runs"
+    assert round_trip(tokenizer, "A<name> dog <name> runs") == "A<name> dog <name> runs"
     assert tokenizer.tokenize("dog <name> dog") == ["▁dog", "▁", "<name>", "▁dog"]
 
 
-def test_tokenizer_made_before_is_loaded_and_a_missing_one_refused(tmp_path):
+def test_existing_tokenizer_is_loaded_and_a_missing_one_is_rejected(tmp_path):
     save_tokenizer(learn(), tmp_path / "made")
     assert load_tokenizer(str(tmp_path / "made"))("Hund")["input_ids"] == learn()("Hund")["input_ids"]
     (tmp_path / "empty").mkdir()
@@ -384,7 +384,7 @@ def test_tokenizer_made_before_is_loaded_and_a_missing_one_refused(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file on which nothing can be written")
-def test_tokenizer_for_which_the_disk_has_no_room_is_an_os_error(tmp_path):
+def test_saving_a_tokenizer_to_a_full_disk_is_an_os_error(tmp_path):
     (tmp_path / "tokenizer.json").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):
         save_tokenizer(learn(), tmp_path)

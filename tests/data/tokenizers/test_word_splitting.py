@@ -1,4 +1,4 @@
-"""Where the rules end words, and that decoding restores the text."""
+"""Where the rules split words, and that decoding restores the text."""
 
 import pytest
 from transformers import AutoTokenizer
@@ -6,7 +6,7 @@ from transformers import AutoTokenizer
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
-# Text, and its words; one that stood without a space has the mark there.
+# Texts and their words; the marker shows where a word had no space next to it.
 ENGLISH = {
     "I don't, can't and won't.": "I do ￭n't ￭, ca ￭n't and wo ￭n't ￭.",
     "It's true: we've said I'll go; they'd": "It ￭'s true ￭: we ￭'ve said I ￭'ll go ￭; they ￭'d",
@@ -33,13 +33,13 @@ def learn(**arguments):
 
 
 @pytest.mark.parametrize(("text", "words"), TEXTS.items())
-def test_rules_part_contractions_and_elisions_and_leave_numbers_and_abbreviations_whole(text, words):
+def test_rules_split_contractions_and_elisions_but_not_numbers_or_abbreviations(text, words):
     assert learn().tokenize(text) == words.split(" ")
 
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("words", ["rules", "punctuation"])
-def test_decoding_gives_back_the_text_after_reloading(words, joint, tmp_path):
+def test_decoding_restores_the_text_after_reloading(words, joint, tmp_path):
     learn(pre_tokenizer=words, joint=joint).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     for text in TEXTS:
