@@ -4,18 +4,15 @@ import json
 import multiprocessing
 import os
 import random
-import re
 import signal
 import time
 
-import psutil
 import pytest
 import yaml
 
 from hf_vaswani.configuration.renamed_keys import RENAMED_KEYS
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import run as run_module
-from hf_vaswani.training.checkpoints.checkpoint import step_of
 from hf_vaswani.training.optimization.steps import steps_loader
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
@@ -152,21 +149,6 @@ def test_signal_to_the_launcher_of_two_processes_saves_the_state_once(recipe, tm
     output, _ = process.communicate(timeout=120)
     assert output.count("the state is saved in") == 1
     assert list((tmp_path / "out" / "checkpoints").glob("update-*[0-9]"))
-
-
-def test_signal_to_one_of_two_processes_stops_both_after_the_same_step(recipe, tmp_path):
-    launcher = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
-    for line in launcher.stdout:
-        if line.startswith("step 3:"):
-            *_, last = [
-                child for child in psutil.Process(launcher.pid).children() if "train.py" in str(child.cmdline())
-            ]
-            last.send_signal(signal.SIGTERM)
-            break
-    output, _ = launcher.communicate(timeout=120)
-    [step] = re.findall(r"Stopped by SIGTERM after step (\d+)", output)
-    [checkpoint] = (tmp_path / "out" / "checkpoints").glob("update-*[0-9]")
-    assert int(step) == step_of(checkpoint)
 
 
 def test_run_in_parts_equals_an_uninterrupted_one(recipe):
