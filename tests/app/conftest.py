@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers import AutoTokenizer
 
 from hf_vaswani.app.models import LoadedModel, ModelShelf
 
@@ -33,11 +32,3 @@ def shelf(model_folder) -> ModelShelf:
 @pytest.fixture
 def loaded(shelf, model_folder) -> LoadedModel:
     return shelf.open(str(model_folder))
-
-
-@pytest.fixture
-def other_folder(tmp_path, tokenizer):
-    folder = tmp_path / "other"
-    tiny_model(d_model=8).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tmp_path / "model").save_pretrained(folder)
-    return folder
