@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 
 . scripts/environment.sh test ""
 
-.venv/bin/python -m pytest --numprocesses logical --maxprocesses 4 "$@"
+.venv/bin/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal "$@"
