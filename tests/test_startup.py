@@ -17,7 +17,11 @@ def imported_by(*arguments: str) -> set[str]:
     command = [sys.executable, "-X", "importtime", "-m", "hf_vaswani", *arguments]
     process = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert process.stdout
-    return {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines() if "|" in line}
+    packages = {
+        line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines() if "|" in line
+    }
+    assert "hf_vaswani" in packages
+    return packages
 
 
 @pytest.mark.parametrize(

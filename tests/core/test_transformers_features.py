@@ -27,7 +27,13 @@ from ..conftest import tiny_model
 from .test_modeling_vaswani import VARIANTS, batch, variants
 
 # Those that differ in computation rather than size, since compiling takes seconds each.
-few_variants = pytest.mark.parametrize("name", ["paper", "learned positions", "fairseq", "zero start"])
+few_variants = pytest.mark.parametrize(
+    "name",
+    [
+        *["paper", "learned positions", "fairseq", "zero start"],
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pre-norm", "no positions")),
+    ],
+)
 
 
 def source(**changes):

@@ -36,7 +36,7 @@ def test_damaged_content_is_rebuilt(tmp_path):
         assert cached(tmp_path, "key", writer("whole."), read_complete) == "whole."
         [file] = tmp_path.glob("*/file")
         damage(file)
-    assert cached(tmp_path, "key", writer("anew."), read_complete) == "anew."
+    assert cached(tmp_path, "key", writer("rebuilt."), read_complete) == "rebuilt."
 
 
 @pytest.mark.parametrize("damage", [lambda old: old[:-1] + b"!", lambda old: old[:-2], lambda old: old + b"."])

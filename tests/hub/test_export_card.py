@@ -46,7 +46,7 @@ def export(saved_model, write_lines, tmp_path):
 
 
 @pytest.fixture
-def test_set(write_lines):
+def scoring_options(write_lines):
     return ["--source", write_lines("test.x", SOURCES), "--reference", write_lines("test.y", REFERENCES)]
 
 
@@ -61,12 +61,12 @@ def row(card: ModelCard, name: str) -> list[str]:
     [("ctranslate2", "int8", 2), ("ctranslate2", "bfloat16", 2), ("onnx", "int8", 2), ("transformers.js", "int8", 1)],
 )
 def test_quantized_export_reports_its_loss_on_a_test_set(
-    to, quantization, beams, export, test_set, saved_model, capsys
+    to, quantization, beams, export, scoring_options, saved_model, capsys
 ):
     model = tiny_model()
     model.generation_config.update(num_beams=2, max_new_tokens=6)
     model.save_pretrained(saved_model)
-    folder = export(to, "--quantization", quantization, *test_set)
+    folder = export(to, "--quantization", quantization, *scoring_options)
     card = ModelCard.load(folder / "README.md")
     own = [r["translation_text"] for r in pipeline("translation", model=str(saved_model))(SOURCES, num_beams=beams)]
     for metric, name in ((BLEU(), "BLEU"), (CHRF(), "chrF2")):
@@ -90,11 +90,11 @@ def test_quantized_export_reports_its_loss_on_a_test_set(
     assert f"BLEU {row(card, 'BLEU')[1]}, the model's {row(card, 'BLEU')[0]}" in printed
 
 
-def test_marian_export_loses_nothing_on_a_test_set(export, test_set, saved_model):
+def test_marian_export_loses_nothing_on_a_test_set(export, scoring_options, saved_model):
     model = tiny_model()
     model.generation_config.update(num_beams=2, max_new_tokens=6, length_penalty_type="length")
     model.save_pretrained(saved_model)
-    card = ModelCard.load(export("marian", *test_set) / "README.md")
+    card = ModelCard.load(export("marian", *scoring_options) / "README.md")
     own = [r["translation_text"] for r in pipeline("translation", model=str(saved_model))(SOURCES)]
     assert row(card, "BLEU")[:2] == [f"{BLEU().corpus_score(own, [REFERENCES]).score:.2f}"] * 2
     assert row(card, "the same translation")[1] == "4 of 4 (100.0%)"
