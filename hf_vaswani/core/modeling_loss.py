@@ -36,11 +36,22 @@ def sequence_loss(
         num_items_in_batch = labels.ne(IGNORED_LABEL).sum().clamp(min=1)
     elif torch.is_tensor(num_items_in_batch):
         num_items_in_batch = num_items_in_batch.to(logits.device)
-    rows, labels = logits.float().flatten(0, -2), labels.flatten()
-    if rows.requires_grad and rows.device.type == "cpu" and not torch.compiler.is_compiling():
+    labels = labels.flatten()
+    if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        rows = logits_by_row(logits)
         return SmoothedCrossEntropy.apply(rows, labels, label_smoothing, float(num_items_in_batch))
+    rows = logits.float().flatten(0, -2)
     total = F.cross_entropy(rows, labels, ignore_index=IGNORED_LABEL, label_smoothing=label_smoothing, reduction="sum")
     return total / num_items_in_batch
+
+
+def logits_by_row(logits: torch.Tensor) -> torch.Tensor:
+    """`(…, vocab_size)` → `(n, vocab_size)`, in float32 or bfloat16.
+
+    bfloat16 stays: it is converted a few rows at a time, which saves a float32 copy of all logits, and another of
+    their gradient. float16 does not: a small gradient would be lost before a gradient scaler multiplies it.
+    """
+    return (logits if logits.dtype == torch.bfloat16 else logits.float()).flatten(0, -2)
 
 
 def softmax_into(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
@@ -79,27 +90,31 @@ class LossWithGradient(torch.autograd.Function):
 
 
 class SmoothedCrossEntropy(LossWithGradient):
-    """The loss of rows of logits `(n, vocab_size)` with labels `(n,)`, computed along with its gradient."""
+    """The loss of rows of logits `(n, vocab_size)` with labels `(n,)`, computed along with its gradient.
+
+    Both are computed in float32; the gradient is kept in the type of the logits, float32 or bfloat16.
+    """
 
     @staticmethod
     def forward(
         ctx, logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, divisor: float
     ) -> torch.Tensor:
         gradient = torch.empty_like(logits)
-        total = logits.new_zeros(())
+        total = torch.zeros(())
         vocab_size = logits.shape[1]
         step = max(1, CACHED_LOGITS // vocab_size)
         for start in range(0, len(logits), step):
             rows = slice(start, start + step)
             counted = labels[rows] != IGNORED_LABEL
             right = labels[rows].where(counted, 0).unsqueeze(1)
-            part = gradient[rows]
-            entropies = smoothed_entropies(logits[rows], softmax_into(part, logits[rows]), right, label_smoothing)
+            part_logits = logits[rows].float()
+            part = torch.empty_like(part_logits)
+            entropies = smoothed_entropies(part_logits, softmax_into(part, part_logits), right, label_smoothing)
             total += entropies.squeeze(1).where(counted, 0).sum()
             if label_smoothing:
                 part -= label_smoothing / vocab_size
             part.scatter_add_(1, right, part.new_full(right.shape, label_smoothing - 1))
-            part *= (counted / divisor).unsqueeze(1)
+            torch.mul(part, (counted / divisor).unsqueeze(1), out=gradient[rows])
         ctx.save_for_backward(gradient)
         return total / divisor
 

@@ -638,3 +638,26 @@ def test_gradient_of_the_loss_is_softmax_minus_smoothed_labels_across_chunks(lab
     smoothed.scatter_add_(2, labels.clamp(min=0).unsqueeze(2), torch.full((2, 4, 1), 1 - label_smoothing))
     expected = 3 / 5 * (logits.detach().softmax(-1) - smoothed) * (labels != -100).unsqueeze(2)
     torch.testing.assert_close(logits.grad, expected, atol=1e-7, rtol=1e-4)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_loss_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounded(label_smoothing):
+    vocab_size = CACHED_LOGITS // 3
+    logits = torch.randn(2, 4, vocab_size).bfloat16()
+    labels = torch.randint(vocab_size, (2, 4))
+    labels[1, 2] = -100
+    values, gradients = [], []
+    for dtype in (torch.bfloat16, torch.float32):
+        leaf = logits.to(dtype).requires_grad_()
+        values.append(sequence_loss(leaf, labels, label_smoothing, num_items_in_batch=5))
+        gradients += torch.autograd.grad(values[-1], leaf)
+    assert values[0].dtype == torch.float32 and torch.equal(*values)
+    assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
+
+
+def test_gradients_of_fp16_logits_that_fp16_cannot_hold_survive_a_loss_scale():
+    logits = torch.zeros(1, 1, 1000, dtype=torch.float16, requires_grad=True)
+    loss = sequence_loss(logits, torch.tensor([[3]]), num_items_in_batch=1e6)
+    (gradient,) = torch.autograd.grad(2.0**16 * loss, logits)
+    # Each wrong token's share is 1 / 1000 / 1e6, below fp16's smallest number until it is scaled.
+    torch.testing.assert_close(gradient[0, 0, 0].item(), 2.0**16 / 1e9, rtol=1e-3, atol=0)

@@ -8,6 +8,7 @@ from ...core.modeling_loss import (
     CACHED_LOGITS,
     IGNORED_LABEL,
     LossWithGradient,
+    logits_by_row,
     sequence_loss,
     smoothed_entropies,
     softmax_into,
@@ -50,8 +51,7 @@ def r_drop_loss(
         target_tokens: divisor of the sums over all positions.
     """
     if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        rows = logits.float().flatten(0, -2)
-        return RDrop.apply(rows, labels.flatten(), label_smoothing, float(target_tokens), alpha)
+        return RDrop.apply(logits_by_row(logits), labels.flatten(), label_smoothing, float(target_tokens), alpha)
     cross_entropies = sequence_loss(logits, torch.cat([labels, labels]), label_smoothing, 2 * target_tokens)
     first, second = (half[labels != IGNORED_LABEL].log_softmax(-1) for half in logits.float().chunk(2))
     divergences = F.kl_div(first, second, reduction="sum", log_target=True)
@@ -73,17 +73,17 @@ class RDrop(LossWithGradient):
         ctx, logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, divisor: float, alpha: float
     ) -> torch.Tensor:
         gradient = torch.empty_like(logits)
-        total = logits.new_zeros(())
+        total = torch.zeros(())
         n, vocab_size = len(labels), logits.shape[1]
         of_entropy, of_divergence = 1 / (2 * divisor), alpha / (4 * divisor)
-        smoothed = logits.new_tensor(-of_entropy * label_smoothing / vocab_size)
+        smoothed = torch.tensor(-of_entropy * label_smoothing / vocab_size)
         step = max(1, CACHED_LOGITS // 2 // vocab_size)
         for start in range(0, n, step):
             end = min(start + step, n)
             counted = labels[start:end] != IGNORED_LABEL
             right = labels[start:end].where(counted, 0).unsqueeze(1)
-            passes = [logits[start:end], logits[n + start : n + end]]
-            parts = [gradient[start:end], gradient[n + start : n + end]]
+            passes = [logits[start:end].float(), logits[n + start : n + end].float()]
+            parts = [torch.empty_like(rows) for rows in passes]
             log_sums = [softmax_into(part, rows) for rows, part in zip(passes, parts)]
             log_ratio = (passes[0] - passes[1]).sub_(log_sums[0] - log_sums[1])
             difference = parts[0] - parts[1]
@@ -96,8 +96,7 @@ class RDrop(LossWithGradient):
                 rest = torch.add(smoothed, difference, alpha=sign * of_divergence)
                 torch.addcmul(rest, part, factor, out=part)
                 part.scatter_add_(1, right, part.new_full(right.shape, of_entropy * (label_smoothing - 1)))
-            if not counted.all():
-                for part in parts:
-                    part.masked_fill_(~counted.unsqueeze(1), 0)
+                part.masked_fill_(~counted.unsqueeze(1), 0)
+            gradient[start:end], gradient[n + start : n + end] = parts
         ctx.save_for_backward(gradient)
         return total

@@ -66,3 +66,15 @@ def test_gradient_of_r_drop_matches_its_formula():
     torch.testing.assert_close(gradient, 2 * expected_gradient, rtol=1e-3, atol=1e-7)
     without_gradient = r_drop_loss(logits.detach(), labels, 0.1, 40, 1.5)  # as other devices compute it
     torch.testing.assert_close(without_gradient, value, rtol=1e-5, atol=0)
+
+
+def test_r_drop_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounded():
+    logits = (3 * torch.randn(2, 500, 700)).bfloat16()
+    labels = torch.randint(700, (1, 500)).masked_fill(torch.rand(1, 500) < 0.2, -100)
+    values, gradients = [], []
+    for dtype in (torch.bfloat16, torch.float32):
+        leaf = logits.to(dtype).requires_grad_()
+        values.append(r_drop_loss(leaf, labels, 0.1, 40, 1.5))
+        gradients += torch.autograd.grad(values[-1], leaf)
+    assert values[0].dtype == torch.float32 and torch.equal(*values)
+    assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
