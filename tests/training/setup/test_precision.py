@@ -178,4 +178,7 @@ def test_all_processes_use_the_same_precision(recipe, tmp_path, file):
         printed = run_training(recipe, AUTO, f"--output_dir={tmp_path / name}", processes=2)
         assert expected in (None, launched(tmp_path / name))
         assert printed.count("mixed precision bf16") == (launched(tmp_path / name) == "bf16")
+        explicit = tmp_path / f"explicit {name}"
+        run_training(recipe, f"--mixed_precision={launched(tmp_path / name)}", f"--output_dir={explicit}", processes=2)
+        assert losses(tmp_path / name) == losses(explicit) and same_weights(tmp_path / name, explicit)
         file.write_text(json.dumps(dict.fromkeys(json.loads(file.read_text()), speedup)))
