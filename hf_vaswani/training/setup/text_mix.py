@@ -25,7 +25,7 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
             cannot be combined; a single source needs no weight.
     """
     weights = text if isinstance(text, dict) else dict.fromkeys(text)
-    parts = {name: _sources_of(name, own) for name in weights}
+    parts = {name: sources_of(name, own) for name in weights}
     if isinstance(text, list):
         if any(source.weight is not None for source in own):
             raise InputError(
@@ -72,7 +72,8 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
     return errors
 
 
-def _sources_of(name: str, own: list[TextSource]) -> list[TextSource]:
+def sources_of(name: str, own: list[TextSource]) -> list[TextSource]:
+    """The sources of a part of a mixture: `"own"`, `"reversed"`, or a stage's file of pairs."""
     if name == OWN:
         return own
     if name == REVERSED:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
+from ..setup.text_mix import OWN
 
 TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
 # Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
@@ -31,7 +32,8 @@ class TranslateArguments(Section):
     )
     input: str | list[str] | None = Key(
         None,
-        "files of text on that side, one sentence per line, also .gz .zst; default: the training text",
+        "what to translate: files of text on that side, one sentence per line, also .gz .zst; stages that translate, "
+        "for that side of their pairs; own, the training text. Default: own",
         is_path=True,
     )
     num_beams: int | None = Key(None, "number of beams; default: the model's own", ge=1, le=LARGEST_BEAM)
@@ -68,8 +70,13 @@ class TranslateArguments(Section):
 
     @property
     def inputs(self) -> list[str]:
-        """The files of text to translate; empty if the training text is translated."""
-        return [self.input] if isinstance(self.input, str) else list(self.input or [])
+        """What is translated: `"own"` for the training text, stages that translate, and files."""
+        return [self.input] if isinstance(self.input, str) else list(self.input or [OWN])
+
+    @property
+    def has_own_text(self) -> bool:
+        """Whether the recipe's training text is translated."""
+        return OWN in self.inputs
 
     def violations(self) -> list[str]:
         """Conflicts between keys that are each valid on their own."""

@@ -16,6 +16,7 @@ from ..checkpoints.checkpoint import file_digest
 from ..checkpoints.output_folder import RECIPE_FILE
 from ..recipe.recipe import Recipe
 from ..setup.splits import held_out_of, own_sources, parse_sources
+from ..setup.text_mix import OWN
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .options import PREFIX
 from .order import models_named
@@ -136,12 +137,13 @@ class _Inputs:
         arguments, kind = planned.stage.arguments, planned.stage.kind
         found = {}
         if kind == TRANSLATE:
-            found |= {f"file {path}": file_digest(Path(path)) for path in arguments.inputs if Path(path).is_file()}
+            files = [name for name in arguments.inputs if is_file_name(name, self.recipe) and Path(name).is_file()]
+            found |= {f"file {path}": file_digest(Path(path)) for path in files}
             found[LANGUAGES] = repr(asked_languages(arguments, self.recipe.data))
-            if not arguments.inputs:
+            if arguments.has_own_text:
                 held_out = held_out_of(self.recipe.data)
                 found[HELD_OUT] = repr(held_out) if held_out else ""
-        if kind == TRAIN or (kind == TRANSLATE and not arguments.inputs):
+        if kind == TRAIN or (kind == TRANSLATE and arguments.has_own_text):
             data = arguments.data if kind == TRAIN else self.recipe.data
             found[OWN_TEXT] = self._text(own_sources(data))
             if kind == TRAIN and "validation" in (sources := parse_sources(data.model_copy(update={"text": None}))):
@@ -156,6 +158,11 @@ class _Inputs:
         for source in sources:
             self._texts[source] = self._texts.get(source) or digest(source)
         return " ".join(self._texts[source] for source in sources)
+
+
+def is_file_name(name: str, recipe: Recipe) -> bool:
+    """Whether an input of a stage is a file, and not a stage or the training text."""
+    return name != OWN and name not in recipe.stages
 
 
 def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> list[str]:
@@ -206,7 +213,7 @@ def _errors_of_others(planned: PlannedStage, recipe: Recipe) -> list[str]:
     if planned.stage.kind == TRANSLATE:
         names = [name for name in arguments.models if name not in recipe.stages]
         errors += teacher_errors(arguments, recipe.data, names)
-        for path in arguments.inputs:
+        for path in [name for name in arguments.inputs if is_file_name(name, recipe)]:
             found: list[str] = []
             collect_errors(found, lambda path=path: check_file(path))
             errors += [f"translate.input: {error}" for error in found]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.pipeline_inputs import is_same_language
 from ...errors import nearest
-from ..setup.text_mix import text_errors
+from ..setup.text_mix import OWN, text_errors
 from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
 from .options import PREFIX
 
@@ -34,6 +34,8 @@ def needs(kind: str, arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
     names = [name for those in models_named(kind, arguments).values() for name in those]
     if kind == TRAIN and isinstance(arguments.data.text, dict | list):
         names += [str(name) for name in arguments.data.text]
+    if kind == TRANSLATE:
+        names += arguments.inputs
     return list(dict.fromkeys(name for name in names if name in stages))
 
 
@@ -83,6 +85,7 @@ def reference_errors(recipe: "Recipe") -> list[str]:
             errors += [f"{where}{key}: {error}" for error in _model_errors(names, stages, makers["model"])]
         if kind == TRANSLATE:
             errors += [f"{where}{error}" for error in direction_errors(arguments, recipe)]
+            errors += [f"{where}translate.input: {error}" for error in _input_errors(arguments, makers)]
         if kind == AVERAGE:
             errors += [f"{where}{error}" for error in _checkpoint_errors(arguments, stages)]
     if found := circle(stages):
@@ -152,6 +155,21 @@ def _checkpoint_errors(arguments: Any, stages: Mapping[str, Stage]) -> list[str]
                     f"average.{key}={number}: stage '{name}' saves only {math.ceil(steps / every)}, with "
                     f"training.max_steps={steps} and training.{interval}={every}; lower the latter"
                 )
+    return errors
+
+
+def _input_errors(arguments: Any, makers: dict[str, list[str]]) -> list[str]:
+    """Errors for inputs that make no text or that nothing has the name of.
+
+    Args:
+        makers: names of the stages that make text, and of those that make a model.
+    """
+    errors, known = [], [OWN, *makers["text"]]
+    for name in arguments.inputs:
+        if name in makers["model"]:
+            errors.append(f"stage '{name}' makes a model, not text")
+        elif name not in known and not Path(name).exists() and (close := nearest(name, known)):
+            errors.append(f"'{name}' is neither a stage nor a file; did you mean '{close}'?")
     return errors
 
 

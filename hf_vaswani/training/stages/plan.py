@@ -89,7 +89,8 @@ def _with_paths(kind: str, arguments: Any, folders: dict[str, Path]) -> Any:
         return str(folders.get(name, name))
 
     if kind == TRANSLATE:
-        return arguments.model_copy(update={"model": [path(name) for name in arguments.models]})
+        inputs = [str(folders[name] / PAIRS_FILE) if name in folders else name for name in arguments.inputs]
+        return arguments.model_copy(update={"model": [path(name) for name in arguments.models], "input": inputs})
     if kind == AVERAGE:
         return arguments.model_copy(update={"models": [path(name) for name in arguments.models]})
     return _recipe_with_paths(arguments, folders)

@@ -22,6 +22,7 @@ from ...translation.lines import LineTranslator
 from ...translation.windows import Line
 from ..build import TrainingSetup
 from ..reporting.scores import bleu_and_chrf
+from ..setup.text_mix import OWN
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .check import OWN_TEXT
 from .plan import Plan, PlannedStage
@@ -82,7 +83,7 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
         names = ("failed", "repeated", "empty", "cut", "low")
         values |= {
             "models": file_names(arguments.models), "side": arguments.side, "search": arguments.search(),
-            "text": ", ".join(file_names(arguments.inputs, is_path=True)) or OWN_TEXT,
+            "text": ", ".join(OWN_TEXT if name == OWN else Path(name).name for name in arguments.inputs),
             "lines": result["lines"], "pairs": result["pairs"],
             "left_out": {name: result[name] for name in names if result[name]},
         }  # fmt: skip

@@ -37,6 +37,7 @@ from ...translation.resumable_output import NothingToResume, NotResumable, Resum
 from ...translation.windows import Line
 from ..recipe.arguments import DataArguments
 from ..setup.splits import own_sources, stream_of
+from ..setup.text_mix import OWN, sources_of
 from .arguments import TranslateArguments
 from .plan import PAIRS_FILE
 from .teacher import Teacher, open_teacher, search_of
@@ -202,13 +203,18 @@ def say_not_translated(number: int, why: str) -> None:
 
 
 def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str]:
-    """The texts to translate, without blank ones: from files, or one side of the recipe's own training text."""
-    if arguments.inputs:
-        texts: Iterable[str] = itertools.chain.from_iterable(map(iterate_lines, arguments.inputs))
-    else:
-        side = int(arguments.side == "target")
-        texts = (pair[side] for source in own_sources(data) for pair in stream_of(data, source) if all(pair))
-    return (text for text in texts if not is_blank(text))
+    """The texts to translate, without blank ones: the lines of files, and one side of pairs, those of the recipe's own
+    training text or of other stages. Pairs that follow each other with the same text on that side count once."""
+    for name in arguments.inputs:
+        if name == OWN or Path(name).name == PAIRS_FILE:
+            side = int(arguments.side == "target")
+            sources = sources_of(name, own_sources(data))
+            texts: Iterable[str] = (pair[side] for s in sources for pair in stream_of(data, s) if all(pair))
+            if name != OWN:
+                texts = (text for text, _ in itertools.groupby(texts))
+        else:
+            texts = iterate_lines(name)
+        yield from (text for text in texts if not is_blank(text))
 
 
 def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: Result) -> str:

@@ -85,10 +85,17 @@ def test_cycle_of_stages_is_reported(staged):
     assert circle(staged().stages) == []
 
 
+def test_cycle_through_the_input_of_a_stage_is_reported(staged):
+    forward = {"translate": {"model": "both", "input": "backward"}}
+    backward = {"translate": {"model": "both", "side": "target", "input": ["own", "forward"]}}
+    shown = errors_of(staged, forward=forward, backward=backward)
+    assert "stages: forward needs backward needs forward, which is a cycle" in shown
+
+
 def test_all_errors_in_stages_are_reported_together(staged):
     changes = {
         "forward": {"translate": {"model": "bot", "n_bets": 2, "num_beams": 0}},
-        "backward": {"translate": {"side": "target", "mbr": "chrf", "sample": 1}},
+        "backward": {"translate": {"side": "target", "mbr": "chrf", "sample": 1, "input": ["forwards", "both"]}},
         "mean": {"average": {"models": ["forward"]}, "train": {}},
         "twice": {"average": {"models": ["both"], "last": 2, "best": 2}},
         "max_steps": {"train": {}},
@@ -108,6 +115,8 @@ def test_all_errors_in_stages_are_reported_together(staged):
         "stages.forward.translate.num_beams must be at least 1, got 0",
         "stages.forward.translate.model: 'bot' is neither a stage nor a folder; did you mean 'both'?",
         "stages.backward.translate.model is missing",
+        "stages.backward.translate.input: 'forwards' is neither a stage nor a file; did you mean 'forward'?",
+        "stages.backward.translate.input: stage 'both' makes a model, not text",
         "stages.backward.translate.sample and translate.mbr",
         "stages.mean must be one of train, translate, average, with its keys",
         "stages.twice.average.last=2 and average.best=2 are both given; choose one",

@@ -1,6 +1,7 @@
 """Recipes of stages run to the end: what each stage makes, that none is repeated, and what is replaced."""
 
 import gzip
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -254,6 +255,28 @@ def test_both_loops_produce_the_same_model(finished):
     assert same_weights(out, out.parent / "by_trainer")
     name = "stages/backward/pairs.jsonl.gz"
     assert (out / name).read_bytes() == (out.parent / "by_trainer" / name).read_bytes()
+
+
+def test_stage_translates_the_pairs_of_another_and_changes_with_it(finished, tmp_path):
+    staged, out, _ = finished
+    folder = tmp_path / "out"
+    shutil.copytree(out, folder)
+    again = {"translate": {"model": "both", "input": ["own", "backward"], "max_new_tokens": 12, "sample": 1}}
+    report = train(staged("--overwrite=true", output=folder, forward=again))
+    sampled = [pair["source"] for pair in pairs_in(folder / "stages" / "backward")]
+    texts = [text for text, _ in itertools.groupby(sampled)]
+    made = pairs_in(folder / "stages" / "forward")
+    found = next(stage for stage in report.stages if stage.name == "forward")
+    own = lines_of(out.parent / "train.source")
+    assert found.lines == len(own) + len(texts)
+    assert {pair["source"] for pair in made} & set(texts) - set(own)
+    assert found.text == "the training text, backward"
+    before = (folder / "stages" / "forward.json").read_text()
+    backward = {"translate": {"model": "both", "side": "target", "max_new_tokens": 12, "sample": 1, "seed": 3}}
+    with pytest.raises(InputError, match=r"stages.forward: .*\(stage backward has changed"):
+        train(staged(output=folder, forward=again, backward=backward))
+    train(staged("--overwrite=true", output=folder, forward=again, backward=backward))
+    assert (folder / "stages" / "forward.json").read_text() != before
 
 
 def test_all_errors_are_reported_before_any_stage_runs(staged, tmp_path):

@@ -61,6 +61,17 @@ def test_input_files_are_translated_instead_of_the_training_text(data, saved_mod
     assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
 
 
+def test_own_text_pairs_of_a_stage_and_files_are_translated_in_the_given_order(data, tmp_path, write_lines):
+    sampled = tmp_path / "pairs.jsonl.gz"
+    with gzip.open(sampled, "wt", encoding="utf-8") as file:
+        for source, target in (("a", "x"), ("b", "x"), ("b", "y"), ("a", "y")):
+            file.write(json.dumps({"source": source, "target": target, "score": -1.0}) + "\n")
+    arguments = TranslateArguments(model="m", input=["own", str(sampled), write_lines("b.de", ["c"])])
+    assert list(texts_of(arguments, data)) == [*LINES, "a", "b", "a", "c"]
+    arguments = TranslateArguments(model="m", input=str(sampled), side="target")
+    assert list(texts_of(arguments, data)) == ["x", "y"]
+
+
 def test_unfinished_translation_with_different_settings_restarts_only_with_overwrite(
     data, saved_model, tmp_path, write_lines
 ):
