@@ -25,6 +25,12 @@ LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 STAGES_FOLDER = "stages"
 
 
+def folders_of_stages(folder: Path) -> list[Path]:
+    """Where the stages of an output folder may be: in it or, if it is that of a stage itself, beside it."""
+    places = [folder / STAGES_FOLDER, folder.parent]
+    return [place for place in places if place.name == STAGES_FOLDER]
+
+
 def is_checkpoint(folder: Path) -> bool:
     """Whether a folder is one of a run's checkpoints or best weights: weights without a config."""
     is_named_so = is_checkpoint_name(Path(os.path.abspath(folder)).name)

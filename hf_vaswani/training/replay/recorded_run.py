@@ -135,14 +135,24 @@ def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
         )
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder:
         file = Path(folder) / RECIPE_FILE
-        file.write_text(files["recipe.yaml"], encoding="utf-8")
         try:
+            file.write_text(yaml.safe_dump(_with_one_stage(read_yaml(files["recipe.yaml"]), stage)), encoding="utf-8")
             recipe = make_plan(load_recipe(file, [f"--training.output_dir={folder}"])).named(stage).arguments
-        except (InputError, StopIteration) as error:
+        except (InputError, KeyError, StopIteration) as error:
             why = str(error).replace(str(file), "recipe.yaml")
             raise InputError(f"{name}: its recipe.yaml cannot be read: {why}") from None
     sections = {section: keys for section, keys in recipe.to_dict().items() if section in SECTIONS}
     return RecordedRun(name, f"recipe.yaml in {name}", sections, trail, stage=stage)
+
+
+def _with_one_stage(recipe: dict[str, Any], name: str) -> dict[str, Any]:
+    """A recipe without its other stages, which the reader may not have, and what its last run takes from any."""
+    never_inherited = {"training": {"start_from"}, "data": {"text"}, "tokenizer": {"path"}}
+    kept = {
+        section: {key: value for key, value in keys.items() if key not in never_inherited.get(section, ())}
+        for section, keys in recipe.items()
+    }
+    return {**kept, "stages": {name: recipe["stages"][name]}}
 
 
 def _downloaded_card(repo_id: str) -> Path:

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from ...errors import InputError
+from ..checkpoints.output_folder import STAGES_FOLDER, folders_of_stages
 from ..recipe.arguments import HUB_KEYS, SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, load_recipe
 from .recorded_run import RecordedRun
@@ -46,6 +47,8 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
     if not values.get("peft"):
         values.pop("peft", None)
     values.setdefault("data", {})["test_split"] = None
+    if run.folder:
+        _name_stages(values, run.folder)
     for (section, name), value in places.items():
         values.setdefault(section, {})[name] = value
     file = folder / "recipe.yaml"
@@ -55,6 +58,32 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
         return load_recipe(file, left), file, left
     except InputError as error:
         raise InputError(str(error).replace(str(file), run.recipe_file)) from None
+
+
+def _name_stages(values: dict[str, dict[str, Any]], folder: Path) -> None:
+    """Name what the stages of a run made by where it is now, in case that the run's folder was moved.
+
+    Args:
+        values: section → key → value of the run's recipe; changed in place.
+        folder: of the run.
+    """
+
+    def found(value: Any) -> Any:
+        parts = Path(value).parts if isinstance(value, str) else ()
+        if STAGES_FOLDER not in parts:
+            return value
+        from_last = len(parts) - parts[::-1].index(STAGES_FOLDER)
+        places = [place.joinpath(*parts[from_last:]) for place in folders_of_stages(folder)]
+        return next((str(place) for place in places if place.exists()), value)
+
+    for section, name in PLACES.values():
+        if values.get(section, {}).get(name):
+            values[section][name] = found(values[section][name])
+    text = values["data"].get("text")
+    if isinstance(text, dict):
+        values["data"]["text"] = {found(name): weight for name, weight in text.items()}
+    elif text:
+        values["data"]["text"] = [found(name) for name in text]
 
 
 def hints(errors: list[str], recipe: Recipe) -> list[str]:

@@ -10,7 +10,7 @@ from ...configuration.keys import traits
 from ...errors import InputError
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, held, read_stored
+from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, folders_of_stages, held, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
 
@@ -121,12 +121,26 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
         changeable -= {("training", "eval_sentences")}
     if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:
         changeable -= {("training", "max_steps")}
+    for section, name in (("training", "start_from"), ("tokenizer", "path")):
+        old[section][name] = _in_folder(old[section].get(name), new[section].get(name), recipe.training.output_dir)
     return [
         f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
         for section in new
         for name in {**old[section], **new[section]}
         if (section, name) not in changeable and old[section].get(name) != new[section].get(name)
     ]
+
+
+def _in_folder(before: str | None, now: str | None, folder: str | None) -> str | None:
+    """The stage that a stored recipe names by its folder, as it is named now that the output folder may have moved.
+
+    Args:
+        before, now: a model's or tokenizer's folder in the stored recipe and in the recipe.
+        folder: the output folder.
+    """
+    if not (before and now and folder) or Path(now).parent not in folders_of_stages(Path(folder)):
+        return before
+    return now if Path(before).parts[-2:] == Path(now).parts[-2:] else before
 
 
 def _differences(before: Circumstances, now: Circumstances) -> list[str]:

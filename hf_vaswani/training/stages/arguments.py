@@ -11,6 +11,10 @@ from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
 from ..setup.text_mix import OWN
 
 TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
+# The output of a stage that translates.
+PAIRS_FILE = "pairs.jsonl.gz"
+# Keys of a stage that translates which only choose among its translations.
+SELECTION = ("keep_share", "min_score")
 # Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
 MOST_SAMPLES = 10_000
 
@@ -72,6 +76,10 @@ class TranslateArguments(Section):
     def inputs(self) -> list[str]:
         """What is translated: `"own"` for the training text, stages that translate, and files."""
         return [self.input] if isinstance(self.input, str) else list(self.input or [OWN])
+
+    def with_lists(self) -> "TranslateArguments":
+        """The same, with `model` and `input` as the lists that they stand for."""
+        return self.model_copy(update={"model": self.models, "input": self.inputs})
 
     @property
     def has_own_text(self) -> bool:

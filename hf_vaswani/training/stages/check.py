@@ -7,7 +7,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from ...data.sources.text_files import check_file
+from ...data.sources.text_files import check_file, iterate_lines
 from ...data.sources.text_source import TextSource, digest
 from ...errors import InputError
 from ...files import collect_errors
@@ -21,7 +21,7 @@ from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .options import PREFIX
 from .order import models_named
 from .plan import Plan, PlannedStage
-from .record import Record, differences, is_complete, model_digest, read_record
+from .record import OF_FILE, Record, differences, is_complete, model_digest, read_record
 from .teacher import asked_languages, teacher_errors
 
 OWN_TEXT, VALIDATION_TEXT = "the training text", "the validation text"
@@ -90,7 +90,10 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         )
     errors += _errors_of_runs(plan, found, processes)
     for planned in plan.stages:
-        errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_others(planned, plan.recipe)]
+        if found.states[planned.name] is not State.FINISHED:
+            errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_others(planned, plan.recipe)]
+        elif planned == plan.teacher:  # which the last run is compared with
+            errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_models(planned, plan.recipe)]
     collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
     if errors:
         raise InputError.of(list(dict.fromkeys(errors)))
@@ -138,7 +141,7 @@ class _Inputs:
         found = {}
         if kind == TRANSLATE:
             files = [name for name in arguments.inputs if is_file_name(name, self.recipe) and Path(name).is_file()]
-            found |= {f"file {path}": file_digest(Path(path)) for path in files}
+            found |= {f"{OF_FILE}{path}": file_digest(Path(path)) for path in files}
             found[LANGUAGES] = repr(asked_languages(arguments, self.recipe.data))
             if arguments.has_own_text:
                 held_out = held_out_of(self.recipe.data)
@@ -207,15 +210,31 @@ def with_overwrite(recipe: Recipe, overwrite: bool) -> Recipe:
     return recipe.model_copy(update={"training": recipe.training.model_copy(update={"overwrite": overwrite})})
 
 
+def _errors_of_models(planned: PlannedStage, recipe: Recipe) -> list[str]:
+    """Errors in the models that a stage translates with."""
+    arguments = planned.stage.arguments
+    return teacher_errors(arguments, recipe.data, [name for name in arguments.models if name not in recipe.stages])
+
+
+def _check_lines(path: str) -> None:
+    """Read a file of text to its end, so that a bad line is found before any work.
+
+    Raises:
+        InputError: if it cannot be read, or has no text.
+    """
+    check_file(path)
+    for _ in iterate_lines(path):
+        pass
+
+
 def _errors_of_others(planned: PlannedStage, recipe: Recipe) -> list[str]:
     """Errors in a stage that does not train."""
     arguments, errors = planned.stage.arguments, []
     if planned.stage.kind == TRANSLATE:
-        names = [name for name in arguments.models if name not in recipe.stages]
-        errors += teacher_errors(arguments, recipe.data, names)
+        errors += _errors_of_models(planned, recipe)
         for path in [name for name in arguments.inputs if is_file_name(name, recipe)]:
             found: list[str] = []
-            collect_errors(found, lambda path=path: check_file(path))
+            collect_errors(found, lambda path=path: _check_lines(path))
             errors += [f"translate.input: {error}" for error in found]
     elif planned.stage.kind == AVERAGE:
         errors += [

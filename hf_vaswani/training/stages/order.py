@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.pipeline_inputs import is_same_language
+from ...data.sources.tables import READERS, file_format
 from ...errors import nearest
 from ..setup.text_mix import OWN, text_errors
-from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
+from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE, Stage
 from .options import PREFIX
 
 if TYPE_CHECKING:  # because `recipe` imports this module
@@ -168,9 +169,12 @@ def _input_errors(arguments: Any, makers: dict[str, list[str]]) -> list[str]:
     for name in arguments.inputs:
         if name in makers["model"]:
             errors.append(f"stage '{name}' makes a model, not text")
+        elif name not in known and file_format(name) in READERS and Path(name).name != PAIRS_FILE:
+            errors.append(f"{name} holds both sides of pairs. Name a file with only the sentences to translate")
         elif name not in known and not Path(name).exists() and (close := nearest(name, known)):
             errors.append(f"'{name}' is neither a stage nor a file; did you mean '{close}'?")
-    return errors
+    twice = sorted({name for name in arguments.inputs if arguments.inputs.count(name) > 1})
+    return errors + [f"'{name}' is named twice. Remove one" for name in twice]
 
 
 def _model_errors(names: list[str], stages: Mapping[str, Stage], makers: list[str]) -> list[str]:

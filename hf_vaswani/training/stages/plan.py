@@ -7,11 +7,8 @@ from typing import Any
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ..checkpoints.output_folder import STAGES_FOLDER
 from ..recipe.recipe import Recipe
-from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
+from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE, Stage
 from .order import in_order, needs
-
-# The output of a stage that translates.
-PAIRS_FILE = "pairs.jsonl.gz"
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,16 @@ class Plan:
     def folder(self) -> Path:
         """The folder that holds the output of all stages."""
         return Path(self.last.training.output_dir) / STAGES_FOLDER
+
+    @property
+    def teacher(self) -> PlannedStage | None:
+        """The stage whose translations the last run learns to produce; `None` if there is none.
+
+        It is the first stage that the run needs and that translates the run's source side.
+        """
+        stages = (self.named(name) for name in self.last_needs)
+        side = "target" if self.last.data.reversed else "source"
+        return next((s for s in stages if s.stage.kind == TRANSLATE and s.stage.arguments.side == side), None)
 
     def named(self, name: str) -> PlannedStage:
         """The stage with a given name."""

@@ -18,14 +18,16 @@ from ...interop.model_files import CONFIG_FILE
 from ..checkpoints.checkpoint import file_digest
 from ..recipe.recipe import SECTIONS
 from ..setup.resume import recipe_differences
-from .arguments import TRAIN, TRANSLATE
-from .plan import PAIRS_FILE, PlannedStage
+from .arguments import PAIRS_FILE, SELECTION, TRAIN, TRANSLATE, TranslateArguments
+from .plan import PlannedStage
 
 # Keys that may change when a run is resumed, but that change its final model.
 OF_FINAL_WEIGHTS = {
     "max_steps", "num_train_epochs", "max_minutes", "eval_steps", "early_stopping_patience", "save_steps",
     "save_total_limit", "keep_best", "average", "average_last", "average_best",
 }  # fmt: skip
+# What the name of an input in a record begins with if it is a file.
+OF_FILE = "file "
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "*.safetensors", "*.bin", "*.spm")
 
 
@@ -81,12 +83,19 @@ def read_record(path: Path) -> Record | None:
         raise InputError(
             f"{path} is damaged: {'; '.join(errors)}. Delete it and the stage's folder to redo the stage."
         )
-    return Record(**{name: values[name] for name in kinds})
+    record = Record(**{name: values[name] for name in kinds})
+    if record.kind == TRANSLATE:
+        # Earlier versions kept what the user wrote: one name, or nothing, instead of a list.
+        listed = TranslateArguments(**{name: record.settings.get(name) for name in ("model", "input")}).with_lists()
+        record.settings |= {"model": listed.model, "input": listed.input}
+    return record
 
 
 def settings_of(planned: PlannedStage) -> dict[str, Any]:
     """The settings that identify a stage, as JSON values."""
     arguments = planned.stage.arguments
+    if planned.stage.kind == TRANSLATE:
+        return arguments.with_lists().model_dump(mode="json")
     if planned.stage.kind != TRAIN:
         return json.loads(json.dumps(arguments.model_dump()))
     sections = arguments.to_dict()
@@ -99,7 +108,8 @@ def settings_of(planned: PlannedStage) -> dict[str, Any]:
 def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -> list[str]:
     """How a stage differs from the one that was begun in its folder.
 
-    Keys that may change when a run is resumed do not count.
+    Keys that may change when a run is resumed do not count. Neither does, in an unfinished translation, what matters
+    only once all is translated, or a file, whose lines are compared with those that were translated.
 
     Args:
         inputs: digests of the stage's inputs now, as far as they are known.
@@ -114,11 +124,13 @@ def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -
             )
     else:
         now = settings_of(planned)
+        begun = record.kind == TRANSLATE and not record.is_finished
         found = [
             f"{record.kind}.{name} was {record.settings.get(name)!r} and is now {now.get(name)!r}"
             for name in {**record.settings, **now}
-            if record.settings.get(name) != now.get(name)
+            if record.settings.get(name) != now.get(name) and not (begun and name in SELECTION)
         ]
+        inputs = {name: digest for name, digest in inputs.items() if not (begun and name.startswith(OF_FILE))}
     return found + [
         f"{name} has changed" for name, digest in inputs.items() if record.inputs.get(name, digest) != digest
     ]

@@ -58,7 +58,7 @@ class CompletedReport:
             "stages": stages,
             "total_seconds": report.seconds + sum(stage.seconds for stage in stages),
         }
-        if teacher := teacher_of(self.plan):
+        if teacher := self.plan.teacher:
             more["teacher"] = compare(teacher, setup, model)
         return report.model_copy(update=more)
 
@@ -90,16 +90,6 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
     elif stage.kind == AVERAGE:
         values |= {"models": file_names(arguments.models)}
     return StageReport(**values)
-
-
-def teacher_of(plan: Plan) -> PlannedStage | None:
-    """The stage whose translations the last run learns to produce; `None` if there is none.
-
-    It is the first stage that the run needs and that translates the run's source side.
-    """
-    stages = (plan.named(name) for name in plan.last_needs)
-    side = "target" if plan.last.data.reversed else "source"
-    return next((s for s in stages if s.stage.kind == TRANSLATE and s.stage.arguments.side == side), None)
 
 
 def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> TeacherReport:

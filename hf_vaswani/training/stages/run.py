@@ -29,9 +29,9 @@ from ..checkpoints.output_folder import BEST, CHECKPOINTS, held
 from ..processes import processes_of
 from ..recipe.recipe import Recipe
 from ..setup.resume import FINISHED
-from .arguments import AVERAGE, TRAIN, TRANSLATE
+from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE
 from .check import FoundStages, State, check_stages, with_overwrite
-from .plan import PAIRS_FILE, Plan, PlannedStage, make_plan
+from .plan import Plan, PlannedStage, make_plan
 from .record import MODEL_FILES, Record, product_digest, read_record, settings_of
 from .report import CompletedReport, result_of_run
 from .translate_text import PROGRESS_FILE, TRANSLATIONS_FILE, make_pairs

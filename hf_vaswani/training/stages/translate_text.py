@@ -38,8 +38,7 @@ from ...translation.windows import Line
 from ..recipe.arguments import DataArguments
 from ..setup.splits import own_sources, stream_of
 from ..setup.text_mix import OWN, sources_of
-from .arguments import TranslateArguments
-from .plan import PAIRS_FILE
+from .arguments import PAIRS_FILE, SELECTION, TranslateArguments
 from .teacher import Teacher, open_teacher, search_of
 
 TRANSLATIONS_FILE = "translations.jsonl"
@@ -111,7 +110,10 @@ def make_pairs(
             translate_rest(path, arguments, data)
         counts = write_pairs(path, folder / PAIRS_FILE, arguments)
     if not counts.pairs:
-        raise TrainingError(f"{folder}: no pairs are left of {counted(counts.lines, 'line')} ({counts.in_words()}).")
+        remedy = " Lower translate.min_score." if counts.low else ""
+        raise TrainingError(
+            f"{folder}: no pairs are left of {counted(counts.lines, 'line')} ({counts.in_words()}).{remedy}"
+        )
     return counts
 
 
@@ -180,7 +182,7 @@ def translate_all(
         )
     except (ValueError, RuntimeError) as error:
         raise InputError(f"translate: {error}") from None
-    known_by = {name: value for name, value in arguments.model_dump().items() if name not in ("model", "input")}
+    known_by = arguments.model_dump(exclude={"model", "input", *SELECTION})
     lines = (Line(teacher.prefix + text) for text in texts_of(arguments, data))
     output.begin({"model": fingerprint(teacher.model, teacher.tokenizer), **known_by}, lines)
     if output.progress.lines:

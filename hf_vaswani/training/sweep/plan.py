@@ -141,6 +141,8 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
             "training.push_to_hub: a sweep uploads none of its runs. Remove it, and push the run that you choose "
             "with hf-vaswani push"
         )
+    if "training.overwrite" not in given and any(run.recipe.training.overwrite for run in loaded):
+        errors.append(f"training.overwrite cannot be set in a sweep: {NOT_SWEPT['training', 'overwrite']}")
     errors += _errors_of_recipes([run.recipe for run in loaded])
     if errors:
         raise InputError.of(errors)
@@ -241,7 +243,12 @@ def losses_compare(recipes: list[Recipe]) -> bool:
 
     def of_loss(recipe: Recipe) -> list[Any]:
         data = recipe.data.model_dump()
-        text = {name: value for name, value in data.items() if name.startswith("validation") or name in OF_TEXT}
+        names = {name for name in data if name.startswith("validation")} | {*OF_TEXT}
+        learns_vocabulary = not (recipe.tokenizer.path or recipe.training.start_from)
+        if learns_vocabulary or recipe.data.validation_share or recipe.data.test_share:
+            # The training text then decides on the vocabulary, or on what is held out of it.
+            names |= {name for name in data if name.startswith("train")} | {"text", "test_share"}
+        text = {name: data[name] for name in names}
         return [recipe.tokenizer.model_copy(update={"bpe_dropout": 0.0}), recipe.training.start_from, text]
 
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)

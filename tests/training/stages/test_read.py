@@ -95,7 +95,14 @@ def test_cycle_through_the_input_of_a_stage_is_reported(staged):
 def test_all_errors_in_stages_are_reported_together(staged):
     changes = {
         "forward": {"translate": {"model": "bot", "n_bets": 2, "num_beams": 0}},
-        "backward": {"translate": {"side": "target", "mbr": "chrf", "sample": 1, "input": ["forwards", "both"]}},
+        "backward": {
+            "translate": {
+                "side": "target",
+                "mbr": "chrf",
+                "sample": 1,
+                "input": ["forwards", "both", "pairs.tsv", "pairs.tsv"],
+            }
+        },
         "mean": {"average": {"models": ["forward"]}, "train": {}},
         "twice": {"average": {"models": ["both"], "last": 2, "best": 2}},
         "max_steps": {"train": {}},
@@ -117,6 +124,8 @@ def test_all_errors_in_stages_are_reported_together(staged):
         "stages.backward.translate.model is missing",
         "stages.backward.translate.input: 'forwards' is neither a stage nor a file; did you mean 'forward'?",
         "stages.backward.translate.input: stage 'both' makes a model, not text",
+        "stages.backward.translate.input: pairs.tsv holds both sides of pairs. Name a file with only the sentences",
+        "stages.backward.translate.input: 'pairs.tsv' is named twice. Remove one",
         "stages.backward.translate.sample and translate.mbr",
         "stages.mean must be one of train, translate, average, with its keys",
         "stages.twice.average.last=2 and average.best=2 are both given; choose one",

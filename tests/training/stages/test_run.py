@@ -11,13 +11,17 @@ import yaml
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.errors import InputError
+from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting.card import rewrite_card
+from hf_vaswani.training.setup.resume import stored_differences
 from hf_vaswani.training.stages import run as run_module
+from hf_vaswani.training.stages.plan import make_plan
 from hf_vaswani.training.stages.record import Record
+from hf_vaswani.training.stages.translate_text import TRANSLATIONS_FILE
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
+from hf_vaswani.translation.lines import LineTranslator
 
 from ..helpers import files_in, run_training, same_weights
 from .conftest import staged_in
@@ -279,6 +283,75 @@ def test_stage_translates_the_pairs_of_another_and_changes_with_it(finished, tmp
     assert (folder / "stages" / "forward.json").read_text() != before
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"a b\n" * 300 + b"caf\xe9\n", "line 301"),
+        ("a b\n".encode("utf-16"), "UTF-16"),
+        (b"\n \n\t\n", "all of its lines are blank"),
+    ],
+    ids=["a byte that is not UTF-8", "UTF-16", "blank lines"],
+)
+def test_unusable_line_of_an_input_is_found_before_any_stage_runs(staged, tmp_path, content, why):
+    file = tmp_path / "mono.txt"
+    file.write_bytes(content)
+    forward = {"translate": {"model": "both", "input": str(file)}}
+    with pytest.raises(InputError, match=f"stages.forward.translate.input: .*{why}"):
+        train(staged(forward=forward))
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_and_inputs_that_mean_the_same_are_the_same_stage(finished, tmp_path):
+    staged, out, _ = finished
+    before = (out / "stages" / "forward.json").read_text()
+    forward = {"translate": {"model": ["both"], "input": "own", "n_best": 2, "max_new_tokens": 12}}
+    assert train(staged(forward=forward)).steps == 6
+    assert (out / "stages" / "forward.json").read_text() == before
+    # An earlier version recorded one model as such, and no input as none.
+    record = json.loads(before)
+    record["settings"].update(model="both", input=None)
+    (out / "stages" / "forward.json").write_text(json.dumps(record))
+    assert train(staged(forward=forward)).steps == 6
+
+
+def test_finished_stage_needs_its_input_no_more(staged, tmp_path):
+    file = tmp_path / "mono.txt"
+    file.write_text("a b\nc d e\nf\n")
+    backward = {"translate": {"model": "both", "side": "target", "input": str(file), "max_new_tokens": 8, "sample": 1}}
+    train(staged(backward=backward))
+    file.unlink()
+    assert train(staged(backward=backward)).steps == 6
+
+
+def test_pairs_are_chosen_anew_without_translating_again(staged, tmp_path, monkeypatch):
+    translate = {"model": "both", "max_new_tokens": 12, "sample": 1}
+    with pytest.raises(TrainingError, match="no pairs are left .* Lower translate.min_score"):
+        train(staged(forward={"translate": {**translate, "min_score": 0}}))
+    assert (tmp_path / "out" / "stages" / "forward" / TRANSLATIONS_FILE).exists()
+    translated, call = [], LineTranslator.__call__
+    sources = set(lines_of(tmp_path / "train.source"))
+
+    def recorded(self, given):
+        translated.extend(line.text for line in given)
+        return call(self, given)
+
+    monkeypatch.setattr(LineTranslator, "__call__", recorded)
+    report = train(staged(forward={"translate": {**translate, "min_score": -100}}))
+    lines = sum(stage.lines for stage in report.stages if stage.name == "forward")
+    assert lines == 60 and pairs_in(tmp_path / "out" / "stages" / "forward")
+    # The other stage translates targets, of which a few are sources, too.
+    assert len(translated) > 0 and len(sources.intersection(translated)) < 20
+
+
+def test_moved_output_folder_is_resumed(finished, tmp_path):
+    staged, out, _ = finished
+    shutil.copytree(out, tmp_path / "moved")
+    last = make_plan(staged(output=tmp_path / "moved")).last
+    assert stored_differences(last) == []
+    other = last.model_copy(update={"training": last.training.model_copy(update={"start_from": "elsewhere"})})
+    assert [line.partition(" was")[0] for line in stored_differences(other)] == ["training.start_from"]
+
+
 def test_all_errors_are_reported_before_any_stage_runs(staged, tmp_path):
     forward = {"translate": {"model": str(tmp_path / "nowhere"), "input": str(tmp_path / "no.txt")}}
     mean = {"average": {"models": [str(tmp_path / "none")]}}
@@ -306,6 +379,28 @@ def test_two_processes_share_the_stages_and_report_errors_once(staged, tmp_path)
     with pytest.raises(AssertionError) as error:
         run_training(staged, f"--output_dir={tmp_path / 'out'}", "--forward.n_best=1", processes=2)
     assert str(error.value).count("translate.n_best was 2 and is now 1") == 1
+
+
+def test_moved_run_with_stages_can_be_verified(finished, tmp_path, capsys):
+    staged, out, _ = finished
+    shutil.copytree(out, tmp_path / "moved")
+    text = [option for option in staged.command[1:] if not option.startswith("--test")]
+    out.rename(out.with_name("hidden"))
+    try:
+        assert main(["verify", str(tmp_path / "moved"), *text]) == 0, capsys.readouterr().err
+    finally:
+        out.with_name("hidden").rename(out)
+    assert capsys.readouterr().out.splitlines()[-1] == "equal to the bit"
+
+
+def test_first_stage_can_be_verified_although_names_of_others_are_like_its_own(finished, tmp_path, capsys):
+    staged, out, _ = finished
+    card = (out / "README.md").read_text()
+    # As a card names a model and a file that lie elsewhere: by their last name.
+    card = card.replace("model: both", "model: [both, bot]\n      input: bth.de")
+    (tmp_path / "README.md").write_text(card)
+    text = [option for option in staged.command[1:] if not option.startswith("--test")]
+    assert main(["verify", str(tmp_path / "README.md"), *text, "--steps", "2"]) == 0, capsys.readouterr().err
 
 
 def test_first_stage_can_be_verified_from_the_card_and_text_alone(finished, tmp_path, capsys):

@@ -124,6 +124,13 @@ def test_keys_set_by_the_sweep_itself_are_rejected():
     ]
 
 
+def test_recipe_that_overwrites_its_runs_is_rejected(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("data: {dataset: built-in}\ntraining: {overwrite: true}\n")
+    [error] = errors_of(str(path))
+    assert error.startswith("training.overwrite cannot be set in a sweep: runs are resumed")
+
+
 def test_duplicate_combinations_keys_and_seeds_are_rejected():
     assert errors_of("quickstart", grids=["dropout=0.1,0.10"]) == [
         "dropout-0.10 is the same recipe as dropout-0.1: remove one of them"

@@ -14,7 +14,7 @@ from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
 from hf_vaswani.training.sweep import folder as folder_module
 from hf_vaswani.training.sweep import slots as slots_module
 from hf_vaswani.training.sweep.folder import content_errors, open_folder, place_errors
-from hf_vaswani.training.sweep.plan import make_plan
+from hf_vaswani.training.sweep.plan import losses_compare, make_plan
 from hf_vaswani.training.sweep.request import SweepRequest
 from hf_vaswani.training.sweep.slots import Slot, slots
 from hf_vaswani.training.sweep.sweep import failure, run_sweep
@@ -241,6 +241,15 @@ def test_losses_of_different_vocabularies_are_not_ranked(plan_of, runs):
         runs.write(run.name, 2.0 - number, REFERENCES)
     report = run_sweep(plan, jobs=2)
     assert report.best is None and "Lowest validation loss" not in (plan.folder / "README.md").read_text()
+
+
+def test_losses_of_runs_whose_vocabularies_come_from_different_texts_are_not_ranked(plan_of, write_lines):
+    text = {name: write_lines(f"{name}.txt", ["a b c", "d e"]) for name in ("one", "two")}
+    plan = plan_of(grid={"train_source": [*text.values()]})
+    recipes = [run.recipe for run in plan.runs]
+    assert not losses_compare(recipes)
+    same = [recipe.tokenizer.model_copy(update={"path": "outputs/tokenizer"}) for recipe in recipes]
+    assert losses_compare([r.model_copy(update={"tokenizer": tokenizer}) for r, tokenizer in zip(recipes, same)])
 
 
 def test_changed_text_in_the_same_files_is_noted(plan_of, runs):
