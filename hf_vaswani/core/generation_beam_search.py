@@ -346,6 +346,26 @@ class GreedySearch(BeamSearch):
         return parents
 
 
+class Sampling(GreedySearch):
+    """A search with a single hypothesis, whose next token is drawn from the model's distribution."""
+
+    def _continuations(
+        self, state: BeamState, hidden: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        logits = self.decoder.logits(hidden).float().flatten(0, 1)
+        if self.processors is not None:
+            logits = self.processors(state.paths[:, 0, :, 0], logits)
+        # A uniform number for each row, finished or not, so that what a row draws does not depend on when others end.
+        # float64, as the sum of all probabilities would round the small ones off; MPS has none.
+        dtype = torch.float32 if logits.device.type == "mps" else torch.float64
+        sums = logits.softmax(-1).cumsum(-1, dtype=dtype)
+        drawn = torch.rand(len(self.prompt), 1, dtype=dtype, device=logits.device)[state.numbers]
+        tokens = torch.searchsorted(sums, drawn * sums[:, -1:], right=True).clamp(max=logits.shape[1] - 1)
+        # Zero, or NaN where the logits are.
+        scores = sums[:, -1:].to(state.scores.dtype) * 0
+        return scores, torch.zeros_like(tokens), tokens
+
+
 def pick(tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     """Pick the entries `indices` `(n, k)` of dimension 1 from `(n, m, …)`: `(n, k, …)`."""
     return tensor[torch.arange(len(indices), device=indices.device).unsqueeze(1), indices]
@@ -388,4 +408,4 @@ def top(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> tuple[torc
     return best, indices.flatten(1).gather(1, chosen)
 
 
-__all__ = ["BeamSearch", "BeamOutput", "GreedySearch", "Scoring", "Stragglers"]
+__all__ = ["BeamSearch", "BeamOutput", "GreedySearch", "Sampling", "Scoring", "Stragglers"]

@@ -2,7 +2,7 @@
 
 Two settings of `generation_config` are this package's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
 does, and `max_length_offset` limits each output by the length of its own source (section 6.1). Everything else means
-what it means in transformers. Beam search and greedy search are those of `generation_beam_search.py`; sampling,
+what it means in transformers. Beam search, greedy search and sampling are those of `generation_beam_search.py`;
 streaming and assisted generation are transformers'.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
@@ -27,11 +27,15 @@ from transformers import (
     StoppingCriteriaList,
 )
 from transformers import generation as processors
-from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
+from transformers.generation import (
+    EosTokenCriteria,
+    GenerateBeamEncoderDecoderOutput,
+    GenerateEncoderDecoderOutput,
+)
 from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
-from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Stragglers
+from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Sampling, Stragglers
 from .generation_length_penalty import Scoring
 from .generation_search_observer import SearchObserver
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
@@ -62,14 +66,18 @@ MASKING_PROCESSORS = (
 # Processors that treat each row on its own, whatever its index. Any others may identify sentences by row.
 ROW_PROCESSORS = (
     *MASKING_PROCESSORS,
+    processors.EpsilonLogitsWarper,
+    processors.EtaLogitsWarper,
     processors.ExponentialDecayLengthPenalty,
     processors.InfNanRemoveLogitsProcessor,
     processors.LogitNormalization,
+    processors.MinPLogitsWarper,
     processors.RepetitionPenaltyLogitsProcessor,
     processors.SequenceBiasLogitsProcessor,
     processors.TemperatureLogitsWarper,
     processors.TopKLogitsWarper,
     processors.TopPLogitsWarper,
+    processors.TypicalLogitsWarper,
 )
 
 
@@ -289,17 +297,18 @@ class VaswaniGenerationMixin(GenerationMixin):
     ):
         """Sampling and greedy search, with the arguments and the result of transformers' own.
 
-        Greedy search is beam search with one beam that ends with its first hypothesis, and is run as such if nothing
-        but its tokens is requested.
+        Both are beam search with one beam that ends with its first hypothesis, and are run as such if nothing but
+        their tokens is requested. Samples then follow the same distribution as transformers', but with the same seed,
+        they are other samples.
         """
         config = generation_config
-        is_plain_greedy = (
-            not (config.do_sample or config.return_dict_in_generate or synced_gpus or streamer is not None)
+        is_plain = (
+            not (Recorder(config).is_needed or synced_gpus or streamer is not None)
             and not other_criteria(stopping_criteria)
-            and only(MASKING_PROCESSORS, logits_processor)
+            and only(ROW_PROCESSORS if config.do_sample else MASKING_PROCESSORS, logits_processor)
             and self._can_share_source(config, model_kwargs)
         )
-        if not is_plain_greedy:
+        if not is_plain:
             return super()._sample(
                 input_ids,
                 logits_processor=logits_processor,
@@ -309,17 +318,19 @@ class VaswaniGenerationMixin(GenerationMixin):
                 streamer=streamer,
                 **model_kwargs,
             )
-        search = GreedySearch(
+        search = (Sampling if config.do_sample else GreedySearch)(
             self._shared_source(input_ids, model_kwargs, beams=1),
             input_ids,
             length_limits(stopping_criteria, config, input_ids),
             eos_token_ids=end_token_ids(stopping_criteria, input_ids),
             fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
             processors=logits_processor or None,
-            stragglers=only_one(Stragglers, stopping_criteria),
+            # Rows that end early cannot be drawn again.
+            stragglers=None if config.do_sample else only_one(Stragglers, stopping_criteria),
             observer=only_one(SearchObserver, stopping_criteria),
         )
-        return search.run().sequences
+        sequences = search.run().sequences
+        return GenerateEncoderDecoderOutput(sequences=sequences) if config.return_dict_in_generate else sequences
 
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""

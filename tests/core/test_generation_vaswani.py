@@ -78,6 +78,50 @@ def test_sampling_follows_its_seed():
     assert samples[0] != samples[2]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"top_k": 0}, {"top_k": 0, "temperature": 0.5}, {"top_k": 5}, {"top_k": 0, "top_p": 0.7},
+     {"top_k": 0, "min_p": 0.3}, {"top_k": 0, "suppress_tokens": [5, 6, 7]}, {"top_k": 0, "repetition_penalty": 3.0}],
+    ids=lambda options: " ".join(options),
+)  # fmt: skip
+def test_samples_follow_the_processed_distribution_of_the_model(options):
+    torch.manual_seed(0)
+    model = tiny_model()
+    rows = 20_000
+    source, start = SOURCE[:1], torch.tensor([[model.config.decoder_start_token_id]])
+    output = model.generate(source, do_sample=True, num_return_sequences=rows, max_new_tokens=2, **options)
+    assert len(output) == rows
+    # The second token, of the rows with the most frequent first one: what they begin with conditions it.
+    firsts, counts = output[output[:, 1] != model.config.eos_token_id, 1].unique(return_counts=True)
+    begun = torch.cat([start, firsts[counts.argmax()].view(1, 1)], dim=1)
+    for prefix, drawn in ((start, output[:, 1]), (begun, output[output[:, 1] == begun[0, 1], 2])):
+        # Scores are recorded by transformers' own sampling.
+        recorded = model.generate(source, decoder_input_ids=prefix, do_sample=True, max_new_tokens=1,
+                                  return_dict_in_generate=True, output_scores=True, **options)  # fmt: skip
+        expected = recorded.scores[0].softmax(-1)[0]
+        frequencies = drawn.bincount(minlength=len(expected)) / len(drawn)
+        deviation = (expected * (1 - expected) / len(drawn)).sqrt()
+        assert ((frequencies - expected).abs() <= 5 * deviation + 1e-6).all()
+        assert expected.max() < 0.9 and frequencies[expected == 0].sum() == 0
+
+
+def test_sample_does_not_depend_on_when_other_rows_end():
+    model = tiny_model()
+    torch.manual_seed(3)
+    short = generate(model, do_sample=True, max_new_tokens=4)
+    torch.manual_seed(3)
+    long = generate(model, do_sample=True, max_new_tokens=40)
+    width = min(short.shape[1], long.shape[1])
+    assert torch.equal(short[:, :width], long[:, :width])
+
+
+def test_sampling_from_damaged_weights_raises_an_error():
+    model = tiny_model()
+    torch.nn.init.constant_(model.model.decoder.layers[0].fc1.weight, torch.nan)
+    with pytest.raises(ValueError, match="The model's scores are NaN"):
+        generate(model, do_sample=True, max_new_tokens=4)
+
+
 def test_output_ends_50_tokens_beyond_the_source_length():
     model = tiny_model()
     model.generation_config.eos_token_id = None
