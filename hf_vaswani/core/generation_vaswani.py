@@ -27,11 +27,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 from transformers import generation as processors
-from transformers.generation import (
-    EosTokenCriteria,
-    GenerateBeamEncoderDecoderOutput,
-    GenerateEncoderDecoderOutput,
-)
+from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
 from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
@@ -303,7 +299,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         """
         config = generation_config
         is_plain = (
-            not (Recorder(config).is_needed or synced_gpus or streamer is not None)
+            not (config.return_dict_in_generate or synced_gpus or streamer is not None)
             and not other_criteria(stopping_criteria)
             and only(ROW_PROCESSORS if config.do_sample else MASKING_PROCESSORS, logits_processor)
             and self._can_share_source(config, model_kwargs)
@@ -329,8 +325,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             stragglers=None if config.do_sample else only_one(Stragglers, stopping_criteria),
             observer=only_one(SearchObserver, stopping_criteria),
         )
-        sequences = search.run().sequences
-        return GenerateEncoderDecoderOutput(sequences=sequences) if config.return_dict_in_generate else sequences
+        return search.run().sequences
 
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""

@@ -419,12 +419,12 @@ class TranslationPipeline(Pipeline):
         if n_best:
             generate_kwargs["num_return_sequences"] = n_best
         with_scores = bool(n_best or return_scores)
-        if with_scores:
-            generate_kwargs["return_dict_in_generate"] = True
         if arguments is None:
             arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
         else:
             arguments = arguments.of_batch(generate_kwargs)
+        if with_scores and arguments.get("num_beams", 1) != 1:  # no other search has scores of its own
+            arguments.generate_kwargs["return_dict_in_generate"] = True
         output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
         output_ids = getattr(output, "sequences", output)
         pad_token_id = (

@@ -1,6 +1,7 @@
 """The stages in the report and the card of a recipe's last run: their results, their times, and the teacher."""
 
 import importlib.util
+import math
 import tempfile
 import time
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from .teacher import open_teacher, search_of
 
 # Most sentences on which student and teacher are compared; sentences that both translate before timing starts.
 MOST_SENTENCES, WARM_UP = 1000, 64
+# A measurement of speed takes at least about this many seconds, unless there are very few sentences.
+SHORTEST = 5.0
 
 
 def result_of_run(report: RunReport) -> dict[str, Any]:
@@ -137,9 +140,14 @@ def timed(
     translate = LineTranslator(translator, num_workers=available_cores(), **search)
     lines = [Line(text) for text in texts]
     translate(lines[:WARM_UP])
-    began = time.perf_counter()
-    results = translate(lines)
-    seconds = time.perf_counter() - began
+
+    def translated(copies: int) -> tuple[list[Any], float]:
+        began = time.perf_counter()
+        return translate(lines * copies), (time.perf_counter() - began) / copies
+
+    results, seconds = translated(1)
+    if seconds < SHORTEST and len(lines) > WARM_UP:  # starting the workers would take a large part of it
+        seconds = translated(math.ceil(SHORTEST / seconds))[1]
     model.train(was_training)
     found = ["" if isinstance(result, Exception) else result[0]["translation_text"] for result in results]
     return found, len(texts) / seconds
