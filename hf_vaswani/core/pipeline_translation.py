@@ -14,6 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
+from .generation_vaswani import VaswaniGenerationMixin
 from .modeling_int8 import int8_copy
 from .pipeline_engine import Result, TranslationEngine
 from .pipeline_hypothesis import Hypothesis
@@ -423,7 +424,8 @@ class TranslationPipeline(Pipeline):
             arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
         else:
             arguments = arguments.of_batch(generate_kwargs)
-        if with_scores and arguments.get("num_beams", 1) != 1:  # no other search has scores of its own
+        # With one beam, this package's search is faster if only tokens are requested, and has no scores anyway.
+        if with_scores and not (isinstance(self.model, VaswaniGenerationMixin) and arguments.get("num_beams", 1) == 1):
             arguments.generate_kwargs["return_dict_in_generate"] = True
         output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
         output_ids = getattr(output, "sequences", output)
