@@ -100,7 +100,7 @@ class SmoothedCrossEntropy(LossWithGradient):
         ctx, logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, divisor: float
     ) -> torch.Tensor:
         gradient = torch.empty_like(logits)
-        total = torch.zeros(())
+        total = logits.new_zeros((), dtype=torch.float32)
         vocab_size = logits.shape[1]
         step = max(1, CACHED_LOGITS // vocab_size)
         for start in range(0, len(logits), step):

@@ -661,3 +661,14 @@ def test_gradients_of_fp16_logits_that_fp16_cannot_hold_survive_a_loss_scale():
     (gradient,) = torch.autograd.grad(2.0**16 * loss, logits)
     # Each wrong token's share is 1 / 1000 / 1e6, below fp16's smallest number until it is scaled.
     torch.testing.assert_close(gradient[0, 0, 0].item(), 2.0**16 / 1e9, rtol=1e-3, atol=0)
+
+
+def test_loss_of_bf16_logits_is_summed_in_fp32_whatever_the_default_dtype():
+    logits, labels = torch.randn(1, 500, 40).bfloat16().requires_grad_(), torch.randint(40, (1, 500))
+    expected = sequence_loss(logits, labels, 0.1, num_items_in_batch=1)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert torch.equal(sequence_loss(logits, labels, 0.1, num_items_in_batch=1), expected)
+    finally:
+        torch.set_default_dtype(default)

@@ -73,10 +73,10 @@ class RDrop(LossWithGradient):
         ctx, logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, divisor: float, alpha: float
     ) -> torch.Tensor:
         gradient = torch.empty_like(logits)
-        total = torch.zeros(())
+        total = logits.new_zeros((), dtype=torch.float32)
         n, vocab_size = len(labels), logits.shape[1]
         of_entropy, of_divergence = 1 / (2 * divisor), alpha / (4 * divisor)
-        smoothed = torch.tensor(-of_entropy * label_smoothing / vocab_size)
+        smoothed = logits.new_tensor(-of_entropy * label_smoothing / vocab_size, dtype=torch.float32)
         step = max(1, CACHED_LOGITS // 2 // vocab_size)
         for start in range(0, n, step):
             end = min(start + step, n)
@@ -96,7 +96,9 @@ class RDrop(LossWithGradient):
                 rest = torch.add(smoothed, difference, alpha=sign * of_divergence)
                 torch.addcmul(rest, part, factor, out=part)
                 part.scatter_add_(1, right, part.new_full(right.shape, of_entropy * (label_smoothing - 1)))
-                part.masked_fill_(~counted.unsqueeze(1), 0)
+            if not counted.all():
+                for part in parts:
+                    part.masked_fill_(~counted.unsqueeze(1), 0)
             gradient[start:end], gradient[n + start : n + end] = parts
         ctx.save_for_backward(gradient)
         return total

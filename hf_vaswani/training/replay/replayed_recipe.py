@@ -76,7 +76,7 @@ def _name_stages(values: dict[str, dict[str, Any]], folder: Path) -> None:
         places = [place.joinpath(*parts[from_last:]) for place in folders_of_stages(folder)]
         return next((str(place) for place in places if place.exists()), value)
 
-    for section, name in PLACES.values():
+    for section, name in set(PLACES.values()):
         if values.get(section, {}).get(name):
             values[section][name] = found(values[section][name])
     text = values["data"].get("text")

@@ -19,6 +19,11 @@ SELECTION = ("keep_share", "min_score")
 MOST_SAMPLES = 10_000
 
 
+def listed(value: Any, default: list[str]) -> Any:
+    """A name or a list of names as a list; the default if there is none."""
+    return [value] if isinstance(value, str) else value or default
+
+
 class TranslateArguments(Section):
     """A stage that translates a side of the training text, or other text, into pairs to train on."""
 
@@ -70,12 +75,12 @@ class TranslateArguments(Section):
     @property
     def models(self) -> list[str]:
         """The models that translate together."""
-        return [self.model] if isinstance(self.model, str) else list(self.model or [])
+        return listed(self.model, [])
 
     @property
     def inputs(self) -> list[str]:
         """What is translated: `"own"` for the training text, stages that translate, and files."""
-        return [self.input] if isinstance(self.input, str) else list(self.input or [OWN])
+        return listed(self.input, [OWN])
 
     def with_lists(self) -> "TranslateArguments":
         """The same, with `model` and `input` as the lists that they stand for."""

@@ -89,10 +89,11 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
             f"{plan.last.training.output_dir} contains a run that used another model or text from {names}. {OVERWRITE}"
         )
     errors += _errors_of_runs(plan, found, processes)
+    teacher = plan.teacher
     for planned in plan.stages:
         if found.states[planned.name] is not State.FINISHED:
             errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_others(planned, plan.recipe)]
-        elif planned == plan.teacher:  # which the last run is compared with
+        elif planned is teacher:  # which the last run is compared with
             errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_models(planned, plan.recipe)]
     collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
     if errors:

@@ -18,7 +18,8 @@ from ...interop.model_files import CONFIG_FILE
 from ..checkpoints.checkpoint import file_digest
 from ..recipe.recipe import SECTIONS
 from ..setup.resume import recipe_differences
-from .arguments import PAIRS_FILE, SELECTION, TRAIN, TRANSLATE, TranslateArguments
+from ..setup.text_mix import OWN
+from .arguments import PAIRS_FILE, SELECTION, TRAIN, TRANSLATE, listed
 from .plan import PlannedStage
 
 # Keys that may change when a run is resumed, but that change its final model.
@@ -86,8 +87,8 @@ def read_record(path: Path) -> Record | None:
     record = Record(**{name: values[name] for name in kinds})
     if record.kind == TRANSLATE:
         # Earlier versions kept what the user wrote: one name, or nothing, instead of a list.
-        listed = TranslateArguments(**{name: record.settings.get(name) for name in ("model", "input")}).with_lists()
-        record.settings |= {"model": listed.model, "input": listed.input}
+        for name, default in (("model", []), ("input", [OWN])):
+            record.settings[name] = listed(record.settings.get(name), default)
     return record
 
 
@@ -95,7 +96,7 @@ def settings_of(planned: PlannedStage) -> dict[str, Any]:
     """The settings that identify a stage, as JSON values."""
     arguments = planned.stage.arguments
     if planned.stage.kind == TRANSLATE:
-        return arguments.with_lists().model_dump(mode="json")
+        arguments = arguments.with_lists()
     if planned.stage.kind != TRAIN:
         return json.loads(json.dumps(arguments.model_dump()))
     sections = arguments.to_dict()

@@ -314,6 +314,18 @@ def test_settings_and_inputs_that_mean_the_same_are_the_same_stage(finished, tmp
     assert train(staged(forward=forward)).steps == 6
 
 
+def test_record_with_models_of_a_wrong_type_is_one_error(finished):
+    staged, out, _ = finished
+    path = out / "stages" / "forward.json"
+    before = path.read_text()
+    path.write_text(json.dumps({**json.loads(before), "settings": {"model": 5}}))
+    try:
+        with pytest.raises(InputError, match="stages.forward: .*translate.model was 5 and is now"):
+            train(staged())
+    finally:
+        path.write_text(before)
+
+
 def test_finished_stage_needs_its_input_no_more(staged, tmp_path):
     file = tmp_path / "mono.txt"
     file.write_text("a b\nc d e\nf\n")
