@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 
 import torch
 from accelerate import PartialState
@@ -27,14 +28,27 @@ class SingleProcess:
     is_local_main_process: bool = True
 
 
+def join_processes(cpu: bool) -> PartialState:
+    """Join the other processes that the launcher started, if any.
+
+    Args:
+        cpu: whether they compute on the CPU, even if there are other devices.
+    """
+    if torch.distributed.is_available():
+        # This module's functions have the group that exists when it is imported as a default argument. The threads of
+        # the group would outlive it, and one that needs Python while Python exits aborts the process.
+        import_module("torch.distributed.nn")
+    return PartialState(cpu=cpu, timeout=PATIENCE)
+
+
 @contextmanager
 def process_group(cpu: bool) -> Iterator[PartialState]:
     """The group of processes that a launcher started, while the block runs.
 
     Args:
-        cpu: whether they compute on the CPU, even if there are other devices.
+        cpu: as for [`join_processes`].
     """
-    processes = PartialState(cpu=cpu, timeout=PATIENCE)
+    processes = join_processes(cpu)
     try:
         yield processes
         # A process that is done must not take down the group while another is still working.

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from ..runtime.launcher import is_set
 from ..runtime.memory import keep_freed_memory
-from ..runtime.process_group import PATIENCE
+from ..runtime.process_group import PATIENCE, join_processes
 from ..runtime.processes import on_main_process
 from ..runtime.threads import asked_threads, share_of_cores
 from .check import available_trackers
@@ -53,9 +53,9 @@ def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerato
 
 def make_accelerator(recipe: Recipe) -> Accelerator:
     """An Accelerator with the devices, processes and precision that recipe and launcher ask for."""
-    arguments, group = recipe.training, InitProcessGroupKwargs(timeout=PATIENCE)
+    arguments = recipe.training
     # The processes come first, and then agree on the precision.
-    state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **group.to_kwargs())
+    state = join_processes(cpu=is_set("ACCELERATE_USE_CPU"))
     precision = on_main_process(state, lambda: precision_to_begin_with(recipe, state.device))
     # One step, whatever the launcher was told: the loop itself divides by the tokens of the whole step.
     return Accelerator(
@@ -63,5 +63,5 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
         project_dir=arguments.output_dir,
-        kwargs_handlers=[DistributedDataParallelKwargs(), group],
+        kwargs_handlers=[DistributedDataParallelKwargs(), InitProcessGroupKwargs(timeout=PATIENCE)],
     )
