@@ -21,18 +21,18 @@ from transformers import (
     GenerationConfig,
     GenerationMixin,
     LogitsProcessorList,
-    MaxLengthCriteria,
     QuantizedCache,
-    StoppingCriteria,
     StoppingCriteriaList,
 )
 from transformers import generation as processors
-from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
-from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
+from transformers.generation import GenerateBeamEncoderDecoderOutput
+from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
-from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Sampling, Stragglers
+from .generation_beam_search import BeamSearch, GreedySearch, Sampling, Stragglers
+from .generation_criteria import SourceLengthCriteria, end_token_ids, length_limits, only_one, other_criteria
 from .generation_length_penalty import Scoring
+from .generation_recorder import Recorder
 from .generation_search_observer import SearchObserver
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_decoder_step import DecoderStep, can_step
@@ -86,20 +86,6 @@ def own_max_length(config: GenerationConfig) -> int | None:
     names = [name for name, default in defaults.items() if default is not None]
     are_written = all(getattr(config, name, None) is not None for name in names)
     return None if are_written and config.max_length == defaults["max_length"] else config.max_length
-
-
-class SourceLengthCriteria(StoppingCriteria):
-    """Ends each row at a length of its own.
-
-    Args:
-        limits: `(rows,)`, maximum number of tokens in each output, prompt included.
-    """
-
-    def __init__(self, limits: torch.Tensor):
-        self.limits = limits
-
-    def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
-        return self.limits.to(input_ids.device) <= input_ids.shape[1]
 
 
 class VaswaniGenerationMixin(GenerationMixin):
@@ -387,54 +373,6 @@ class VaswaniGenerationMixin(GenerationMixin):
         return model
 
 
-class Recorder:
-    """Records what `generate()` returns besides the hypotheses with `return_dict_in_generate`."""
-
-    def __init__(self, generation_config: GenerationConfig):
-        self.kept = {
-            name: []
-            for name in ("scores", "logits", "attentions", "hidden_states")
-            if generation_config.return_dict_in_generate and getattr(generation_config, f"output_{name}")
-        }
-        self.is_needed = bool(self.kept)
-
-    @property
-    def scores(self) -> tuple | None:
-        return tuple(self.kept["scores"]) if "scores" in self.kept else None
-
-    def __call__(self, logits: torch.Tensor, log_probs: torch.Tensor, decoder: BatchedDecoder) -> None:
-        """Record a step: logits and processed log-probabilities `(n, beams, vocab_size)`, and the decoder's output."""
-        values = {
-            "scores": log_probs.flatten(0, 1),
-            "logits": logits.flatten(0, 1),
-            "attentions": (decoder.output.decoder_attentions, decoder.output.cross_attentions),
-            "hidden_states": decoder.output.decoder_hidden_states,
-        }
-        for name, steps in self.kept.items():
-            steps.append(values[name])
-
-    def output(
-        self, output: BeamOutput, encoder_outputs: ModelOutput, decoder: BatchedDecoder | SharedSourceDecoder
-    ) -> GenerateBeamEncoderDecoderOutput:
-        """Everything in transformers' form, where each recording is a tuple over steps."""
-        kept = {name: tuple(steps) for name, steps in self.kept.items()}
-        own, cross = zip(*kept["attentions"]) if "attentions" in kept else (None, None)
-        return GenerateBeamEncoderDecoderOutput(
-            sequences=output.sequences,
-            sequences_scores=output.scores,
-            scores=kept.get("scores"),
-            logits=kept.get("logits"),
-            beam_indices=output.rows,
-            encoder_attentions=encoder_outputs.get("attentions") if "attentions" in kept else None,
-            encoder_hidden_states=encoder_outputs.get("hidden_states") if "hidden_states" in kept else None,
-            decoder_attentions=own,
-            cross_attentions=cross,
-            decoder_hidden_states=kept.get("hidden_states"),
-            # A pool of hypotheses is of no use outside the search.
-            past_key_values=decoder.cache if isinstance(decoder, BatchedDecoder) else None,
-        )
-
-
 def is_watched(module: nn.Module) -> bool:
     """Whether a module's forward pass has hooks or has been replaced.
 
@@ -467,22 +405,6 @@ def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
     return torch.full((len(states),), states.shape[1], device=states.device)
 
 
-def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationConfig, input_ids) -> torch.Tensor:
-    """The maximum number of tokens in the output of each row, prompt included: `(rows,)`."""
-    lengths = [criterion.max_length for criterion in criteria if type(criterion) is MaxLengthCriteria]
-    longest = min([generation_config.max_length, *lengths])
-    for criterion in criteria:
-        if isinstance(criterion, SourceLengthCriteria):
-            return criterion.limits.to(input_ids.device).clamp(max=longest)
-    return torch.full((len(input_ids),), longest, device=input_ids.device)
-
-
-def end_token_ids(criteria: StoppingCriteriaList, input_ids: torch.Tensor) -> torch.Tensor | None:
-    """The tokens that end an output, `(k,)`, from the config or a criterion of the caller; `None` without any."""
-    ids = [criterion.eos_token_id.reshape(-1) for criterion in criteria if type(criterion) is EosTokenCriteria]
-    return torch.cat(ids).to(input_ids.device) if ids else None
-
-
 def fill_token_id(generation_config: GenerationConfig) -> int:
     """The token that pads shorter outputs of a beam search: as in transformers, the end token if padding is 0.
 
@@ -491,17 +413,6 @@ def fill_token_id(generation_config: GenerationConfig) -> int:
     pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
     pad = 0 if pad is None else int(pad)
     return pad or (0 if eos is None else int(eos[0]))
-
-
-def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
-    """The criteria that a search must call: all but those that it handles itself."""
-    known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria, Stragglers, SearchObserver)
-    return StoppingCriteriaList(criterion for criterion in criteria if type(criterion) not in known)
-
-
-def only_one(kind: type[StoppingCriteria], criteria: StoppingCriteriaList) -> StoppingCriteria | None:
-    """The first criterion of that kind, or `None`."""
-    return next((criterion for criterion in criteria if type(criterion) is kind), None)
 
 
 def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:
