@@ -159,24 +159,30 @@ def test_model_of_a_recipe_is_as_small_as_stated(name, most):
     assert model.num_parameters() <= most
 
 
-def test_first_stage_of_multi30k_best_has_the_settings_of_multi30k_tiny():
-    plain = load_recipe(RECIPES["multi30k_best"]).stages["plain"].arguments
+def test_first_models_of_multi30k_best_are_trained_as_in_multi30k_tiny():
+    stages = load_recipe(RECIPES["multi30k_best"]).stages
     tiny = load_recipe(RECIPES["multi30k_tiny"])
-    for section in ("model", "tokenizer", "generation"):
-        assert settings_of(plain)[section] == settings_of(tiny)[section]
-    for name in ("max_steps", "lr_scheduler_type", "learning_rate", "warmup_steps", "adam_epsilon", "average_last"):
-        assert getattr(plain.training, name) == getattr(tiny.training, name)
-    assert plain.training.max_tokens * plain.training.gradient_accumulation_steps == 8192
+    for name, is_reversed in (("forward", False), ("backward", True)):
+        first = stages[name].arguments
+        assert first.data.reversed is is_reversed and first.data.text is None
+        for section in ("model", "tokenizer", "generation"):
+            assert settings_of(first)[section] == settings_of(tiny)[section]
+        for key in ("lr_scheduler_type", "learning_rate", "adam_epsilon", "average_last"):
+            assert getattr(first.training, key) == getattr(tiny.training, key)
+        assert first.training.max_tokens * first.training.gradient_accumulation_steps == 8192
 
 
-def test_models_of_multi30k_distilled_differ_only_in_seed_and_direction():
+def test_models_of_multi30k_distilled_differ_from_those_of_multi30k_best_only_in_their_seeds():
     stages = load_recipe(RECIPES["multi30k_distilled"]).stages
     runs = [stage.arguments for stage in stages.values() if stage.kind == "train"]
     assert [(run.data.reversed, run.training.seed) for run in runs] == [
         (False, 1), (False, 2), (False, 3), (False, 4), (True, 1), (True, 2)
     ]  # fmt: skip
-    assert len({str({**settings_of(run)["training"], "seed": 0, "output_dir": ""}) for run in runs}) == 1
-    assert len({str(settings_of(run)["model"]) for run in runs}) == 1
+    best = load_recipe(RECIPES["multi30k_best"]).stages
+    for run in runs:
+        other = settings_of(best["backward" if run.data.reversed else "forward"].arguments)
+        same = {"seed": run.training.seed, "output_dir": run.training.output_dir}
+        assert settings_of(run) == {**other, "training": {**other["training"], **same}}
 
 
 def test_each_row_of_table_3_is_one_option():
