@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
+from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin
 
 from ..runtime.launcher import is_set
 from ..runtime.memory import keep_freed_memory
-from ..runtime.process_group import PATIENCE, join_processes
+from ..runtime.process_group import join_processes
 from ..runtime.processes import on_main_process
 from ..runtime.threads import asked_threads, share_of_cores
 from .check import available_trackers
@@ -63,5 +63,5 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
         project_dir=arguments.output_dir,
-        kwargs_handlers=[DistributedDataParallelKwargs(), InitProcessGroupKwargs(timeout=PATIENCE)],
+        kwargs_handlers=[DistributedDataParallelKwargs()],
     )
