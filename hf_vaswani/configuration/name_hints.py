@@ -60,6 +60,7 @@ OTHER_NAMES = {
     "lr_scheduler_type": "lr_scheduler scheduler decay_method lr_schedule scheduling",
     "warmup_steps": "lr_warmup learning_rate_warmup num_warmup_steps warmup_ratio"
     " learning_rate_warmup_steps",
+    "optim": "optimizer optimizer_name optim_method",
     "adam_beta1 and adam_beta2": "betas",
     "adam_beta1": "beta1",
     "adam_beta2": "beta2",

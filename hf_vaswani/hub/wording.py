@@ -51,8 +51,14 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     """
     beta1, beta2 = training["adam_beta1"], training["adam_beta2"]
     decay, clipping, average = (training[key] for key in ("weight_decay", "max_grad_norm", "ema_decay"))
+    adam, weight_decay = ("AdamW", f", weight decay {decay:g}") if decay else ("Adam", "")
+    betas = f"betas {beta1:g} and {beta2:g}"
+    if training.get("optim") == "muon":
+        optimizers = f"Muon for hidden matrices and {adam}, {betas}, for other parameters{weight_decay}"
+    else:
+        optimizers = f"{adam}{weight_decay}, {betas}"
     settings = [
-        f"{f'AdamW, weight decay {decay:g}' if decay else 'Adam'}, betas {beta1:g} and {beta2:g}",
+        optimizers,
         f"learning rate {_learning_rate(training)}",
         f"steps of {_step_size(training, processes)}",
     ]

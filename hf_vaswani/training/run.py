@@ -74,7 +74,9 @@ class TrainingRun:
             # Each process drops different layers, whose gradients DDP would wait for.
             accelerator.ddp_handler.find_unused_parameters = True
         shard_tied_embeddings(model, accelerator)
-        self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
+        dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
+        optimizer = make_optimizer(model, arguments, accelerator.device, dtype)
+        self.model, self.optimizer = accelerator.prepare(model, optimizer)
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
         self.progress = Progress()
         if checkpoint:

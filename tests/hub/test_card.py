@@ -260,8 +260,13 @@ def test_settings_beyond_the_papers_are_listed():
     assert "- AdamW, weight decay 0.01, betas 0.9 and 0.98; " in text
     assert "; gradients clipped to norm 1; moving average of the weights, decay 0.999\n" in text
     assert "; BPE dropout 0.1; R-Drop, alpha 3; R-Drop from step 7,001; label smoothing 0.1\n" in text
+    recipe["training"]["optim"] = "muon"
+    assert (
+        "- Muon for hidden matrices and AdamW, betas 0.9 and 0.98, for other parameters, weight decay 0.01; "
+        in training_of(card_of(recipe))
+    )
     plain = training_of(card_of())
-    for word in ("AdamW", "weight decay", "clipped", "moving average", "BPE dropout", "R-Drop"):
+    for word in ("Muon", "AdamW", "weight decay", "clipped", "moving average", "BPE dropout", "R-Drop"):
         assert word not in plain
 
 

@@ -23,7 +23,7 @@ from .helpers import losses, records_without_timings, run_training, same_weights
 ALL_AT_ONCE = (
     "--dropout=0.2", "--gradient_accumulation_steps=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1",
     "--r_drop_from=20", "--max_grad_norm=1", "--max_tokens=60", "--save_steps=3", "--logging_steps=2",
-    "--eval_steps=5",    "--max_steps=60", "--keep_best=2",
+    "--eval_steps=5",    "--max_steps=60", "--keep_best=2", "--optim=muon",
 )  # fmt: skip
 
 

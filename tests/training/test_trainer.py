@@ -54,6 +54,7 @@ def assert_same_run(folder: Path, expected: Path):
         ["--gradient_accumulation_steps=3", "--streaming=true", "--stream_part=25", "--max_length=60", "--r_drop=1"],
         ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average_best=2", "--joint=false"],
         ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--lr_scheduler_type=cosine"],
+        ["--optim=muon", "--weight_decay=0.1", "--max_grad_norm=1"],
         ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"],
         [
             "--num_train_epochs=2",

@@ -1,4 +1,4 @@
-"""Adam as in section 5.3 of the paper, AdamW, and the choice of parameters that they update."""
+"""Adam as in section 5.3 of the paper, AdamW, Muon, and the choice of parameters that they update."""
 
 import re
 
@@ -7,19 +7,48 @@ from torch import nn
 
 from ...errors import InputError
 from ..recipe.arguments import TrainingArguments
+from .combined import CombinedOptimizer
+from .muon import Muon
 
 
-def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:
-    """Adam, or AdamW if there is weight decay, over the parameters that are not frozen.
+def make_optimizer(
+    model: nn.Module, arguments: TrainingArguments, device: torch.device, dtype: torch.dtype = torch.float32
+) -> torch.optim.Optimizer:
+    """The optimizer that a recipe asks for, over the parameters that are not frozen.
+
+    With `optim: muon`, Muon updates the weights of linear layers, except for the output projection. Adam updates all
+    other parameters.
+
+    Args:
+        dtype: of the forward and backward passes.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    hidden = hidden_matrices(model) if arguments.optim == "muon" else set()
+    matrices = [parameter for parameter in trained if parameter in hidden]
+    others = [parameter for parameter in trained if parameter not in hidden]
+    if not matrices:
+        return _adam(others, arguments, device)
+    muon = Muon(matrices, lr=arguments.learning_rate, weight_decay=arguments.weight_decay, dtype=dtype)
+    return CombinedOptimizer([muon, _adam(others, arguments, device)]) if others else muon
+
+
+def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
+    """The weights of linear layers, except for the output projection and any that are tied to embeddings."""
+    output = model.get_output_embeddings()
+    others = {module.weight for module in model.modules() if isinstance(module, nn.Embedding) or module is output}
+    return {module.weight for module in model.modules() if isinstance(module, nn.Linear)} - others
+
+
+def _adam(parameters: list[nn.Parameter], arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:
+    """Adam, or AdamW if there is weight decay.
 
     Weight decay applies to matrices only: biases and the gains of LayerNorm have no scale to keep small.
     """
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [{"params": trained, "weight_decay": 0.0}]
+    groups = [{"params": parameters, "weight_decay": 0.0}]
     if arguments.weight_decay:
         groups = [
-            {"params": [p for p in trained if p.dim() > 1], "weight_decay": arguments.weight_decay},
-            {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": arguments.weight_decay},
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
         ]
     kind = torch.optim.AdamW if arguments.weight_decay else torch.optim.Adam
     return kind(
@@ -29,6 +58,15 @@ def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch
         eps=arguments.adam_epsilon,
         fused=device.type in ("cpu", "cuda"),
     )
+
+
+def _inner_matrices(model: nn.Module) -> set[nn.Parameter]:
+    """The weights of linear layers, except for the output projection and those tied to embeddings."""
+    outer = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
+    output = model.get_output_embeddings()
+    if output is not None:
+        outer.add(output.weight)
+    return {module.weight for module in model.modules() if isinstance(module, nn.Linear)} - outer
 
 
 def freeze(model: nn.Module, patterns: list[str]) -> None:

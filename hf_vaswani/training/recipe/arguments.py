@@ -176,10 +176,14 @@ class TrainingArguments(Section):
         le=1_000_000,
     )
     warmup_steps: int = Key(4000, "steps of linear warm-up; 0 for none", ge=0, le=COUNTLESS)
+    optim: Literal["adam", "muon"] = Key(
+        "adam",
+        "optimizer; muon: Muon for the matrices of hidden layers and Adam for all other parameters, at the same rate",
+    )
     adam_beta1: float = Key(0.9, "decay of Adam's mean of gradients", ge=0, lt=1)
     adam_beta2: float = Key(0.98, "decay of Adam's mean of squared gradients", ge=0, lt=1)
     adam_epsilon: float = Key(1e-9, "Adam's epsilon", gt=0, le=1)
-    weight_decay: float = Key(0.0, "decoupled weight decay (AdamW), on matrices", ge=0, le=1000)
+    weight_decay: float = Key(0.0, "decoupled weight decay (AdamW, Muon), on matrices", ge=0, le=1000)
     max_grad_norm: float | None = Key(None, "clip the gradient norm to this value", gt=0, le=COUNTLESS)
     r_drop: float = Key(
         0.0, "weight α of R-Drop, which draws the outputs under two dropout masks together", ge=0, le=1000
