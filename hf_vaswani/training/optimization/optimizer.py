@@ -60,15 +60,6 @@ def _adam(parameters: list[nn.Parameter], arguments: TrainingArguments, device: 
     )
 
 
-def _inner_matrices(model: nn.Module) -> set[nn.Parameter]:
-    """The weights of linear layers, except for the output projection and those tied to embeddings."""
-    outer = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
-    output = model.get_output_embeddings()
-    if output is not None:
-        outer.add(output.weight)
-    return {module.weight for module in model.modules() if isinstance(module, nn.Linear)} - outer
-
-
 def freeze(model: nn.Module, patterns: list[str]) -> None:
     """Freeze the parameters whose names begin with a match of a pattern.
 
