@@ -19,7 +19,7 @@ from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from .modeling_decoder_step import DecoderStep, StepInput
-from .modeling_layers import check_length
+from .modeling_token_ids import check_length
 
 MASKED_ATTENTION = ("eager", "sdpa")
 FIRST_ROOM = 32

@@ -37,7 +37,7 @@ from .generation_search_observer import SearchObserver
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_decoder_step import DecoderStep, can_step
 from .modeling_int8 import Int8Linear
-from .modeling_layers import check_ids
+from .modeling_token_ids import check_ids
 from .pipeline_inputs import check_search
 
 MAX_TOKENS_OVER_SOURCE = 50

@@ -70,25 +70,6 @@ class LearnedPositions(nn.Embedding):
         super().__init__(config.max_position_embeddings, config.d_model)
 
 
-def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> None:
-    """Refuse sequences longer than the learned positions. A length in a tensor is not checked: that would stall."""
-    if isinstance(past_length, int) and past_length + length > limit:
-        raise ValueError(
-            f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
-            f"max_position_embeddings={limit}. Shorten or truncate the text, ask for a shorter translation "
-            '(max_new_tokens), or train with position_type="sinusoidal", which has no limit.'
-        )
-
-
-def check_ids(name: str, token_ids: torch.Tensor) -> None:
-    """Refuse anything but token ids of shape `(batch, length)`, both at least 1."""
-    is_tensor = isinstance(token_ids, torch.Tensor)
-    if is_tensor and token_ids.dim() == 2 and token_ids.numel() and token_ids.dtype in (torch.int32, torch.int64):
-        return
-    found = f"{token_ids.dtype} of shape {tuple(token_ids.shape)}" if is_tensor else f"a {type(token_ids).__name__}"
-    raise ValueError(f"{name} must be a tensor of token ids, (batch, length), with at least one; got {found}.")
-
-
 class NoPositions(nn.Module):
     """No positions: zeros, so that embeddings are used as they are."""
 

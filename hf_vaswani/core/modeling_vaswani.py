@@ -1,9 +1,9 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
 Read it from top to bottom: the two stacks, the model and its output projection. The layers are in
-`modeling_layers.py`, the smoothed loss (5.4) in `modeling_loss.py`, initialization and saving in
-`modeling_base.py`. The file travels with each checkpoint as remote code and therefore imports nothing but torch,
-transformers and its siblings.
+`modeling_layers.py`, checks of token ids in `modeling_token_ids.py`, the smoothed loss (5.4) in `modeling_loss.py`,
+initialization and saving in `modeling_base.py`. The file travels with each checkpoint as remote code and therefore
+imports nothing but torch, transformers and its siblings.
 """
 
 import copy
@@ -33,12 +33,11 @@ from .modeling_layers import (
     VaswaniAttention,
     VaswaniDecoderLayer,
     VaswaniEncoderLayer,
-    check_ids,
-    check_length,
     dropout,
     layer_norm,
 )
 from .modeling_loss import IGNORED_LABEL, sequence_loss
+from .modeling_token_ids import check_length, check_token_ids, count_tokens, token_mask
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -119,44 +118,6 @@ class VaswaniStack(VaswaniPreTrainedModel):
         for layer in self.layers:
             if not (self.training and self.layerdrop > 0 and torch.rand(()) < self.layerdrop):
                 yield layer
-
-
-def token_mask(
-    inputs_embeds: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, pad_token_id: int
-) -> torch.Tensor:
-    """Which input positions `(batch, length)` are not padding: by the ids, else by the mask, else all of them."""
-    if input_ids is not None:
-        return input_ids.ne(pad_token_id)
-    if attention_mask is not None and attention_mask.dim() == 2:
-        return attention_mask[:, -inputs_embeds.shape[1] :].bool()
-    return torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
-
-
-def count_tokens(
-    is_token: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
-) -> torch.Tensor:
-    """Positions `(batch, length)`, counted from 0 without padding and continuing after those in the cache."""
-    length = is_token.shape[1]
-    if attention_mask is not None and attention_mask.dim() == 2 and attention_mask.shape[1] > length:
-        past_length = attention_mask[:, :-length].sum(dim=1, keepdim=True)
-    return (is_token.cumsum(dim=1) - 1 + past_length).clamp(min=0)
-
-
-def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None:
-    """Refuse ids that are not of shape `(batch, length)` and, on a CPU, ids outside the vocabulary.
-
-    On other devices, the second check would stall the computation.
-    """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return
-    check_ids(name, token_ids)
-    if token_ids.device.type != "cpu":
-        return
-    if token_ids.min() < 0 or token_ids.max() >= vocab_size:
-        raise ValueError(
-            f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
-            f"from 0 to {vocab_size - 1}. Load the tokenizer and the model from the same place."
-        )
 
 
 class VaswaniEncoder(VaswaniStack):

@@ -6,7 +6,7 @@ or reordered, and finished sentences leave the batch. Only the states of the tar
 
 import torch
 
-from ..core.modeling_layers import check_length
+from ..core.modeling_token_ids import check_length
 from .onnx_session import OnnxGraphs
 
 

@@ -17,7 +17,7 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_settings import check_generation_file
 from ..core.generation_vaswani import VaswaniGenerationMixin
-from ..core.modeling_layers import check_length
+from ..core.modeling_token_ids import check_length
 from .engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
 from .onnx_decoder import OnnxDecoder
