@@ -100,9 +100,8 @@ class GenerateArguments:
         return any(self.get(name) is not None for name in ONE_BY_ONE)
 
     def depends_on_order(self) -> bool:
-        """Whether results may depend on what was translated before, for example through random numbers."""
-        with_state = any(self.get(name) is not None for name in WITH_STATE)
-        return self.get("do_sample", False) or with_state or self.takes_one_text_at_a_time()
+        """Whether results may depend on what was translated before, since the caller's objects may have state."""
+        return any(self.get(name) is not None for name in WITH_STATE) or self.takes_one_text_at_a_time()
 
     def hypotheses(self, n_best: int | None) -> int:
         """The number of hypotheses to return for each text.

@@ -292,11 +292,24 @@ class TranslationEngine:
         Args:
             may_leave: whether to leave the last sentences of each batch without a result, to be searched together.
         """
-        work = partial(self._translate_batch, may_leave=may_leave)
+
+        def work(item: tuple[list[Segment], int | None]) -> list[tuple[Result | None, Sequence[int]]]:
+            return self._translate_batch(*item, may_leave)
+
+        items = list(zip(batches, self._seeds(len(batches))))
         workers = self._workers(batches)
         if workers > 1:
-            return side_by_side(work, batches, workers)
-        return ((number, work(batch)) for number, batch in enumerate(batches))
+            return side_by_side(work, items, workers)
+        return ((number, work(item)) for number, item in enumerate(items))
+
+    def _seeds(self, batches: int) -> list[int | None]:
+        """A random seed for each batch to be sampled, so that samples do not depend on the process that draws them.
+
+        A single batch continues torch's random numbers, as `generate()` does, and so do all batches on a GPU.
+        """
+        if batches < 2 or self.pipeline.model.device.type != "cpu" or not self.arguments.get("do_sample"):
+            return [None] * batches
+        return torch.randint(2**63 - 1, (batches,)).tolist()
 
     def _workers(self, batches: list[list[Segment]]) -> int:
         """The number of processes for these batches: one if they cannot share the work or are not worth starting."""
@@ -314,9 +327,14 @@ class TranslationEngine:
             number = torch.get_num_threads() if tokens * model.num_parameters() >= WORTH_WORKERS else 1
         return min(number, len(batches))
 
-    def _translate_batch(self, batch: list[Segment], may_leave: bool) -> list[tuple[Result | None, Sequence[int]]]:
-        """Search a batch, and return the result and target lengths of each segment."""
-        self._attempt(partial(self._search_batch, may_leave=may_leave), batch)
+    def _translate_batch(
+        self, batch: list[Segment], seed: int | None, may_leave: bool
+    ) -> list[tuple[Result | None, Sequence[int]]]:
+        """Search a batch, with random numbers from a seed if given; return the result and lengths of each segment."""
+        with torch.random.fork_rng(devices=[], enabled=seed is not None):
+            if seed is not None:
+                torch.default_generator.manual_seed(seed)
+            self._attempt(partial(self._search_batch, may_leave=may_leave), batch)
         return [(segment.result, segment.target_lengths) for segment in batch]
 
     def _search_batch(self, segments: list[Segment], may_leave: bool) -> None:

@@ -107,6 +107,31 @@ def test_workers_give_the_same_results_with_prefixes_and_split_texts(translator,
     assert processes == [2, 2]
 
 
+def test_samples_do_not_depend_on_the_number_of_workers(translator, processes):
+    search = {**SEARCH, "num_beams": 1, "do_sample": True, "n_best": 2}
+    calls = []
+    for workers in (1, 2, 3):
+        torch.manual_seed(5)
+        calls.append([translator(TEXTS, num_workers=workers, **search) for _ in range(2)])
+    assert calls[0] == calls[1] == calls[2] and processes == [2, 2, 3, 3]
+    first, second = calls[0]
+    assert first != second
+
+
+def test_batches_of_equal_texts_have_different_samples(translator):
+    batches = translator(["w1 w2"] * 8, num_workers=2, do_sample=True, num_beams=1, batch_size=1, max_new_tokens=8)
+    assert len({str(batch) for batch in batches}) > 4
+
+
+def test_sampling_one_batch_is_sampling_by_generate(translator):
+    inputs = translator.tokenizer(["w1 w2 w3"], return_tensors="pt")
+    torch.manual_seed(5)
+    expected = translator.model.generate(**inputs, do_sample=True, num_beams=1, max_new_tokens=8)
+    torch.manual_seed(5)
+    result = translator("w1 w2 w3", do_sample=True, num_beams=1, max_new_tokens=8)
+    assert result[0]["translation_text"] == translator.tokenizer.decode(expected[0], skip_special_tokens=True)
+
+
 def test_errors_of_texts_are_returned_from_workers(translator):
     texts = [*TEXTS, "w1 " * 50]
     results = translator(texts, num_workers=2, on_error="return", max_source_length=20, **SEARCH)
@@ -131,11 +156,10 @@ def test_large_inputs_use_as_many_workers_as_torch_has_threads(translator, proce
 @pytest.mark.parametrize(
     "options",
     [
-        {"do_sample": True, "num_beams": 1},
         {"logits_processor": [lambda ids, scores: scores]},
         {"stopping_criteria": [lambda ids, scores: torch.zeros(len(ids), dtype=torch.bool)]},
     ],
-    ids=["sampling", "processor", "criterion"],
+    ids=["processor", "criterion"],
 )
 def test_search_that_depends_on_all_batches_stays_in_this_process(translator, processes, options):
     translator(TEXTS, num_workers=2, **{**SEARCH, **options})
