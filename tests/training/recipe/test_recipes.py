@@ -1,8 +1,10 @@
 """The bundled recipes: their settings, and that each runs to the end."""
 
 import json
+import re
 
 import pytest
+import yaml
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -159,30 +161,35 @@ def test_model_of_a_recipe_is_as_small_as_stated(name, most):
     assert model.num_parameters() <= most
 
 
-def test_first_models_of_multi30k_best_are_trained_as_in_multi30k_tiny():
-    stages = load_recipe(RECIPES["multi30k_best"]).stages
-    tiny = load_recipe(RECIPES["multi30k_tiny"])
-    for name, is_reversed in (("forward", False), ("backward", True)):
-        first = stages[name].arguments
-        assert first.data.reversed is is_reversed and first.data.text is None
-        for section in ("model", "tokenizer", "generation"):
-            assert settings_of(first)[section] == settings_of(tiny)[section]
-        for key in ("lr_scheduler_type", "learning_rate", "adam_epsilon", "average_last"):
-            assert getattr(first.training, key) == getattr(tiny.training, key)
-        assert first.training.max_tokens * first.training.gradient_accumulation_steps == 8192
-
-
-def test_models_of_multi30k_distilled_differ_from_those_of_multi30k_best_only_in_their_seeds():
-    stages = load_recipe(RECIPES["multi30k_distilled"]).stages
-    runs = [stage.arguments for stage in stages.values() if stage.kind == "train"]
-    assert [(run.data.reversed, run.training.seed) for run in runs] == [
-        (False, 1), (False, 2), (False, 3), (False, 4), (True, 1), (True, 2)
-    ]  # fmt: skip
-    best = load_recipe(RECIPES["multi30k_best"]).stages
+def test_models_of_multi30k_best_are_those_of_multi30k_tiny():
+    recipe, tiny = load_recipe(RECIPES["multi30k_best"]), load_recipe(RECIPES["multi30k_tiny"])
+    runs = [recipe, recipe.stages["forward"].arguments, recipe.stages["backward"].arguments]
+    assert [run.data.reversed for run in runs] == [False, False, True]
     for run in runs:
-        other = settings_of(best["backward" if run.data.reversed else "forward"].arguments)
-        same = {"seed": run.training.seed, "output_dir": run.training.output_dir}
-        assert settings_of(run) == {**other, "training": {**other["training"], **same}}
+        assert settings_of(run)["model"] == {**settings_of(tiny)["model"], "dropout": run.model["dropout"]}
+        assert settings_of(run)["generation"] == settings_of(tiny)["generation"]
+        assert run.tokenizer.vocab_size == tiny.tokenizer.vocab_size
+        assert run.training.max_tokens * run.training.gradient_accumulation_steps == 8192
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_multi30k_distilled_begins_with_three_seeds_of_multi30k_best(seed):
+    best, distilled = (yaml.safe_load(RECIPES[name].read_text()) for name in ("multi30k_best", "multi30k_distilled"))
+    last_run = {
+        "data": {"text": best["data"]["text"]},
+        "model": {"dropout": best["model"]["dropout"]},
+        "training": {key: best["training"][key] for key in ("start_from", "max_steps")},
+    }
+    names = "|".join(best["stages"])
+    for name, stage in {**best["stages"], "best": {"train": last_run}}.items():
+        expected = yaml.safe_load(re.sub(rf"\b({names})\b", rf"\1_{seed}", yaml.dump(stage)))
+        if "train" in expected:
+            expected["train"]["training"]["seed"] = seed
+        assert distilled["stages"][f"{name}_{seed}"] == expected
+    for section in ("tokenizer", "model", "generation"):
+        assert distilled[section] == best[section]
+    same = best["training"].keys() - {"output_dir", "start_from", "max_steps"}
+    assert {key: distilled["training"][key] for key in same} == {key: best["training"][key] for key in same}
 
 
 def test_each_row_of_table_3_is_one_option():
@@ -229,6 +236,7 @@ CUT_STAGE = {
     "train": ("max_steps=30", "eval_steps=30", "save_steps=15", "warmup_steps=1", "gradient_accumulation_steps=1"),
     # A model that has learned so little ends its translations only if short ones are preferred.
     "translate": ("max_new_tokens=30", "length_penalty=-5"),
+    "sample": ("max_new_tokens=30",),
 }
 # Options with which each recipe trains in seconds.
 CUT = [
@@ -293,7 +301,8 @@ def test_recipe_runs_to_the_end(name, files, tmp_path):
         train(load_recipe(RECIPES[other], [*options, f"--output_dir={needed}"]))
         options.append(f"--{stage}={needed}")
     for stage in full.stages.values():
-        options += [f"--{stage.name}.{option}" for option in CUT_STAGE[stage.kind]]
+        kind = "sample" if getattr(stage.arguments, "sample", None) else stage.kind
+        options += [f"--{stage.name}.{option}" for option in CUT_STAGE[kind]]
     recipe = load_recipe(RECIPES[name], options)
     results = train(recipe)
     folder = tmp_path / "out"
