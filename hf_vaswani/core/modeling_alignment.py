@@ -73,7 +73,7 @@ def forced_attentions(
         )
     is_source = mask.bool()
     is_source_of_hypothesis = is_source.repeat_interleave(hypotheses, dim=0)
-    is_target = token_mask(output_ids, model.config.pad_token_id)
+    is_target = before_padding(output_ids, model.config.pad_token_id)
     return ForcedAttentions(
         encoder=_stack(model, encoded.attentions, is_source, is_source),
         decoder=_stack(model, outputs.decoder_attentions, is_target[:, 1:], is_target[:, :-1]),
@@ -118,7 +118,7 @@ def alignment_layer(layers: int) -> int:
     return math.ceil(5 * layers / 6) - 1
 
 
-def token_mask(token_ids: torch.Tensor, pad_token_id: int | None) -> torch.Tensor:
+def before_padding(token_ids: torch.Tensor, pad_token_id: int | None) -> torch.Tensor:
     """Which ids `(batch, length)` are not padding at the end.
 
     The first one always counts as a token, since many decoders start from the padding token.

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch.optim import Optimizer
 
 
@@ -18,16 +17,10 @@ class CombinedOptimizer(Optimizer):
         super().__init__([group for part in parts for group in part.param_groups], {})
         self._share()
 
-    @torch.no_grad()
-    def step(self, closure=None):
-        """Let each part do its step; `closure`, if given, computes the loss first."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure=None) -> None:
+        """Let each part do its step. `closure` has no effect."""
         for part in self.parts:
             part.step()
-        return loss
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # `load_state_dict` puts other groups and another state in place of those that the parts know.

@@ -12,7 +12,7 @@ from .muon import Muon
 
 
 def make_optimizer(
-    model: nn.Module, arguments: TrainingArguments, device: torch.device, dtype: torch.dtype = torch.float32
+    model: nn.Module, arguments: TrainingArguments, device: torch.device, dtype: torch.dtype
 ) -> torch.optim.Optimizer:
     """The optimizer that a recipe asks for, over the parameters that are not frozen.
 

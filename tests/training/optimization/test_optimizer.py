@@ -19,7 +19,7 @@ def frozen(model) -> set[str]:
 def test_weight_decay_shrinks_matrices_and_leaves_biases_and_gains():
     model = tiny_model()
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    optimizer = make_optimizer(model, TrainingArguments(learning_rate=0.5, weight_decay=0.1), CPU)
+    optimizer = make_optimizer(model, TrainingArguments(learning_rate=0.5, weight_decay=0.1), CPU, torch.float32)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -31,7 +31,7 @@ def test_weight_decay_shrinks_matrices_and_leaves_biases_and_gains():
 def test_frozen_parameters_are_not_given_to_the_optimizer():
     model = tiny_model()
     freeze(model, ["model.encoder.layers"])
-    optimizer = make_optimizer(model, TrainingArguments(), CPU)
+    optimizer = make_optimizer(model, TrainingArguments(), CPU, torch.float32)
     count = sum(parameter.numel() for group in optimizer.param_groups for parameter in group["params"])
     assert count == sum(value.numel() for name, value in model.named_parameters() if ".encoder.layers." not in name)
 
@@ -47,7 +47,7 @@ def with_gradients(model) -> dict[str, torch.Tensor]:
 def test_muon_makes_updates_of_hidden_matrices_orthogonal_and_as_large_as_adams():
     model = tiny_model()
     before = with_gradients(model)
-    make_optimizer(model, TrainingArguments(learning_rate=0.01, optim="muon"), CPU).step()
+    make_optimizer(model, TrainingArguments(learning_rate=0.01, optim="muon"), CPU, torch.float32).step()
     updates = {name: (value.detach() - before[name]) / 0.01 for name, value in model.named_parameters()}
     hidden = {name for name, value in updates.items() if value.dim() > 1} - {"model.shared.weight"}
     for name in hidden:
@@ -64,11 +64,11 @@ def test_muon_continues_from_its_state_dict_bit_for_bit():
     arguments = TrainingArguments(learning_rate=0.01, optim="muon", weight_decay=0.1)
     whole, resumed = tiny_model(), tiny_model()
     resumed.load_state_dict(whole.state_dict())
-    optimizers = [make_optimizer(model, arguments, CPU) for model in (whole, resumed)]
+    optimizers = [make_optimizer(model, arguments, CPU, torch.float32) for model in (whole, resumed)]
     for step in range(4):
         if step == 2:
             state = copy.deepcopy(optimizers[1].state_dict())
-            optimizers[1] = make_optimizer(resumed, arguments, CPU)
+            optimizers[1] = make_optimizer(resumed, arguments, CPU, torch.float32)
             optimizers[1].load_state_dict(state)
         for model, optimizer in zip((whole, resumed), optimizers, strict=True):
             with_gradients(model)
@@ -84,7 +84,7 @@ def test_muon_trains_what_is_not_frozen(frozen, kinds):
     model = tiny_model()
     freeze(model, frozen)
     before = with_gradients(model)
-    optimizer = make_optimizer(model, TrainingArguments(learning_rate=0.01, optim="muon"), CPU)
+    optimizer = make_optimizer(model, TrainingArguments(learning_rate=0.01, optim="muon"), CPU, torch.float32)
     assert len(optimizer.param_groups) == kinds
     optimizer.step()
     for name, value in model.named_parameters():
