@@ -181,6 +181,7 @@ def test_multi30k_distilled_begins_with_three_seeds_of_multi30k_best(seed):
     best, distilled = (yaml.safe_load(RECIPES[name].read_text()) for name in ("multi30k_best", "multi30k_distilled"))
     last_run = {
         "data": {"text": best["data"]["text"]},
+        "model": {"dropout": best["model"]["dropout"]},
         "training": {key: best["training"][key] for key in ("start_from", "max_steps")},
     }
     names = "|".join(best["stages"])
