@@ -8,7 +8,8 @@ clearly faster, and a resumed run begins with that of its checkpoint.
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from accelerate import Accelerator
@@ -65,6 +66,17 @@ def numbers_to_try(most: int, current: int) -> list[int]:
         most //= 2
         numbers.append(most)
     return list(dict.fromkeys(number for number in numbers if number > 0))
+
+
+@contextmanager
+def threads_set(number: int) -> Iterator[None]:
+    """Compute on this many threads while the block runs."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def measure(numbers: list[int], rounds: Callable[[], None]) -> dict[int, float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import counted
 from ...hub.trail import Environment, StepRecord, TextDigest
 
@@ -45,19 +46,31 @@ def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str
     """Compare the recipe keys that determine the steps.
 
     Args:
-        recorded, now: section → key → value, without empty values.
+        recorded, now: section → key → value, as [`deciding_keys`] returns them.
         file: the file that the recipe was read from, for the message.
     """
     keys = {(section, name): None for recipe in (recorded, now) for section, names in recipe.items() for name in names}
     changed = [
         f"{section}.{name} was {_shown(before)} in the run, but is {_shown(after)} in {file}"
         for section, name in keys
-        if json.dumps(before := recorded.get(section, {}).get(name))
-        != json.dumps(after := now.get(section, {}).get(name))
+        if not _is_same_value(
+            section, name, before := recorded.get(section, {}).get(name), after := now.get(section, {}).get(name)
+        )
     ]
     if changed:
         return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
     return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
+
+
+def _is_same_value(section: str, name: str, before: Any, after: Any) -> bool:
+    """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
+    if json.dumps(before) == json.dumps(after):
+        return True
+    if section != "model":
+        return False
+    # Recipes are read without the model's defaults, and earlier versions recorded no 0 and no false.
+    default = VaswaniConfig().to_dict().get(name)
+    return (after is None and before == default) or (before is None and (after == default or not after))
 
 
 def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:

@@ -21,6 +21,7 @@ from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
 from ..recipe.recipe import SECTIONS, load_recipe
 from ..reporting.artifacts import CARD_FILE, read_results
 from ..stages.plan import make_plan
+from ..stages.read import OF_THE_LAST_RUN
 
 # A file embedded in a card: its name in a <summary>, its content in a fenced block.
 IN_CARD = re.compile(
@@ -147,10 +148,10 @@ def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
 
 def _with_one_stage(recipe: dict[str, Any], name: str) -> dict[str, Any]:
     """A recipe without its other stages, which the reader may not have, and what its last run takes from any."""
-    never_inherited = {"training": {"start_from"}, "data": {"text"}, "tokenizer": {"path"}}
     kept = {
-        section: {key: value for key, value in keys.items() if key not in never_inherited.get(section, ())}
+        section: {key: value for key, value in keys.items() if key not in OF_THE_LAST_RUN.get(section, ())}
         for section, keys in recipe.items()
+        if section != "peft"
     }
     return {**kept, "stages": {name: recipe["stages"][name]}}
 

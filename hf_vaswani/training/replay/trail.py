@@ -78,7 +78,9 @@ def step_record(
 
 
 def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Section → key → value of the recipe keys that determine the steps, without those that are empty, 0 or false.
+    """Section → key → value of the recipe keys that determine the steps.
+
+    Keys that are empty, 0 or false are left out, except in the section `model`, whose defaults differ from these.
 
     Args:
         recipe: its sections, as `Recipe.to_dict()` returns them.
@@ -92,7 +94,9 @@ def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     } | KNOWN_OTHERWISE
     deciding = {
         section: {
-            name: value for name, value in recipe[section].items() if value and (section, name) not in changeable
+            name: value
+            for name, value in recipe[section].items()
+            if (value or (section == "model" and value is not None)) and (section, name) not in changeable
         }
         for section in SECTIONS
         if section in recipe and not (section == "peft" and not recipe[section].get("r"))

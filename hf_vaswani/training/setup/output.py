@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
@@ -70,7 +70,7 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
 
 
 @contextlib.contextmanager
-def hold_output(folder: Path, processes: Accelerator) -> Iterator[None]:
+def hold_output(folder: Path, processes: Accelerator | PartialState) -> Iterator[None]:
     """Lock the output folder while the block runs, so that no other run writes to it.
 
     Raises:

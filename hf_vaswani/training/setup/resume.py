@@ -15,7 +15,7 @@ from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
 
 # The weights of a finished model, or of a finished adapter.
-FINISHED = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
+FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
         tidy(folder / CHECKPOINTS)
     ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
-    if not is_resumable and any((folder / name).exists() for name in FINISHED):
+    if not is_resumable and any((folder / name).exists() for name in FINAL_WEIGHTS):
         raise InputError(
             f"{folder} contains a finished model, but no checkpoints to resume its run from. Choose another "
             "--output_dir, or set --overwrite true to replace the model."

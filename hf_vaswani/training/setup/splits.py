@@ -194,6 +194,11 @@ def languages_of(data: DataArguments) -> Languages:
     return data.source_language, data.target_language
 
 
+def own_text(data: DataArguments) -> DataArguments:
+    """What a recipe says about its texts, without those that its stages make."""
+    return data.model_copy(update={"text": None})
+
+
 def own_sources(data: DataArguments) -> list[TextSource]:
     """The sources of the training text that a recipe itself names, without weights and in their own direction.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
+from ...core.pipeline_inputs import language_code
 from ...data.sources.text_files import check_file, iterate_lines
 from ...data.sources.text_source import TextSource, digest
 from ...errors import InputError
@@ -15,17 +16,18 @@ from ..check import look_at, open_hub
 from ..checkpoints.checkpoint import file_digest
 from ..checkpoints.output_folder import RECIPE_FILE
 from ..recipe.recipe import Recipe
-from ..setup.splits import held_out_of, own_sources, parse_sources
+from ..setup.splits import held_out_of, languages_of, load_splits, own_sources, own_text, parse_sources
 from ..setup.text_mix import OWN
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .options import PREFIX
 from .order import models_named
 from .plan import Plan, PlannedStage
-from .record import OF_FILE, Record, differences, is_complete, model_digest, read_record
+from .record import OF_FILE, OF_STAGE, OWN_TEXT, Record, differences, is_complete, model_digest, read_record
 from .teacher import asked_languages, teacher_errors
+from .together import together_errors
 
-OWN_TEXT, VALIDATION_TEXT = "the training text", "the validation text"
-HELD_OUT, LANGUAGES = "what is held out", "the pair of languages"
+VALIDATION_TEXT, HELD_OUT = "the validation text", "what is held out"
+LANGUAGES, NAMES = "the pair of languages", "source_language or target_language"
 OVERWRITE = "Choose another --output_dir, or set --overwrite true to redo what has changed and everything made from it"
 
 
@@ -35,7 +37,7 @@ class State(Enum):
     NEW = "it is not there"
     BEGUN = "it is there in part, or may be continued"
     FINISHED = "nothing is to be done"
-    REPLACED = "it is there as another one, which goes first"
+    REPLACED = "a different stage is there, which is removed first"
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,20 @@ class FoundStages:
     Attributes:
         states: what is left to do for each stage.
         records: the record of each stage; `None` if the stage was not begun.
+        changes: what has changed in each stage that is to be replaced.
         inputs: digests of what each stage reads and no stage makes.
+        last: the record of the last run; `None` if it was not begun.
     """
 
     states: dict[str, State]
     records: dict[str, Record | None]
+    changes: dict[str, list[str]]
     inputs: dict[str, dict[str, str]]
+    last: Record | None = None
+
+    def is_finished(self, name: str) -> bool:
+        """Whether nothing is to be done for a stage."""
+        return self.states[name] is State.FINISHED
 
 
 def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
@@ -61,16 +71,35 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
     Raises:
         InputError: all errors at once.
     """
+    found, errors = find_stages(plan, {})
+    errors += _errors_of_runs(plan, found, processes)
+    errors += errors_of_others(plan, [planned.name for planned in plan.stages if found.is_finished(planned.name)])
+    if not errors:
+        errors += _errors_in_texts(plan, found)
+    collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
+    if errors:
+        raise InputError.of(list(dict.fromkeys(errors)))
+    return found
+
+
+def find_stages(plan: Plan, texts: dict[TextSource, str]) -> tuple[FoundStages, list[str]]:
+    """What the output folder holds of each stage, and why it cannot be used.
+
+    Args:
+        texts: digests of texts, read and added to, so that several plans read each text only once.
+    """
     overwrites = plan.recipe.training.overwrite
     errors: list[str] = []
-    found = FoundStages({}, {}, {})
-    inputs = _Inputs(plan.recipe)
+    found = FoundStages({}, {}, {}, {}, collect_errors(errors, lambda: read_record(plan.last_record)))
+    inputs = _Inputs(plan.recipe, texts)
     for planned in plan.stages:
         where = f"{PREFIX}.{planned.name}"
         record = collect_errors(errors, lambda planned=planned: read_record(planned.record))
         found.records[planned.name] = record
         found.inputs[planned.name] = collect_errors([], lambda planned=planned: inputs.of(planned)) or {}
         state, why = _state(planned, record, found)
+        if state is State.REPLACED:
+            found.changes[planned.name] = why
         if record is not None and record.kind != planned.stage.kind:
             errors.append(
                 f"{where}: {planned.folder} contains a stage of kind {record.kind}, but this one is of kind "
@@ -82,55 +111,63 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
             errors.append(f"{where}: {planned.folder} is not empty and contains no stage. Move it elsewhere.")
         found.states[planned.name] = state
-    unfinished = [name for name in plan.last_needs if found.states[name] is not State.FINISHED]
-    if unfinished and (Path(plan.last.training.output_dir) / RECIPE_FILE).exists() and not overwrites:
-        names = ", ".join(unfinished)
+    changed = [name for name in plan.last_needs if _has_changed_since_last_run(name, found)]
+    if changed and (Path(plan.last.training.output_dir) / RECIPE_FILE).exists() and not overwrites:
+        names = ", ".join(changed)
         errors.append(
             f"{plan.last.training.output_dir} contains a run that used another model or text from {names}. {OVERWRITE}"
         )
-    errors += _errors_of_runs(plan, found, processes)
-    teacher = plan.teacher
+    return found, errors
+
+
+def errors_of_others(plan: Plan, finished: list[str]) -> list[str]:
+    """Errors in the stages that do not train.
+
+    Args:
+        finished: names of stages that are finished.
+    """
+    errors = []
     for planned in plan.stages:
-        if found.states[planned.name] is not State.FINISHED:
-            errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_others(planned, plan.recipe)]
-        elif planned is teacher:  # which the last run is compared with
+        if planned.name not in finished:
+            errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_other(planned, plan.recipe)]
+        elif planned is plan.teacher:  # which the last run is compared with
             errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_models(planned, plan.recipe)]
-    collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
-    if errors:
-        raise InputError.of(list(dict.fromkeys(errors)))
-    return found
+    return errors
 
 
 def _state(planned: PlannedStage, record: Record | None, found: FoundStages) -> tuple[State, list[str]]:
     """The state of a stage and what has changed; the stages that it needs must have been checked before."""
     if record is None:
         return State.NEW, []
-    why = differences(record, planned, {**found.inputs[planned.name], **_products(planned, found)})
-    why += [
-        f"stage {name} has changed or is trained further"
-        for name in planned.needs
-        if found.states[name] is not State.FINISHED
-    ]
+    why = differences(record, planned, {**found.inputs[planned.name], **products(planned.needs, found)})
+    why += [f"stage {name} has changed or is trained further" for name in planned.needs if not found.is_finished(name)]
     if why:
         return State.REPLACED, why
     return (State.FINISHED if is_complete(record, planned) else State.BEGUN), []
 
 
-def _products(planned: PlannedStage, found: FoundStages) -> dict[str, str]:
-    """Digests of what a stage needs and finished stages have made."""
+def products(names: list[str], found: FoundStages) -> dict[str, str]:
+    """Digests of what those of the named stages that are finished have made, by name as inputs in a record."""
     return {
-        f"stage {name}": record.product
-        for name in planned.needs
-        if found.states[name] is State.FINISHED and (record := found.records[name])
+        f"{OF_STAGE}{name}": record.product
+        for name in names
+        if found.is_finished(name) and (record := found.records[name])
     }
+
+
+def _has_changed_since_last_run(name: str, found: FoundStages) -> bool:
+    """Whether a stage is unfinished, or made something else after the last run had begun."""
+    made = products([name], found)
+    before = found.last.inputs if found.last else {}
+    return not made or any(before.get(key, digest) != digest for key, digest in made.items())
 
 
 class _Inputs:
     """Digests of what stages read and no stage makes; each text is read only once."""
 
-    def __init__(self, recipe: Recipe):
+    def __init__(self, recipe: Recipe, texts: dict[TextSource, str]):
         self.recipe = recipe
-        self._texts: dict[TextSource, str] = {}
+        self._texts = texts
 
     def of(self, planned: PlannedStage) -> dict[str, str]:
         """Digests of the inputs of a stage.
@@ -145,16 +182,19 @@ class _Inputs:
             found |= {f"{OF_FILE}{path}": file_digest(Path(path)) for path in files}
             found[LANGUAGES] = repr(asked_languages(arguments, self.recipe.data))
             if arguments.has_own_text:
+                names = languages_of(self.recipe.data)
+                if None in map(language_code, names):  # they are names of columns
+                    found[NAMES] = repr(names)
                 held_out = held_out_of(self.recipe.data)
                 found[HELD_OUT] = repr(held_out) if held_out else ""
         if kind == TRAIN or (kind == TRANSLATE and arguments.has_own_text):
             data = arguments.data if kind == TRAIN else self.recipe.data
             found[OWN_TEXT] = self._text(own_sources(data))
-            if kind == TRAIN and "validation" in (sources := parse_sources(data.model_copy(update={"text": None}))):
+            if kind == TRAIN and "validation" in (sources := parse_sources(own_text(data))):
                 found[VALIDATION_TEXT] = self._text(sources["validation"])
         for names in models_named(kind, arguments).values():
             for name in names:
-                if name not in self.recipe.stages and Path(name).is_dir() and (known_by := model_digest(Path(name))):
+                if name not in self.recipe.stages and (known_by := model_digest(Path(name))):
                     found[f"model {name}"] = known_by
         return found
 
@@ -184,7 +224,7 @@ def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> l
 
 def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recipe:
     """A recipe without what unfinished stages have yet to make, so that the rest of it can be checked."""
-    missing = {str(p.folder): p for p in plan.stages if found.states[p.name] is not State.FINISHED}
+    missing = {str(p.folder): p for p in plan.stages if not found.is_finished(p.name)}
     data, training, tokenizer = recipe.data, recipe.training, recipe.tokenizer
     model: dict[str, Any] = dict(recipe.model)
     if data.text:
@@ -228,9 +268,26 @@ def _check_lines(path: str) -> None:
         pass
 
 
-def _errors_of_others(planned: PlannedStage, recipe: Recipe) -> list[str]:
+def _errors_in_texts(plan: Plan, found: FoundStages) -> list[str]:
+    """Errors anywhere in the texts that training runs read, if another stage would translate for hours before them.
+
+    The texts are then in the cache.
+    """
+    unfinished = [planned for planned in plan.stages if not found.is_finished(planned.name)]
+    if all(planned.stage.kind != TRANSLATE for planned in unfinished):
+        return []
+    runs = [plan.last, *(planned.arguments for planned in unfinished if planned.stage.kind == TRAIN)]
+    errors: list[str] = []
+    for data in {repr(data): data for data in (own_text(run.data) for run in runs)}.values():
+        collect_errors(errors, lambda data=data: load_splits(data, parse_sources(data)))
+    return errors
+
+
+def _errors_of_other(planned: PlannedStage, recipe: Recipe) -> list[str]:
     """Errors in a stage that does not train."""
     arguments, errors = planned.stage.arguments, []
+    if planned.stage.kind != TRAIN:
+        errors += together_errors(planned.stage, recipe.stages)
     if planned.stage.kind == TRANSLATE:
         errors += _errors_of_models(planned, recipe)
         for path in [name for name in arguments.inputs if is_file_name(name, recipe)]:

@@ -56,7 +56,7 @@ def in_order(stages: Mapping[str, Stage]) -> list[Stage]:
     return list(ordered.values())
 
 
-def circle(stages: Mapping[str, Stage]) -> list[str]:
+def cycle(stages: Mapping[str, Stage]) -> list[str]:
     """Stages that need each other in a cycle, with the first one repeated at the end; empty without a cycle."""
     done: set[str] = set()
 
@@ -89,7 +89,7 @@ def reference_errors(recipe: "Recipe") -> list[str]:
             errors += [f"{where}translate.input: {error}" for error in _input_errors(arguments, makers)]
         if kind == AVERAGE:
             errors += [f"{where}{error}" for error in _checkpoint_errors(arguments, stages)]
-    if found := circle(stages):
+    if found := cycle(stages):
         steps = " needs ".join(found)
         errors.append(f"{PREFIX}: {steps}, which is a cycle. Remove one of these references")
     return errors
@@ -140,7 +140,10 @@ def _all_of(recipe: "Recipe") -> Iterable[tuple[str, str, Any]]:
 def _checkpoint_errors(arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
     """Errors for runs that keep fewer checkpoints than are to be averaged, or write fewer."""
     errors = []
-    for key, limit, interval in (("last", "save_total_limit", "save_steps"), ("best", "keep_best", "eval_steps")):
+    # The last step is always saved, but not always validated.
+    for key, limit, interval, rounded in (
+        ("last", "save_total_limit", "save_steps", math.ceil), ("best", "keep_best", "eval_steps", math.floor),
+    ):  # fmt: skip
         number = getattr(arguments, key)
         for name in arguments.models if number else []:
             if name not in stages or stages[name].kind != TRAIN:
@@ -151,9 +154,9 @@ def _checkpoint_errors(arguments: Any, stages: Mapping[str, Stage]) -> list[str]
                 errors.append(
                     f"average.{key}={number}: stage '{name}' keeps only {kept} (training.{limit}); raise that"
                 )
-            elif steps and every > 0 and number > math.ceil(steps / every):
+            elif steps and every > 0 and number > (saved := rounded(steps / every)):
                 errors.append(
-                    f"average.{key}={number}: stage '{name}' saves only {math.ceil(steps / every)}, with "
+                    f"average.{key}={number}: stage '{name}' saves only {saved}, with "
                     f"training.max_steps={steps} and training.{interval}={every}; lower the latter"
                 )
     return errors

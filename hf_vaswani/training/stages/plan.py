@@ -59,6 +59,11 @@ class Plan:
         return Path(self.last.training.output_dir) / STAGES_FOLDER
 
     @property
+    def last_record(self) -> Path:
+        """The file that says which stages the last run was made from. No stage can have its name."""
+        return self.folder / "last-run.json"
+
+    @property
     def teacher(self) -> PlannedStage | None:
         """The stage whose translations the last run learns to produce; `None` if there is none.
 

@@ -105,6 +105,10 @@ def _read_training(
     }
     for section, keys in options.items():
         given.setdefault(section, {}).update({key: values[section][key] for key in keys})
+    # A last run that starts from a given model has none of its own to inherit, so that the stage must name it.
+    of_stages = {key: value for key, value in values.get("model", {}).items() if recipe.model.get(key) != value}
+    if of_stages:
+        given["model"] = {**of_stages, **given.get("model", {})}
     if given.get("training", {}).get("push_to_hub"):
         errors.append(f"{PREFIX}.{name}.training.push_to_hub: only the last model is uploaded; remove it")
     for key in ("output_dir", "overwrite"):

@@ -9,26 +9,25 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
-
 from ...configuration.keys import traits
+from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
 from ...files import atomic_write, read_json, type_errors
-from ...interop.model_files import CONFIG_FILE
 from ..checkpoints.checkpoint import file_digest
-from ..recipe.recipe import SECTIONS
-from ..setup.resume import recipe_differences
+from ..recipe.recipe import SECTIONS, Recipe
+from ..setup.resume import FINAL_WEIGHTS, recipe_differences
 from ..setup.text_mix import OWN
-from .arguments import PAIRS_FILE, SELECTION, TRAIN, TRANSLATE, listed
+from .arguments import PAIRS_FILE, SECTION_OF_KIND, SELECTION, TRAIN, TRANSLATE, listed
 from .plan import PlannedStage
+from .translate_text import has_all_translations
 
 # Keys that may change when a run is resumed, but that change its final model.
 OF_FINAL_WEIGHTS = {
     "max_steps", "num_train_epochs", "max_minutes", "eval_steps", "early_stopping_patience", "save_steps",
     "save_total_limit", "keep_best", "average", "average_last", "average_best",
 }  # fmt: skip
-# What the name of an input in a record begins with if it is a file.
-OF_FILE = "file "
+# Names of inputs in a record: what that of a file or a stage begins with, and the recipe's own training text.
+OF_FILE, OF_STAGE, OWN_TEXT = "file ", "stage ", "the training text"
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "*.safetensors", "*.bin", "*.spm")
 
 
@@ -89,7 +88,19 @@ def read_record(path: Path) -> Record | None:
         # Earlier versions kept what the user wrote: one name, or nothing, instead of a list.
         for name, default in (("model", []), ("input", [OWN])):
             record.settings[name] = listed(record.settings.get(name), default)
+    record.settings = _with_defaults(record.kind, record.settings)
     return record
+
+
+def _with_defaults(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Stored settings by today's names, with the defaults of keys that an earlier version did not have."""
+    if kind != TRAIN:
+        defaults = SECTION_OF_KIND[kind]().model_dump() if kind in SECTION_OF_KIND else {}
+        return json.loads(json.dumps({**defaults, **settings}))
+    if not all(isinstance(keys, dict) for keys in settings.values()):
+        return settings
+    defaults, stored = _public(Recipe().to_dict()), with_new_names(settings)
+    return {section: {**defaults.get(section, {}), **keys} for section, keys in stored.items()}
 
 
 def settings_of(planned: PlannedStage) -> dict[str, Any]:
@@ -99,18 +110,24 @@ def settings_of(planned: PlannedStage) -> dict[str, Any]:
         arguments = arguments.with_lists()
     if planned.stage.kind != TRAIN:
         return json.loads(json.dumps(arguments.model_dump()))
-    sections = arguments.to_dict()
+    return _public(arguments.to_dict())
+
+
+def _public(sections: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe without private keys, as JSON values."""
+    public = {}
     for section, keys in sections.items():
         fields = SECTIONS[section].model_fields
-        sections[section] = {n: v for n, v in keys.items() if n not in fields or not traits(fields[n]).private}
-    return json.loads(json.dumps(sections))
+        public[section] = {n: v for n, v in keys.items() if n not in fields or not traits(fields[n]).private}
+    return json.loads(json.dumps(public))
 
 
 def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -> list[str]:
     """How a stage differs from the one that was begun in its folder.
 
-    Keys that may change when a run is resumed do not count. Neither does, in an unfinished translation, what matters
-    only once all is translated, or a file, whose lines are compared with those that were translated.
+    Keys that may change when a run is resumed do not count. Neither does, in an unfinished translation, what only
+    chooses among translations. As long as lines are left to translate, text does not count either: its lines are
+    compared with those that were translated.
 
     Args:
         inputs: digests of the stage's inputs now, as far as they are known.
@@ -131,7 +148,8 @@ def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -
             for name in {**record.settings, **now}
             if record.settings.get(name) != now.get(name) and not (begun and name in SELECTION)
         ]
-        inputs = {name: digest for name, digest in inputs.items() if not (begun and name.startswith(OF_FILE))}
+        if begun and not has_all_translations(planned.folder):
+            inputs = {n: d for n, d in inputs.items() if n != OWN_TEXT and not n.startswith(OF_FILE)}
     return found + [
         f"{name} has changed" for name, digest in inputs.items() if record.inputs.get(name, digest) != digest
     ]
@@ -139,7 +157,7 @@ def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -
 
 def is_complete(record: Record, planned: PlannedStage) -> bool:
     """Whether a stage was finished, what it made still exists, and no setting that affects it has changed."""
-    names = [PAIRS_FILE] if record.kind == TRANSLATE else [SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME]
+    names = (PAIRS_FILE,) if record.kind == TRANSLATE else FINAL_WEIGHTS
     is_there = any((planned.folder / name).exists() for name in names)
     return record.is_finished and is_there and _of_product(record) == _of_product(planned)
 
@@ -161,9 +179,9 @@ def _of_product(stage: Record | PlannedStage) -> dict[str, Any]:
 
 
 def model_digest(folder: Path) -> str:
-    """Digest of the files that the model in a folder is loaded from; empty if there is no model."""
-    if not (folder / CONFIG_FILE).exists() and not list(folder.glob("*.safetensors")):
-        return ""
+    """Digest of a file, or of the files of the model or tokenizer in a folder; empty if there are none."""
+    if folder.is_file():
+        return file_digest(folder)
     files = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
     # Whole files can be compared: nothing in a config that transformers writes depends on the time or the machine.
     return " ".join(file_digest(path)[:16] for path in files)

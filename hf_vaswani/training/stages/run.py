@@ -19,20 +19,23 @@ from ...errors import InputError, counted, reason
 from ...hub.run_report import RunReport
 from ...hub.wording import duration
 from ...interop.model_files import CONFIG_FILE
+from ...runtime.cores import available_cores
 from ...runtime.launcher import is_set
 from ...runtime.process_group import process_group
 from ...runtime.processes import on_main_process, say
 from ...runtime.signals import StopSignals
+from ...runtime.threads import threads_set
 from ..checkpoints.average import average
 from ..checkpoints.checkpoint import is_of_checkpoints
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, held
+from ..checkpoints.output_folder import BEST, CHECKPOINTS
 from ..processes import processes_of
 from ..recipe.recipe import Recipe
-from ..setup.resume import FINISHED
+from ..setup.output import hold_output
+from ..setup.resume import FINAL_WEIGHTS
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE
 from .check import FoundStages, State, check_stages, with_overwrite
 from .plan import Plan, PlannedStage, make_plan
-from .record import MODEL_FILES, Record, product_digest, read_record, settings_of
+from .record import MODEL_FILES, OF_STAGE, Record, product_digest, read_record, settings_of
 from .report import CompletedReport, result_of_run
 from .translate_text import PROGRESS_FILE, TRANSLATIONS_FILE, make_pairs
 
@@ -58,10 +61,11 @@ def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
     with process_group(cpu=is_set("ACCELERATE_USE_CPU")) as group:
         with processes_of(plan.last, ends_group=False) as processes:
             found = on_main_process(processes, lambda: check_stages(plan, processes))
-        with _held(plan.folder, group):
+        with hold_output(plan.folder, group):
             for number, planned in enumerate(plan.stages, start=1):
                 _run_stage(planned, f"{number} of {len(plan.stages)}", plan, found, train_one, group)
             say(f"\nlast run, after {counted(len(plan.stages), 'stage')}: {plan.last.training.output_dir}", group)
+            on_main_process(group, lambda: _begin_last(plan, found))
             return train_one(plan.last, complete=CompletedReport(plan), ends_group=False)
 
 
@@ -94,11 +98,8 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     """Remove what a stage replaces and write its record, before anything is written into its folder."""
     before = found.records[planned.name]
     if state is State.REPLACED and before is not None:
-        _remove(planned, before.kind)
-    inputs = dict(found.inputs[planned.name])
-    for name in planned.needs:
-        needed = read_record(plan.named(name).record)
-        inputs[f"stage {name}"] = needed.product if needed else ""
+        _remove(planned.folder, before.kind)
+    inputs = {**found.inputs[planned.name], **_products(planned.needs, plan)}
     seconds = before.seconds if before is not None and state is State.BEGUN else 0.0
     record = Record(planned.stage.kind, settings_of(planned), inputs, seconds)
     planned.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -106,25 +107,44 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     return record
 
 
-def _remove(planned: PlannedStage, kind: str) -> None:
+def _begin_last(plan: Plan, found: FoundStages) -> None:
+    """Remove a last run that was made from other stages, and record which it is now made from.
+
+    Otherwise, a run that was to be replaced would count as finished if the command was stopped before replacing it.
+    """
+    record = Record(TRAIN, {}, _products(plan.last_needs, plan))
+    if found.last is not None and found.last.inputs == record.inputs:
+        return
+    if found.last is not None:
+        _remove(plan.folder.parent, TRAIN)
+    record.write(plan.last_record)
+
+
+def _products(names: list[str], plan: Plan) -> dict[str, str]:
+    """Digests of what the named stages, which are finished, made."""
+    records = {name: read_record(plan.named(name).record) for name in names}
+    return {f"{OF_STAGE}{name}": record.product if record else "" for name, record in records.items()}
+
+
+def _remove(folder: Path, kind: str) -> None:
     """Delete what a stage of the given kind made, and nothing else in its folder.
 
     What marks the stage as complete goes first. A run keeps its recipe, which marks the folder as that of a run: with
     no checkpoint left, the run starts over and removes the rest itself.
     """
     names = {
-        TRAIN: (*FINISHED, f"{BEST}/update-*", f"{CHECKPOINTS}/update-*"),
+        TRAIN: (*FINAL_WEIGHTS, f"{BEST}/update-*", f"{CHECKPOINTS}/update-*"),
         TRANSLATE: (PAIRS_FILE, TRANSLATIONS_FILE, PROGRESS_FILE),
         AVERAGE: (*MODEL_FILES, *SAVED_FILES),
     }[kind]
     try:
-        for path in [path for name in names for path in planned.folder.glob(name)]:
+        for path in [path for name in names for path in folder.glob(name)]:
             if not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_of_checkpoints(path.name):
                 shutil.rmtree(path)
     except OSError as error:
-        raise InputError(f"{planned.folder} cannot be written: {reason(error)}") from None
+        raise InputError(f"{folder} cannot be written: {reason(error)}") from None
 
 
 def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
@@ -141,14 +161,17 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
 
 
 def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
-    counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data, plan.recipe.training.overwrite)
+    # The last bits of scores depend on the number of threads, so it must not be what an earlier stage has left.
+    with threads_set(available_cores()):
+        counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data, plan.recipe.training.overwrite)
     say(counts.in_words())
     return asdict(counts)
 
 
 def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
     arguments, folder = planned.arguments, planned.folder
-    if (folder / CONFIG_FILE).exists():  # stopped before it was recorded: this file is written last
+    # Stopped before it was recorded: the config is written last.
+    if (folder / CONFIG_FILE).exists() and any((folder / name).exists() for name in FINAL_WEIGHTS):
         return {}
     is_of_models = not (arguments.last or arguments.best)
     sources = [Path(name) for name in arguments.models]
@@ -169,25 +192,3 @@ def _finish(planned: PlannedStage, record: Record, result: dict[str, Any], secon
     record.product = product_digest(planned)
     record.write(planned.record)
     say(f"stage {planned.name} is finished, after {duration(seconds)}")
-
-
-class _held:
-    """Holds the folder of the stages in the main process, so that no other command works in it."""
-
-    def __init__(self, folder: Path, group: PartialState):
-        self.folder, self.group = folder, group
-
-    def __enter__(self) -> None:
-        def hold() -> None:
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self._held = held(self.folder)
-                self._held.__enter__()
-            except OSError as error:
-                raise InputError(f"{self.folder} cannot be written: {reason(error)}") from None
-
-        on_main_process(self.group, hold)
-
-    def __exit__(self, *error: Any) -> None:
-        if self.group.is_main_process:
-            self._held.__exit__(None, None, None)

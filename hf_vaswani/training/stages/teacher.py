@@ -4,6 +4,7 @@ Errors that show without reading its weights are reported before work begins: th
 languages other than the recipe's.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from ...core.pipeline_inputs import (
     LanguagePair,
     check_languages,
     check_pair,
+    is_same_language,
     language_code,
     language_pairs,
     translation_tasks,
@@ -105,10 +107,12 @@ def languages_for(
     """
     asked = asked_languages(arguments, data)
     given = {n: v for n in ("src_lang", "tgt_lang") if (v := getattr(arguments, n)) is not None}
+    _check_given(given, arguments, data)
     groups = getattr(tokenizer, "supported_language_codes", None)
-    if groups:
-        return {}, _group_prefix(groups, arguments.tgt_lang)
     try:
+        if groups:
+            check_pair((asked[0], None), language_pairs(SimpleNamespace(config=config), tokenizer))
+            return {}, _group_prefix(groups, arguments.tgt_lang)
         if hasattr(tokenizer, "_build_translation_inputs"):
             has_own_target = generation_config.forced_bos_token_id is not None
             check_languages(tokenizer, arguments.src_lang, arguments.tgt_lang, has_own_target)
@@ -129,9 +133,36 @@ def languages_for(
 
 def asked_languages(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
     """The languages to translate from and into; `None` for a language that is not given."""
-    own = language_code(data.source_language), language_code(data.target_language)
-    source, target = own if arguments.side == "source" else own[::-1]
+    source, target = _languages_of_text(arguments, data)
     return arguments.src_lang or source, arguments.tgt_lang or target
+
+
+def _languages_of_text(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
+    """The recipe's languages, that of the stage's side first; `None` for one that is no code."""
+    own = language_code(data.source_language), language_code(data.target_language)
+    return own if arguments.side == "source" else own[::-1]
+
+
+def _check_given(given: dict[str, str], arguments: TranslateArguments, data: DataArguments) -> None:
+    """Refuse languages for a multilingual model that are not those of the recipe.
+
+    Models have codes of their own, such as `deu_Latn`; only those of as many letters as the recipe's are compared.
+
+    Raises:
+        InputError: for each language that differs.
+    """
+    text = dict(zip(("src_lang", "tgt_lang"), _languages_of_text(arguments, data)))
+    errors = []
+    for name, code in given.items():
+        language, code_of_model = text[name], code.strip("<>_")
+        lengths = [len(re.split("[-_]", some)[0]) for some in (language or "", code_of_model)]
+        if language and lengths[0] == lengths[1] and not is_same_language(language, code_of_model):
+            errors.append(
+                f"translate.{name}={code}: with translate.side={arguments.side}, the recipe's languages ask for "
+                f"{language}. Change one of them"
+            )
+    if errors:
+        raise InputError.of(errors)
 
 
 def _group_prefix(groups: list[str], language: str | None) -> str:

@@ -98,7 +98,7 @@ def make_pairs(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TRANSLATIONS_FILE
     with stopped_by_signals(folder):
-        if path.exists() and path.stat().st_size == 0 and not (folder / PROGRESS_FILE).exists():
+        if path.exists() and not (has_all_translations(folder) or (folder / PROGRESS_FILE).exists()):
             path.unlink()  # killed before any progress was recorded
         try:
             translate_rest(path, arguments, data)
@@ -115,6 +115,12 @@ def make_pairs(
             f"{folder}: no pairs are left of {counted(counts.lines, 'line')} ({counts.in_words()}).{remedy}"
         )
     return counts
+
+
+def has_all_translations(folder: Path) -> bool:
+    """Whether all lines of a stage's text are translated, although the pairs may not have been written yet."""
+    path = folder / TRANSLATIONS_FILE
+    return path.exists() and path.stat().st_size > 0 and not (folder / PROGRESS_FILE).exists()
 
 
 def translate_rest(path: Path, arguments: TranslateArguments, data: DataArguments) -> None:

@@ -11,8 +11,8 @@ from ...evaluation.significance import RESAMPLES
 from ...files import collect_errors
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import TRANSLATIONS
-from ..setup.splits import load_test_sets, parse_sources
-from .plan import Run, own_text
+from ..setup.splits import load_test_sets, own_text, parse_sources
+from .plan import Run
 from .report import BleuDifference, RunResult
 
 Finished = list[tuple[Run, RunResult]]
@@ -66,7 +66,7 @@ def _settings(recipe: Recipe) -> dict:
 
 def _test_sets(recipe: Recipe, known: dict[str, dict[str, list[Pair]]], notes: list[str]) -> dict[str, list[Pair]]:
     """The test sets of a recipe, each read only once."""
-    data = own_text(recipe)
+    data = own_text(recipe.data)
     key = str(data)
     if key not in known:
         known[key] = {}

@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...data.sources.text_source import TextSource
 from ...errors import InputError
 from ...files import HAS_LOCKS, atomic_write, check_types, lock, path_error, read_json
 from ...runtime.launcher import BETWEEN_LOOKS
 from ..setup.resume import stored_differences
+from ..stages.check import find_stages
+from ..stages.plan import make_plan as stages_plan
 from .plan import SweepPlan
 
 # Lists what is finished; this file marks a folder as that of a sweep.
@@ -110,11 +113,15 @@ def stored_combinations(folder: Path) -> dict[str, dict[str, str]]:
 def _run_errors(plan: SweepPlan) -> list[str]:
     """Errors for runs in the folder that cannot be resumed with their current recipes, one for each reason."""
     reasons: dict[str, list[str]] = {}
+    texts: dict[TextSource, str] = {}
     for run in plan.runs:
         try:
             differences = stored_differences(run.last)
         except InputError as error:
             differences = [str(error)]
+        if run.recipe.stages:
+            changes = find_stages(stages_plan(run.recipe), texts)[0].changes
+            differences += [f"stage {name}: {'; '.join(why)}" for name, why in changes.items()]
         if differences:
             reasons.setdefault("; ".join(differences), []).append(run.name)
     return [

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,12 @@ from ...configuration.keys import traits
 from ...errors import InputError
 from ...files import collect_errors
 from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
-from ..recipe.arguments import DataArguments
 from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of
-from ..setup.splits import parse_sources, source_errors
+from ..setup.splits import own_text, parse_sources, source_errors
+from ..stages.arguments import TRAIN, Stage
+from ..stages.check import errors_of_others
 from ..stages.options import PREFIX as STAGES
+from ..stages.order import needs
 from ..stages.plan import make_plan as stages_plan
 from .grid import Combination, combinations
 from .request import SweepRequest
@@ -245,6 +248,8 @@ def losses_compare(recipes: list[Recipe]) -> bool:
         data = recipe.data.model_dump()
         names = {name for name in data if name.startswith("validation")} | {*OF_TEXT}
         learns_vocabulary = not (recipe.tokenizer.path or recipe.training.start_from)
+        if learns_vocabulary and any(_depends_on_training(name, recipe.stages) for name in recipe.data.text or ()):
+            return [recipe]  # the stages of each run make other text, and so another vocabulary
         if learns_vocabulary or recipe.data.validation_share or recipe.data.test_share:
             # The training text then decides on the vocabulary, or on what is held out of it.
             names |= {name for name in data if name.startswith("train")} | {"text", "test_share"}
@@ -254,19 +259,24 @@ def losses_compare(recipes: list[Recipe]) -> bool:
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)
 
 
-def own_text(recipe: Recipe) -> DataArguments:
-    """What a recipe says about its texts, without those that its stages make."""
-    return recipe.data.model_copy(update={"text": None})
+def _depends_on_training(name: str, stages: Mapping[str, Stage]) -> bool:
+    """Whether a stage, or one that it needs, trains a model."""
+    if name not in stages:
+        return False
+    stage = stages[name]
+    needed = needs(stage.kind, stage.arguments, stages)
+    return stage.kind == TRAIN or any(_depends_on_training(other, stages) for other in needed)
 
 
 def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:
     """Errors in the recipes that show without a model and without reading whole texts, each error once."""
     errors: list[str] = []
-    for data in {str(data): data for data in map(own_text, recipes)}.values():
+    for data in {str(data): data for data in (own_text(recipe.data) for recipe in recipes)}.values():
         sources = collect_errors(errors, partial(parse_sources, data))
         errors += source_errors(data, sources) if sources else []
     for tokenize in dict.fromkeys(recipe.evaluation.tokenize for recipe in recipes):
         errors += bleu_errors(tokenize)
     for recipe in recipes:
         errors += tracker_errors(recipe.training.report_to) + freeze_errors(recipe) + path_errors(recipe)
+        errors += errors_of_others(stages_plan(recipe), []) if recipe.stages else []
     return list(dict.fromkeys(errors))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from ...runtime.cores import available_cores
-from ...runtime.launcher import threads_of_user
-from ..check import is_set
+from ...runtime.launcher import is_set, threads_of_user
 from .plan import SweepPlan
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"

@@ -1,11 +1,12 @@
 """What a recipe and the command line say about stages: inheritance, options, and all errors reported together."""
 
 import pytest
+import yaml
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.recipe.shared_recipe import shared_recipe
-from hf_vaswani.training.stages.order import circle, in_order
+from hf_vaswani.training.stages.order import cycle, in_order
 
 
 def errors_of(staged, *options, **changes) -> str:
@@ -82,7 +83,7 @@ def test_cycle_of_stages_is_reported(staged):
     second = {"average": {"models": ["first"]}}
     shown = errors_of(staged, first=first, second=second)
     assert shown == ("stages: first needs second needs first, which is a cycle. Remove one of these references")
-    assert circle(staged().stages) == []
+    assert cycle(staged().stages) == []
 
 
 def test_cycle_through_the_input_of_a_stage_is_reported(staged):
@@ -165,6 +166,12 @@ def test_mean_of_more_checkpoints_than_a_stage_keeps_or_saves_is_rejected(staged
         "lower the latter"
     )
     assert staged("--mean.last=4")
+    # The last step is saved in any case, but not validated.
+    assert staged("--mean.last=3", "--both.save_steps=3")
+    assert errors_of(staged, "--both.keep_best=2", "--both.eval_steps=5", **changes) == (
+        "stages.best.average.best=2: stage 'both' saves only 1, with training.max_steps=8 and training.eval_steps=5; "
+        "lower the latter"
+    )
     assert staged("--both.keep_best=2", "--both.eval_steps=4", **changes)
 
 
@@ -194,3 +201,14 @@ def test_shared_recipe_keeps_names_of_stages_and_hub_models_but_no_folders(stage
     names = {"source": "more.de", "target": "more.en"}
     data = {"tests": {"more": names}, "train": [names]}
     assert shared["other"] == {"train": {"data": data, "training": {"start_from": "start"}}}
+
+
+def test_shared_recipe_of_a_last_run_from_a_given_model_keeps_the_architecture_of_stages(
+    staged, saved_model, tmp_path
+):
+    recipe = staged(f"--start_from={saved_model}")
+    path = tmp_path / "shared.yaml"
+    path.write_text(yaml.safe_dump(recipe.to_dict()))
+    assert recipe.model == {}
+    assert load_recipe(path).stages["both"].arguments.model == recipe.stages["both"].arguments.model
+    assert load_recipe(path).stages["both"].arguments.model["d_model"] == 32

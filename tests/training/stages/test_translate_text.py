@@ -218,7 +218,7 @@ def test_multilingual_model_requires_explicit_languages():
     )
 
     def languages(tokenizer=multilingual, **given):
-        config = SimpleNamespace(task_specific_params=None)
+        config = SimpleNamespace(task_specific_params=None, model_type="marian")
         return languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(**given), DataArguments())
 
     with pytest.raises(InputError, match="src_lang is missing and tgt_lang is missing"):
@@ -228,7 +228,33 @@ def test_multilingual_model_requires_explicit_languages():
     assert languages(src_lang="deu_Latn", tgt_lang="eng_Latn") == (
         {"src_lang": "deu_Latn", "tgt_lang": "eng_Latn"}, ""
     )  # fmt: skip
-    groups = SimpleNamespace(supported_language_codes=[">>fra<<", ">>ita<<"])
+    groups = SimpleNamespace(supported_language_codes=[">>fra<<", ">>ita<<"], source_lang="ROMANCE")
     with pytest.raises(InputError, match="translate.tgt_lang is missing: this model translates into several"):
         languages(groups)
     assert languages(groups, tgt_lang="ita") == ({}, ">>ita<< ")
+
+
+def test_languages_given_to_a_multilingual_model_must_be_those_of_the_recipe():
+    m2m = SimpleNamespace(
+        _build_translation_inputs=None, lang_code_to_id={"de": 1, "en": 2, "fr": 3}, get_added_vocab=dict
+    )
+    groups = SimpleNamespace(supported_language_codes=[">>fr<<", ">>en<<", ">>eng<<"], source_lang="de")
+    config, data = SimpleNamespace(task_specific_params=None, model_type="m2m_100"), DataArguments(
+        source_language="de", target_language="en")  # fmt: skip
+
+    def languages(tokenizer, **given):
+        return languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(**given), data)
+
+    assert languages(m2m, src_lang="de", tgt_lang="en")[0] == {"src_lang": "de", "tgt_lang": "en"}
+    assert languages(m2m, side="target", src_lang="en", tgt_lang="de")[0] == {"src_lang": "en", "tgt_lang": "de"}
+    with pytest.raises(InputError) as error:
+        languages(m2m, src_lang="en", tgt_lang="de")
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
+        "translate.src_lang=en", "translate.tgt_lang=de"
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="translate.tgt_lang=>>fr<<: .* the recipe's languages ask for en"):
+        languages(groups, tgt_lang=">>fr<<")
+    # Codes of other lengths are not compared.
+    assert [languages(groups, tgt_lang=code)[1] for code in ("en", "eng")] == [">>en<< ", ">>eng<< "]
+    with pytest.raises(InputError, match="this model translates de to any language"):
+        languages(groups, side="target", tgt_lang="eng")

@@ -11,6 +11,8 @@ import yaml
 
 from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
+from hf_vaswani.training.stages.plan import make_plan as stages_plan
+from hf_vaswani.training.stages.record import Record, settings_of
 from hf_vaswani.training.sweep import folder as folder_module
 from hf_vaswani.training.sweep import slots as slots_module
 from hf_vaswani.training.sweep.folder import content_errors, open_folder, place_errors
@@ -273,8 +275,54 @@ def test_recipe_with_stages_can_be_swept(plan_of, runs, tmp_path):
     plan = make_plan(SweepRequest(str(path), str(tmp_path / "out"), seeds=(1, 2)), [])
     assert [run.last.training.start_from for run in plan.runs] == [f"{run.folder}/stages/first" for run in plan.runs]
     for run, texts in zip(plan.runs, (GOOD, POOR)):
-        runs.write(run.name, 2.0, texts)
+        runs.write(run.name, 2.0, texts, total_seconds=120.0)
     report = run_sweep(plan, jobs=2)
     assert not report.failed and report.notes == []
     assert content_errors(plan) == [] and not run_sweep(plan, jobs=2).failed
     assert len(runs.started()) == 2
+    assert report.combinations[0].minutes.values == [2.0, 2.0]
+
+
+@pytest.fixture
+def staged_plan(plan_of, tmp_path):
+    """Plans the sweep of a recipe with a stage that trains and one that translates; takes options."""
+
+    def plan(*options, text="[own, made]", model="first", grid=None):
+        plan_of()  # writes the text and a recipe for it
+        path = tmp_path / "staged.yaml"
+        path.write_text(
+            (tmp_path / "recipe.yaml").read_text().replace("data:", f"data:\n  text: {text}")
+            + f"stages:\n  first: {{train: {{}}}}\n  made: {{translate: {{model: {model}, n_best: 1}}}}\n"
+        )
+        return make_plan(SweepRequest(str(path), str(tmp_path / "out"), options=options, grid=grid or {}), [])
+
+    return plan
+
+
+def test_missing_model_of_a_stage_is_one_error_before_any_run(staged_plan, tmp_path):
+    with pytest.raises(InputError) as error:
+        staged_plan(model=tmp_path / "nowhere", grid={"dropout": ["0.1", "0.2"]})
+    assert str(error.value).count("stages.made.translate.model: ") == 1
+
+
+def test_changed_settings_of_stages_are_rejected_with_the_runs(staged_plan):
+    plan = staged_plan()
+    for run in plan.runs:
+        stages = stages_plan(run.recipe)
+        stages.folder.mkdir(parents=True)
+        first = stages.named("first")
+        Record(first.stage.kind, settings_of(first), {}).write(first.record)
+    with open_folder(plan):
+        pass
+    assert content_errors(plan) == []
+    [error] = content_errors(staged_plan("--first.seed=7"))
+    assert "stage first: training.seed was 1 and is now 7" in error and plan.runs[0].name in error
+
+
+def test_losses_with_vocabularies_from_translations_of_each_run_are_not_ranked(staged_plan, saved_model):
+    def recipes(**settings):
+        return [run.recipe for run in staged_plan(grid={"dropout": ["0.1", "0.2"]}, **settings).runs]
+
+    assert not losses_compare(recipes())
+    assert losses_compare(recipes(text="[own]"))
+    assert losses_compare(recipes(model=saved_model))

@@ -1,0 +1,97 @@
+"""Checks, before any stage runs, whether models that stages will make fit together in an ensemble or an average."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..recipe.recipe import Recipe
+from ..setup.text_mix import OWN, REVERSED
+from ..setup.tokenizer_and_model import FREE_FIELDS
+from .arguments import AVERAGE, TRAIN, Stage
+
+
+def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
+    """Errors for models of stages that cannot translate together, or whose weights cannot be averaged.
+
+    Args:
+        stage: one that translates or averages.
+        stages: all stages of the recipe, without cycles.
+    """
+    names = [name for name in stage.arguments.models if name in stages]
+    errors = [
+        f"stages '{name}' and '{names[0]}' learn vocabularies from different text, or with different settings. Set "
+        f"tokenizer.path: {names[0]} in stage '{name}'"
+        for name in names[1:]
+        if _vocabulary(name, stages) != _vocabulary(names[0], stages)
+    ]
+    if stage.kind == AVERAGE:
+        errors += [
+            f"stage '{name}' trains an adapter. Set peft.merge: true in it, or leave it out"
+            for name in names
+            if _leaves_adapter(stages[name], of_checkpoints=bool(stage.arguments.last or stage.arguments.best))
+        ]
+        errors += _architecture_errors({name: _architecture(name, stages) for name in names})
+    return [f"{stage.kind}.{'models' if stage.kind == AVERAGE else 'model'}: {error}" for error in errors]
+
+
+def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:
+    """Errors for architectures with other weights than the first.
+
+    Args:
+        models: stage → its values of the section `model`; `None` if it starts from a model that no stage makes.
+    """
+    known = {name: model for name, model in models.items() if model is not None}
+    first = next(iter(known), "")
+    errors = []
+    for name, model in known.items():
+        if _shapes(model) != _shapes(known[first]):
+            keys = [key for key in {**known[first], **model} if key not in FREE_FIELDS]
+            differ = ", ".join(f"model.{key}" for key in keys if model.get(key) != known[first].get(key))
+            errors.append(f"stages '{name}' and '{first}' have different weights: {differ} must be the same in both")
+    return errors
+
+
+def _vocabulary(name: str, stages: Mapping[str, Stage]) -> Any:
+    """What determines the vocabulary of the model that a stage makes."""
+    stage = stages[name]
+    if stage.kind == AVERAGE:
+        place = stage.arguments.models[0]
+    else:
+        place = stage.arguments.training.start_from or stage.arguments.tokenizer.path
+    if place:
+        return _vocabulary(place, stages) if place in stages else place
+    recipe: Recipe = stage.arguments
+    settings = recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"})
+    # With one vocabulary for both languages, the direction makes no difference.
+    turned = {REVERSED} if recipe.tokenizer.joint else set()
+    text = sorted(set(recipe.data.text or [OWN]) - turned)
+    keys = recipe.data.model_dump()
+    own = {key: value for key, value in keys.items() if key.startswith(("train", "dataset"))}
+    return settings, text, own, recipe.data.reversed and not recipe.tokenizer.joint
+
+
+def _architecture(name: str, stages: Mapping[str, Stage]) -> dict[str, Any] | None:
+    """The section `model` of the model that a stage makes; `None` if it starts from a model that no stage makes."""
+    stage = stages[name]
+    place = stage.arguments.models[0] if stage.kind == AVERAGE else stage.arguments.training.start_from
+    own = {} if stage.kind == AVERAGE else stage.arguments.model
+    if not place:
+        return own
+    before = _architecture(place, stages) if place in stages else None
+    return None if before is None else {**before, **own}
+
+
+def _leaves_adapter(stage: Stage, of_checkpoints: bool) -> bool:
+    if stage.kind != TRAIN or not stage.arguments.peft.is_used:
+        return False
+    return of_checkpoints or not stage.arguments.peft.merge
+
+
+def _shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of a model's weights by name, with any vocabulary."""
+    with torch.device("meta"):
+        weights = VaswaniForConditionalGeneration(VaswaniConfig(**model)).state_dict()
+    return {name: tuple(weight.shape) for name, weight in weights.items()}

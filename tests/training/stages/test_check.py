@@ -1,0 +1,213 @@
+"""Errors in stages, and changes that decide whether a stage is redone, all found before any stage runs."""
+
+import json
+import os
+import signal
+
+import pytest
+import torch
+
+from hf_vaswani.data.tokenizers.tokenizer import save_tokenizer
+from hf_vaswani.errors import InputError, TrainingError, TrainingInterrupted
+from hf_vaswani.training.stages import run as run_module
+from hf_vaswani.training.stages.check import find_stages
+from hf_vaswani.training.stages.plan import make_plan
+from hf_vaswani.training.stages.record import model_digest
+from hf_vaswani.training.stages.together import together_errors
+from hf_vaswani.training.train import train
+from hf_vaswani.translation.lines import LineTranslator
+
+from ..helpers import same_weights
+
+ONLY_FORWARD = {"both": None, "mean": None, "backward": None}
+FROM_BOTH = {"mean": None, "forward": None, "backward": None}
+
+
+class Killed(BaseException):
+    """Stands in for a kill."""
+
+
+def kill(*_, **__):
+    raise Killed
+
+
+@pytest.fixture
+def distilled(staged, saved_model):
+    """Loads a recipe whose only stage translates the training text with an existing model."""
+
+    def load(*options, **translate):
+        forward = {"translate": {"model": str(saved_model), "max_new_tokens": 8, **translate}}
+        return staged("--start_from=null", "--data.text=[forward]", *options, forward=forward, **ONLY_FORWARD)
+
+    return load
+
+
+def append(path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_line_missing_at_the_end_of_a_text_is_found_before_translating(distilled, tmp_path, monkeypatch, split):
+    monkeypatch.setattr(run_module, "make_pairs", lambda *_: pytest.fail("a stage translated"))
+    append(tmp_path / f"{split}.source", "a b c\n")
+    with pytest.raises(InputError, match=rf"data.{split}: .*{split}\.(source|target)"):
+        train(distilled())
+
+
+def test_begun_translation_resumes_after_a_later_line_of_the_training_text_was_corrected(
+    distilled, tmp_path, monkeypatch
+):
+    texts = [f"{'abcdefgh'[i % 8]} b {'abc'[i % 3]}" for i in range(200)]
+    for side in ("source", "target"):
+        (tmp_path / f"train.{side}").write_text("".join(f"{text}\n" for text in texts))
+    call, sizes = LineTranslator.__call__, []
+
+    def stopped_at_second_window(self, given):
+        sizes.append(len(given))
+        if len(sizes) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return call(self, given)
+
+    monkeypatch.setattr(LineTranslator, "__call__", stopped_at_second_window)
+    with pytest.raises(TrainingInterrupted):
+        train(distilled(sample=1))
+    texts[-1] = "h h h"
+    (tmp_path / "train.source").write_text("".join(f"{text}\n" for text in texts))
+    train(distilled(sample=1))
+    assert sizes == [128, 72, 72]
+
+
+def test_complete_translation_of_a_file_that_has_changed_since_is_not_used(distilled, tmp_path):
+    file = tmp_path / "mono.txt"
+    file.write_text("a b\nc d e\n")
+    with pytest.raises(TrainingError, match="no pairs are left"):
+        train(distilled(input=str(file), sample=1, min_score=0))
+    file.write_text("a b\nc d f\n")
+    with pytest.raises(InputError, match=r"stages.forward: .*mono.txt has changed"):
+        train(distilled(input=str(file), sample=1))
+
+
+def test_last_run_from_a_stage_retrained_since_is_not_used_if_the_command_was_stopped(staged, tmp_path, monkeypatch):
+    def load(*options, output="out"):
+        return staged("--data.text=[own]", *options, output=output, **FROM_BOTH)
+
+    train(load())
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(run_module, "_begin_last", kill)
+        train(load("--both.learning_rate=0.01", "--overwrite=true"))
+    with pytest.raises(InputError, match="contains a run that used another model or text from both"):
+        train(load("--both.learning_rate=0.01"))
+    begin_last = run_module._begin_last
+
+    def killed_after(*arguments):
+        begin_last(*arguments)
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(run_module, "_begin_last", killed_after)
+        train(load("--both.learning_rate=0.01", "--overwrite=true"))
+    train(load("--both.learning_rate=0.01"))
+    train(load("--both.learning_rate=0.01", output="undisturbed"))
+    assert same_weights(tmp_path / "out", tmp_path / "undisturbed")
+
+
+def test_stages_recorded_before_a_key_existed_have_its_default(staged, tmp_path):
+    train(staged())
+    for name, section, key in (("both", "training", "optim"), ("forward", None, "min_score")):
+        path = tmp_path / "out" / "stages" / f"{name}.json"
+        record = json.loads(path.read_text())
+        del (record["settings"][section] if section else record["settings"])[key]
+        path.write_text(json.dumps(record))
+    found, errors = find_stages(make_plan(staged()), {})
+    assert errors == [] and all(map(found.is_finished, ("both", "forward", "mean", "backward")))
+
+
+def test_average_whose_weights_are_missing_is_computed_again(staged, tmp_path):
+    train(staged())
+    weights = tmp_path / "out" / "stages" / "mean" / "model.safetensors"
+    before = weights.read_bytes()
+    weights.unlink()
+    train(staged("--overwrite=true"))
+    assert weights.read_bytes() == before
+
+
+def test_translations_use_a_fixed_number_of_threads(staged, monkeypatch):
+    before, used = torch.get_num_threads(), []
+    make_pairs = run_module.make_pairs
+
+    def recorded(*arguments):
+        used.append(torch.get_num_threads())
+        return make_pairs(*arguments)
+
+    monkeypatch.setattr(run_module, "make_pairs", recorded)
+    monkeypatch.setattr(run_module, "available_cores", lambda: 3)
+    try:
+        train(staged("--cpu_threads=1"))
+        assert used == [3, 3] and torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_swapped_languages_that_are_column_names_change_a_translation(staged):
+    def digests(*names):
+        recipe = staged(*(f"--{side}_language={name}" for side, name in zip(("source", "target"), names)))
+        return find_stages(make_plan(recipe), {})[0].inputs["forward"]
+
+    assert digests("german", "english") != digests("english", "german")
+
+
+def test_digest_covers_a_tokenizer_alone_and_a_file(tokenizer, tmp_path):
+    assert model_digest(tmp_path) == ""
+    save_tokenizer(tokenizer, tmp_path)
+    first = model_digest(tmp_path)
+    (tmp_path / "tokenizer.json").write_text((tmp_path / "tokenizer.json").read_text().replace("w7", "x7"))
+    assert first and model_digest(tmp_path) not in (first, "")
+    (tmp_path / "model.pt").write_bytes(b"1")
+    assert model_digest(tmp_path / "model.pt")
+
+
+def errors_together(staged, name: str, **stages) -> list[str]:
+    recipe = staged("--data.text=[own]", **{**FROM_BOTH, **stages})
+    return together_errors(recipe.stages[name], recipe.stages)
+
+
+def test_ensemble_of_stages_with_different_vocabularies_is_an_error(staged):
+    small = {"train": {"tokenizer": {"vocab_size": 50}}}
+    pair = {"translate": {"model": ["both", "small"]}}
+    assert errors_together(staged, "forward", small=small, forward=pair) == [
+        "translate.model: stages 'small' and 'both' learn vocabularies from different text, or with different "
+        "settings. Set tokenizer.path: both in stage 'small'"
+    ]
+    small["train"]["tokenizer"] = {"path": "both"}
+    assert errors_together(staged, "forward", small=small, forward=pair) == []
+    # `both` also reads its text reversed, which gives the same vocabulary.
+    one_direction = {"train": {"data": {"text": ["own"]}}}
+    assert errors_together(staged, "forward", small=one_direction, forward=pair) == []
+
+
+def test_average_of_stages_with_different_weights_is_an_error(staged):
+    wide = {"train": {"tokenizer": {"path": "both"}, "model": {"encoder_ffn_dim": 96, "dropout": 0.3}}}
+    further = {"train": {"model": {"dropout": 0.2}, "training": {"start_from": "both"}}}
+    mean = {"average": {"models": ["both", "further", "wide"]}}
+    assert errors_together(staged, "mean", wide=wide, further=further, mean=mean) == [
+        "average.models: stages 'wide' and 'both' have different weights: model.encoder_ffn_dim must be the same in "
+        "both"
+    ]
+
+
+def test_average_of_a_stage_that_leaves_an_adapter_is_an_error(staged):
+    adapter = {"train": {"training": {"start_from": "both"}, "peft": {"r": 2}}}
+    mean = {"average": {"models": ["both", "adapter"]}}
+    [error] = errors_together(staged, "mean", adapter=adapter, mean=mean)
+    assert error.startswith("average.models: stage 'adapter' trains an adapter. Set peft.merge: true")
+    adapter["train"]["peft"]["merge"] = True
+    assert errors_together(staged, "mean", adapter=adapter, mean=mean) == []
+
+
+def test_errors_of_models_together_are_reported_before_any_stage_runs(staged, tmp_path):
+    small = {"train": {"tokenizer": {"vocab_size": 50}}}
+    forward = {"translate": {"model": ["both", "small"]}}
+    with pytest.raises(InputError, match="stages.forward.translate.model: stages 'small' and 'both' learn"):
+        train(staged(small=small, forward=forward))
+    assert not (tmp_path / "out").exists()
