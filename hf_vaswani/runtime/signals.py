@@ -17,12 +17,16 @@ class StopSignals:
     A context manager, which restores the previous handlers at its end. Ctrl-C more than two seconds after the first
     signal interrupts at once. Outside the main thread, where Python allows no handlers, nothing is changed.
 
+    Args:
+        at_once: whether the first signal interrupts, too, after it was recorded.
+
     Attributes:
         received: number of the first signal; 0 if there has been none.
     """
 
-    def __init__(self):
+    def __init__(self, at_once: bool = False):
         self.received = 0
+        self._at_once = at_once
         self._at = 0.0
         self._before = {}
 
@@ -48,5 +52,7 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if not self.received:
             self.received, self._at = number, time.monotonic()
+            if self._at_once:
+                raise KeyboardInterrupt
         elif number == signal.SIGINT and time.monotonic() - self._at > ANOTHER_AFTER:
             raise KeyboardInterrupt

@@ -85,7 +85,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             that contradict each other.
     """
     values, contents, errors = _read_yaml(recipe_file(path))
-    given, of_stages = _parse_options(options or [], contents, errors)
+    given, of_stages = parse_options(options or [], contents, errors)
     architecture = values.get("model", {})
     apply_options(values, given)
     # Copied before the recipe's own values imply others.
@@ -111,6 +111,15 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     if errors:
         raise InputError.of(list(dict.fromkeys(errors)))
     return recipe
+
+
+def stages_in(path: str | Path) -> dict[str, Any]:
+    """Name → content of the stages in a recipe, as they are written.
+
+    Raises:
+        InputError: if there is no such recipe, or if it cannot be read.
+    """
+    return _read_yaml(recipe_file(path))[1]
 
 
 def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
@@ -242,15 +251,15 @@ def known_values(content: dict[Any, Any], path: str, others: Iterable[str] = ())
 OptionTexts = dict[str, dict[str, str]]
 
 
-def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
-    """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text; errors are added to `errors`."""
-    return _parse_options(options, {}, errors)[0]
-
-
-def _parse_options(
+def parse_options(
     options: list[str], stages: dict[str, Any], errors: list[str]
 ) -> tuple[OptionTexts, dict[str, OptionTexts]]:
-    """Parse the recipe's options, and those of each stage."""
+    """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text, and the same for each stage.
+
+    Args:
+        stages: as in [`stages_in`].
+        errors: the list to which errors are added.
+    """
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
     parsed: OptionTexts = {}

@@ -17,7 +17,7 @@ from ..checkpoints.checkpoint import file_digest
 from ..recipe.recipe import SECTIONS, Recipe
 from ..setup.resume import FINAL_WEIGHTS, recipe_differences
 from ..setup.text_mix import OWN
-from .arguments import PAIRS_FILE, SECTION_OF_KIND, SELECTION, TRAIN, TRANSLATE, listed
+from .arguments import PAIRS_FILE, SECTION_OF_KIND, SELECTION, TRAIN, TRANSLATE, Stage, listed
 from .plan import PlannedStage
 from .translate_text import has_all_translations
 
@@ -103,12 +103,12 @@ def _with_defaults(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {section: {**defaults.get(section, {}), **keys} for section, keys in stored.items()}
 
 
-def settings_of(planned: PlannedStage) -> dict[str, Any]:
+def settings_of(stage: Stage) -> dict[str, Any]:
     """The settings that identify a stage, as JSON values."""
-    arguments = planned.stage.arguments
-    if planned.stage.kind == TRANSLATE:
+    arguments = stage.arguments
+    if stage.kind == TRANSLATE:
         arguments = arguments.with_lists()
-    if planned.stage.kind != TRAIN:
+    if stage.kind != TRAIN:
         return json.loads(json.dumps(arguments.model_dump()))
     return _public(arguments.to_dict())
 
@@ -136,12 +136,12 @@ def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -
         return [f"it was a stage of kind {record.kind}"]
     if record.kind == TRAIN:
         found = recipe_differences(record.settings, planned.stage.arguments)
-        if record.settings.get("data", {}).get("text") != settings_of(planned)["data"]["text"]:
+        if record.settings.get("data", {}).get("text") != settings_of(planned.stage)["data"]["text"]:
             found.append(
                 f"data.text was {record.settings['data']['text']!r} and is now {planned.stage.arguments.data.text!r}"
             )
     else:
-        now = settings_of(planned)
+        now = settings_of(planned.stage)
         begun = record.kind == TRANSLATE and not record.is_finished
         found = [
             f"{record.kind}.{name} was {record.settings.get(name)!r} and is now {now.get(name)!r}"
@@ -159,13 +159,15 @@ def is_complete(record: Record, planned: PlannedStage) -> bool:
     """Whether a stage was finished, what it made still exists, and no setting that affects it has changed."""
     names = (PAIRS_FILE,) if record.kind == TRANSLATE else FINAL_WEIGHTS
     is_there = any((planned.folder / name).exists() for name in names)
-    return record.is_finished and is_there and _of_product(record) == _of_product(planned)
+    return (
+        record.is_finished
+        and is_there
+        and (_of_product(record.kind, record.settings) == _of_product(planned.stage.kind, settings_of(planned.stage)))
+    )
 
 
-def _of_product(stage: Record | PlannedStage) -> dict[str, Any]:
+def _of_product(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that affect what a stage makes."""
-    settings = stage.settings if isinstance(stage, Record) else settings_of(stage)
-    kind = stage.kind if isinstance(stage, Record) else stage.stage.kind
     if kind != TRAIN:
         return settings
     return {

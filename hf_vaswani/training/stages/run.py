@@ -101,7 +101,7 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
         _remove(planned.folder, before.kind)
     inputs = {**found.inputs[planned.name], **_products(planned.needs, plan)}
     seconds = before.seconds if before is not None and state is State.BEGUN else 0.0
-    record = Record(planned.stage.kind, settings_of(planned), inputs, seconds)
+    record = Record(planned.stage.kind, settings_of(planned.stage), inputs, seconds)
     planned.folder.parent.mkdir(parents=True, exist_ok=True)
     record.write(planned.record)
     return record
@@ -153,9 +153,10 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
     try:
         result = _translate(planned, plan) if planned.stage.kind == TRANSLATE else _average(planned, plan)
     finally:
-        # The time of a stage that was stopped counts, too.
-        record.seconds = seconds + time.monotonic() - began
-        record.write(planned.record)
+        # The time of a stage that was stopped counts, too. A launcher may pass on the signal that stopped it.
+        with StopSignals():
+            record.seconds = seconds + time.monotonic() - began
+            record.write(planned.record)
     _finish(planned, record, result, record.seconds)
     (planned.folder / TRANSLATIONS_FILE).unlink(missing_ok=True)
 

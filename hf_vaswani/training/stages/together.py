@@ -1,4 +1,4 @@
-"""Checks, before any stage runs, whether models that stages will make fit together in an ensemble or an average."""
+"""Whether models that stages will make fit together in an ensemble or an average, found before any stage runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +11,8 @@ from ..recipe.recipe import Recipe
 from ..setup.text_mix import OWN, REVERSED
 from ..setup.tokenizer_and_model import FREE_FIELDS
 from .arguments import AVERAGE, TRAIN, Stage
+from .order import needs
+from .record import settings_of
 
 
 def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
@@ -57,20 +59,35 @@ def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:
 def _vocabulary(name: str, stages: Mapping[str, Stage]) -> Any:
     """What determines the vocabulary of the model that a stage makes."""
     stage = stages[name]
-    if stage.kind == AVERAGE:
-        place = stage.arguments.models[0]
-    else:
-        place = stage.arguments.training.start_from or stage.arguments.tokenizer.path
+    if stage.kind == TRAIN:
+        return vocabulary_of(stage.arguments, stages)
+    first = stage.arguments.models[0]
+    return _vocabulary(first, stages) if first in stages else first
+
+
+def vocabulary_of(recipe: Recipe, stages: Mapping[str, Stage]) -> Any:
+    """What determines the vocabulary of the model that a training run makes: equal for equal vocabularies.
+
+    Args:
+        recipe: of the run, with stages by name.
+    """
+    place = recipe.training.start_from or recipe.tokenizer.path
     if place:
         return _vocabulary(place, stages) if place in stages else place
-    recipe: Recipe = stage.arguments
     settings = recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"})
     # With one vocabulary for both languages, the direction makes no difference.
     turned = {REVERSED} if recipe.tokenizer.joint else set()
     text = sorted(set(recipe.data.text or [OWN]) - turned)
+    made = [_made_by(name, stages) for name in text if name in stages]
     keys = recipe.data.model_dump()
     own = {key: value for key, value in keys.items() if key.startswith(("train", "dataset"))}
-    return settings, text, own, recipe.data.reversed and not recipe.tokenizer.joint
+    return settings, text, made, own, recipe.data.reversed and not recipe.tokenizer.joint
+
+
+def _made_by(name: str, stages: Mapping[str, Stage]) -> Any:
+    """What determines what a stage makes, apart from files and models that no stage makes."""
+    stage = stages[name]
+    return settings_of(stage), [_made_by(other, stages) for other in needs(stage.kind, stage.arguments, stages)]
 
 
 def _architecture(name: str, stages: Mapping[str, Stage]) -> dict[str, Any] | None:

@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from ...errors import InputError, TrainingError, TrainingInterrupted, counted
 from ...files import atomic_write
 from ...runtime.cores import available_cores
 from ...runtime.processes import say
-from ...runtime.signals import SIGNALS
+from ...runtime.signals import StopSignals
 from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
 from ...translation.load import fingerprint
 from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
@@ -97,7 +96,7 @@ def make_pairs(
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TRANSLATIONS_FILE
-    with stopped_by_signals(folder):
+    with _stopped_by_signals(folder):
         if path.exists() and not (has_all_translations(folder) or (folder / PROGRESS_FILE).exists()):
             path.unlink()  # killed before any progress was recorded
         try:
@@ -140,36 +139,21 @@ def translate_rest(path: Path, arguments: TranslateArguments, data: DataArgument
 
 
 @contextmanager
-def stopped_by_signals(folder: Path) -> Iterator[None]:
+def _stopped_by_signals(folder: Path) -> Iterator[None]:
     """Let SIGTERM and Ctrl-C stop the block at once, with a message that says how to resume.
 
     Raises:
         TrainingInterrupted: on a signal.
     """
-    received: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    before = {}
-    for number in SIGNALS:
+    with StopSignals(at_once=True) as signals:
         try:
-            before[number] = signal.signal(number, stop)
-        except ValueError:  # not in the main thread
-            break
-    try:
-        yield
-    except KeyboardInterrupt:
-        number = received[0] if received else signal.SIGINT
-        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        message = (
-            f"Stopped by {name}; what was translated is saved in {folder}. Run the same command again to continue."
-        )
-        raise TrainingInterrupted(message, number) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            yield
+        except KeyboardInterrupt:
+            message = (
+                f"Stopped by {signals.name}; what was translated is saved in {folder}. Run the same command again to "
+                "continue."
+            )
+            raise TrainingInterrupted(message, signals.received or signal.SIGINT) from None
 
 
 def translate_all(

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,13 +11,13 @@ from ...configuration.keys import traits
 from ...errors import InputError
 from ...files import collect_errors
 from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
-from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of
+from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of, stages_in
 from ..setup.splits import own_text, parse_sources, source_errors
-from ..stages.arguments import TRAIN, Stage
 from ..stages.check import errors_of_others
 from ..stages.options import PREFIX as STAGES
-from ..stages.order import needs
+from ..stages.options import key_of_stage
 from ..stages.plan import make_plan as stages_plan
+from ..stages.together import vocabulary_of
 from .grid import Combination, combinations
 from .request import SweepRequest
 
@@ -118,14 +117,13 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
         InputError: all errors at once.
     """
     errors = list(errors)
-    grid = _by_key(request.grid, "grid", errors)
+    stages = collect_errors([], lambda: stages_in(request.recipe)) or {}  # errors are reported when it is loaded
+    grid = _by_key(request.grid, stages, "grid", errors)
     grid = {key: full for key, texts in grid.items() if (full := [text for text in texts if text])}
     errors += [f"grid: {key} has no values" for key, texts in request.grid.items() if not texts]
     errors += [f"grid: {key} has an empty value" for key, texts in request.grid.items() if "" in texts]
-    rows = {name: _by_key(row, f"row {name}", errors) for name, row in request.rows.items()}
-    given = {
-        f"{section}.{name}" for section, keys in parse_options(list(request.options), []).items() for name in keys
-    }
+    rows = {name: _by_key(row, stages, f"row {name}", errors) for name, row in request.rows.items()}
+    given = _given(request.options, stages)
     errors += _conflicts(rows, grid, given)
     if not request.output_dir:
         errors.append("--output_dir is missing: the folder of the sweep, with a folder in it for each run")
@@ -153,16 +151,33 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
     return SweepPlan(folder, request.recipe, request.options, found, request.seeds, runs)
 
 
-def _by_key(values: dict, where: str, errors: list[str]) -> dict:
-    """Values by `section.key`. Keys that are unknown, given twice or cannot be swept are added to the errors."""
+def _given(options: tuple[str, ...], stages: dict[str, Any]) -> set[str]:
+    """The keys among options, as [`_by_key`] writes them."""
+    of_run, of_stages = parse_options(list(options), stages, [])
+    keys = {f"{section}.{name}" for section, texts in of_run.items() for name in texts}
+    return keys | {
+        f"{stage}.{section}.{name}"
+        for stage, sections in of_stages.items()
+        for section, texts in sections.items()
+        for name in texts
+    }
+
+
+def _by_key(values: dict, stages: dict[str, Any], where: str, errors: list[str]) -> dict:
+    """Values by `section.key`, or `stage.section.key` for those of stages.
+
+    Keys that are unknown, given twice or cannot be swept are added to the errors.
+    """
     found = {}
     for name, value in values.items():
         wrong: list[str] = []
-        section = section_of(name.replace("-", "_"), wrong)
+        written = name.replace("-", "_")
+        of_stage = key_of_stage(written, stages, section_of, wrong)
+        section = None if of_stage or wrong else section_of(written, wrong)
         errors += [f"{where}: {error.removeprefix('--')}" for error in wrong]
-        if section is None:
+        if wrong:
             continue
-        key = f"{section}.{name.replace('-', '_').rpartition('.')[2]}"
+        key = ".".join(of_stage) if of_stage else f"{section}.{written.rpartition('.')[2]}"
         if why := NOT_SWEPT.get(tuple(key.split("."))):
             errors.append(f"{where}: {name} cannot be swept: {why}")
         elif key in found:
@@ -188,6 +203,8 @@ def _named(rows: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 def _written(key: str) -> str:
     """A key as people write it: with its section only if several sections have a key of that name."""
+    if key.count(".") > 1:  # that of a stage
+        return key
     bare = key.rpartition(".")[2]
     return key if sum(bare in keys for keys in recipe_keys().values()) > 1 else bare
 
@@ -247,25 +264,12 @@ def losses_compare(recipes: list[Recipe]) -> bool:
     def of_loss(recipe: Recipe) -> list[Any]:
         data = recipe.data.model_dump()
         names = {name for name in data if name.startswith("validation")} | {*OF_TEXT}
-        learns_vocabulary = not (recipe.tokenizer.path or recipe.training.start_from)
-        if learns_vocabulary and any(_depends_on_training(name, recipe.stages) for name in recipe.data.text or ()):
-            return [recipe]  # the stages of each run make other text, and so another vocabulary
-        if learns_vocabulary or recipe.data.validation_share or recipe.data.test_share:
-            # The training text then decides on the vocabulary, or on what is held out of it.
-            names |= {name for name in data if name.startswith("train")} | {"text", "test_share"}
-        text = {name: data[name] for name in names}
-        return [recipe.tokenizer.model_copy(update={"bpe_dropout": 0.0}), recipe.training.start_from, text]
+        if recipe.data.validation_share or recipe.data.test_share:
+            # The training text then decides on what is held out of it.
+            names |= {name for name in data if name.startswith("train")} | {"test_share"}
+        return [vocabulary_of(recipe, recipe.stages), {name: data[name] for name in names}]
 
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)
-
-
-def _depends_on_training(name: str, stages: Mapping[str, Stage]) -> bool:
-    """Whether a stage, or one that it needs, trains a model."""
-    if name not in stages:
-        return False
-    stage = stages[name]
-    needed = needs(stage.kind, stage.arguments, stages)
-    return stage.kind == TRAIN or any(_depends_on_training(other, stages) for other in needed)
 
 
 def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:

@@ -75,7 +75,7 @@ def test_begun_translation_resumes_after_a_later_line_of_the_training_text_was_c
     texts[-1] = "h h h"
     (tmp_path / "train.source").write_text("".join(f"{text}\n" for text in texts))
     train(distilled(sample=1))
-    assert sizes == [128, 72, 72]
+    assert sizes[:3] == [128, 72, 72]
 
 
 def test_complete_translation_of_a_file_that_has_changed_since_is_not_used(distilled, tmp_path):

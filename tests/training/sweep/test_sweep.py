@@ -311,7 +311,7 @@ def test_changed_settings_of_stages_are_rejected_with_the_runs(staged_plan):
         stages = stages_plan(run.recipe)
         stages.folder.mkdir(parents=True)
         first = stages.named("first")
-        Record(first.stage.kind, settings_of(first), {}).write(first.record)
+        Record(first.stage.kind, settings_of(first.stage), {}).write(first.record)
     with open_folder(plan):
         pass
     assert content_errors(plan) == []
@@ -326,3 +326,31 @@ def test_losses_with_vocabularies_from_translations_of_each_run_are_not_ranked(s
     assert not losses_compare(recipes())
     assert losses_compare(recipes(text="[own]"))
     assert losses_compare(recipes(model=saved_model))
+
+
+def test_keys_of_stages_can_be_swept(staged_plan):
+    plan = staged_plan(grid={"made.n-best": ["1", "2"], "stages.first.train.max_steps": ["5"]})
+    assert [run.name for run in plan.runs] == ["n_best-1_max_steps-5_seed_1", "n_best-2_max_steps-5_seed_1"]
+    assert [run.recipe.stages["made"].arguments.n_best for run in plan.runs] == [1, 2]
+    assert {run.recipe.stages["first"].arguments.training.max_steps for run in plan.runs} == {5}
+    assert not losses_compare([run.recipe for run in plan.runs])  # their vocabularies come from other translations
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "error"),
+    [
+        ("made.n_bets", (), "grid: made.n_bets: a stage that translates has no key 'n_bets'; did you mean 'n_best'?"),
+        ("stages.maid.n_best", (), "grid: stages.maid.n_best: unknown stage 'maid'; did you mean 'made'?"),
+        (
+            "made.n_best",
+            ("--made.n_best=3",),
+            "--made.translate.n_best is given for all runs and also swept by the grid",
+        ),
+        ("first.overwrite", (), "stages.first.training.overwrite: the folder of a stage is inside the recipe's"),
+    ],
+    ids=["unknown key", "unknown stage", "given for all runs", "overwrite"],
+)
+def test_invalid_keys_of_stages_are_errors(staged_plan, key, options, error):
+    with pytest.raises(InputError) as raised:
+        staged_plan(*options, grid={key: ["true", "false"] if "overwrite" in key else ["1", "2"]})
+    assert error in str(raised.value)
