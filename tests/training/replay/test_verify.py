@@ -22,10 +22,11 @@ from hf_vaswani.hub.trail import Environment, read_trail
 from hf_vaswani.runtime.signals import StopSignals
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.replay import replay
-from hf_vaswani.training.replay.compare import Outcome
+from hf_vaswani.training.replay.compare import Outcome, compare_recipes
 from hf_vaswani.training.replay.digests import tensors_digest
 from hf_vaswani.training.replay.launch import run_job
 from hf_vaswani.training.replay.recorder import write_trail
+from hf_vaswani.training.replay.trail import deciding_keys
 from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
@@ -435,3 +436,13 @@ def test_trail_without_steps_is_rejected(finished):
     write_trail(trail.model_copy(update={"steps": []}), finished / "trail.json")
     with pytest.raises(InputError, match="has no recorded steps to replay"):
         verify(str(finished))
+
+
+def test_keys_of_the_model_are_compared_with_its_defaults():
+    def is_equal(recorded: dict, now: dict) -> bool:
+        return compare_recipes({"model": recorded}, {"model": now}, "recipe.yaml").outcome == Outcome.EQUAL
+
+    assert is_equal({"dropout": 0.1}, {}) and is_equal({}, {"dropout": 0.1})
+    assert not is_equal({"dropout": 0.0}, {}) and not is_equal({}, {"dropout": 0.2})
+    recipe = load_recipe("quickstart", ["--dropout=0"]).to_dict()
+    assert deciding_keys(recipe)["model"]["dropout"] == 0

@@ -13,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.replay.recorded_run import read_run
 from hf_vaswani.training.reporting.card import rewrite_card
 from hf_vaswani.training.setup.resume import stored_differences
 from hf_vaswani.training.stages import run as run_module
@@ -428,3 +429,11 @@ def test_first_stage_can_be_verified_from_the_card_and_text_alone(finished, tmp_
     other.write_text((out.parent / "train.source").read_text().replace("a", "b", 1))
     assert main(["verify", str(tmp_path / "README.md"), *text, f"--train_source={other}"]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text")
+
+
+def test_card_of_an_adapter_on_a_stage_names_its_first_stage(finished, tmp_path):
+    _, out, _ = finished
+    card = (out / "README.md").read_text()
+    (tmp_path / "README.md").write_text(card.replace("\nstages:\n", "\npeft:\n  r: 2\nstages:\n", 1))
+    run = read_run(str(tmp_path / "README.md"))
+    assert run.stage == "both" and run.recipe["peft"]["r"] is None
