@@ -18,7 +18,7 @@ class StopSignals:
     signal interrupts at once. Outside the main thread, where Python allows no handlers, nothing is changed.
 
     Args:
-        at_once: whether the first signal interrupts, too, after it was recorded.
+        at_once: whether the first signal interrupts as well, once it is recorded, and any more than two seconds later.
 
     Attributes:
         received: number of the first signal; 0 if there has been none.
@@ -54,5 +54,5 @@ class StopSignals:
             self.received, self._at = number, time.monotonic()
             if self._at_once:
                 raise KeyboardInterrupt
-        elif number == signal.SIGINT and time.monotonic() - self._at > ANOTHER_AFTER:
+        elif (number == signal.SIGINT or self._at_once) and time.monotonic() - self._at > ANOTHER_AFTER:
             raise KeyboardInterrupt

@@ -75,7 +75,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     """
     recipe, processes, sources = checked.recipe, checked.processes, checked.sources
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
-    resumed = on_main_process(processes, lambda: is_resumed(recipe, circumstances(splits, processes)))
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, circumstances(recipe, splits, processes)))
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
@@ -124,7 +124,7 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
             check_fits(setup.model, checkpoint)
             check_base(recipe, setup.model)
         # All input has been checked by now: nothing is written or deleted before this point.
-        known_by = circumstances(setup.splits, processes)
+        known_by = circumstances(recipe, setup.splits, processes)
         begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.is_resumed)
         return checkpoint
 
@@ -132,9 +132,9 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         yield on_main_process(processes, begin)
 
 
-def circumstances(splits: Splits, processes: Accelerator) -> Circumstances:
+def circumstances(recipe: Recipe, splits: Splits, processes: Accelerator) -> Circumstances:
     """What identifies a run besides its recipe."""
-    return Circumstances(splits.digests, processes.mixed_precision, processes.num_processes)
+    return Circumstances(splits.digests, processes.mixed_precision, processes.num_processes, recipe.made_from)
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:

@@ -1,6 +1,6 @@
 """Decides whether the output folder holds the very run that a recipe describes, which is then resumed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, folders_
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
 
+# The section of the stored recipe with what the run began with and stages have made.
+MADE_FROM = "made_from"
 # The weights of a finished model, or of a finished adapter.
 FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
@@ -26,22 +28,29 @@ class Circumstances:
         texts: digests of training and validation text.
         mixed_precision, processes: the precision and number of processes that it was launched with; `None` if an
             earlier version did not store them.
+        stages: digests of the models and tokenizers from stages that it begins with, by the name of the stage.
     """
 
     texts: dict[str, str]
     mixed_precision: str | None
     processes: int | None
+    stages: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, dict[str, str | int | None]]:
         """The sections to store after those of the recipe."""
         launched = {"mixed_precision": self.mixed_precision, "processes": self.processes}
-        return {"texts": self.texts, "launched": launched}
+        return {"texts": self.texts, "launched": launched, **({MADE_FROM: self.stages} if self.stages else {})}
 
     @classmethod
     def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
         """The circumstances in a stored recipe; if an earlier version stored no launch settings, those of `now`."""
         launched = content.get("launched", now.to_dict()["launched"])
-        return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"))
+        return cls(
+            content.get("texts", {}),
+            launched.get("mixed_precision"),
+            launched.get("processes"),
+            content.get(MADE_FROM, {}),
+        )
 
 
 def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
@@ -141,6 +150,15 @@ def _in_folder(before: str | None, now: str | None, folder: str | None) -> str |
     if not (before and now and folder) or Path(now).parent not in folders_of_stages(Path(folder)):
         return before
     return now if Path(before).parts[-2:] == Path(now).parts[-2:] else before
+
+
+def changed_stages(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The stages that have made something else since a run began with what they had made.
+
+    Args:
+        before, now: name → digest; an earlier version stored none.
+    """
+    return [name for name, digest in now.items() if before.get(name, digest) != digest]
 
 
 def _differences(before: Circumstances, now: Circumstances) -> list[str]:

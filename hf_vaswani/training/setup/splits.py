@@ -1,6 +1,7 @@
 """The texts of a recipe: from its keys to sources, and from sources to pairs."""
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -99,6 +100,23 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
             errors += [f"data.{split}: {error}{_split_hint(data, split, error)}" for error in found]
             if source.dataset and found and not any("split" in error for error in found):
                 unusable.add(dataset)
+    return errors
+
+
+def text_errors_to_end(data: DataArguments, is_train_read: bool) -> list[str]:
+    """Errors anywhere in the texts that a recipe itself names, the first of each text, without keeping the texts.
+
+    Args:
+        is_train_read: whether the training text is read, too; one that is streamed is not.
+    """
+    errors: list[str] = []
+    for split, sources in parse_sources(own_text(data)).items():
+        if split == "train" and (data.streaming or not is_train_read):
+            continue
+        for source in sources:
+            found: list[str] = []
+            collect_errors(found, lambda source=source: deque(iterate_pairs(source, languages_of(data)), maxlen=0))
+            errors += [f"data.{split}: {error}" for error in found]
     return errors
 
 

@@ -1,5 +1,6 @@
 """Checks all stages of a recipe before any of them runs: reports all errors at once, and finds what is left to do."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,21 +15,36 @@ from ...errors import InputError
 from ...files import collect_errors
 from ..check import look_at, open_hub
 from ..checkpoints.checkpoint import file_digest
-from ..checkpoints.output_folder import RECIPE_FILE
+from ..checkpoints.output_folder import RECIPE_FILE, read_stored
 from ..recipe.recipe import Recipe
-from ..setup.splits import held_out_of, languages_of, load_splits, own_sources, own_text, parse_sources
-from ..setup.text_mix import OWN
+from ..setup.resume import MADE_FROM, changed_stages
+from ..setup.splits import held_out_of, languages_of, own_sources, own_text, parse_sources, text_errors_to_end
+from ..setup.text_mix import OWN, REVERSED
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .options import PREFIX
 from .order import models_named
 from .plan import Plan, PlannedStage
-from .record import OF_FILE, OF_STAGE, OWN_TEXT, Record, differences, is_complete, model_digest, read_record
+from .record import (
+    OF_FILE,
+    OF_STAGE,
+    OWN_TEXT,
+    Record,
+    differences,
+    is_complete,
+    model_digest,
+    read_record,
+    settings_of,
+)
 from .teacher import asked_languages, teacher_errors
 from .together import together_errors
 
 VALIDATION_TEXT, HELD_OUT = "the validation text", "what is held out"
 LANGUAGES, NAMES = "the pair of languages", "source_language or target_language"
 OVERWRITE = "Choose another --output_dir, or set --overwrite true to redo what has changed and everything made from it"
+
+
+# Of texts, files, and models.
+Digests = dict[Hashable, str]
 
 
 class State(Enum):
@@ -49,14 +65,12 @@ class FoundStages:
         records: the record of each stage; `None` if the stage was not begun.
         changes: what has changed in each stage that is to be replaced.
         inputs: digests of what each stage reads and no stage makes.
-        last: the record of the last run; `None` if it was not begun.
     """
 
     states: dict[str, State]
     records: dict[str, Record | None]
     changes: dict[str, list[str]]
     inputs: dict[str, dict[str, str]]
-    last: Record | None = None
 
     def is_finished(self, name: str) -> bool:
         """Whether nothing is to be done for a stage."""
@@ -73,7 +87,7 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
     """
     found, errors = find_stages(plan, {})
     errors += _errors_of_runs(plan, found, processes)
-    errors += errors_of_others(plan, [planned.name for planned in plan.stages if found.is_finished(planned.name)])
+    errors += errors_of_others(plan, [planned.name for planned in plan.stages if found.is_finished(planned.name)], {})
     if not errors:
         errors += _errors_in_texts(plan, found)
     collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
@@ -82,16 +96,16 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
     return found
 
 
-def find_stages(plan: Plan, texts: dict[TextSource, str]) -> tuple[FoundStages, list[str]]:
+def find_stages(plan: Plan, digests: Digests) -> tuple[FoundStages, list[str]]:
     """What the output folder holds of each stage, and why it cannot be used.
 
     Args:
-        texts: digests of texts, read and added to, so that several plans read each text only once.
+        digests: those that are known, and to which others are added, so that several plans read each file only once.
     """
     overwrites = plan.recipe.training.overwrite
     errors: list[str] = []
-    found = FoundStages({}, {}, {}, {}, collect_errors(errors, lambda: read_record(plan.last_record)))
-    inputs = _Inputs(plan.recipe, texts)
+    found = FoundStages({}, {}, {}, {})
+    inputs = _Inputs(plan.recipe, digests)
     for planned in plan.stages:
         where = f"{PREFIX}.{planned.name}"
         record = collect_errors(errors, lambda planned=planned: read_record(planned.record))
@@ -111,8 +125,7 @@ def find_stages(plan: Plan, texts: dict[TextSource, str]) -> tuple[FoundStages, 
         if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
             errors.append(f"{where}: {planned.folder} is not empty and contains no stage. Move it elsewhere.")
         found.states[planned.name] = state
-    changed = [name for name in plan.last_needs if _has_changed_since_last_run(name, found)]
-    if changed and (Path(plan.last.training.output_dir) / RECIPE_FILE).exists() and not overwrites:
+    if not overwrites and (changed := collect_errors(errors, lambda: _changed_since_last_run(plan, found))):
         names = ", ".join(changed)
         errors.append(
             f"{plan.last.training.output_dir} contains a run that used another model or text from {names}. {OVERWRITE}"
@@ -120,18 +133,25 @@ def find_stages(plan: Plan, texts: dict[TextSource, str]) -> tuple[FoundStages, 
     return found, errors
 
 
-def errors_of_others(plan: Plan, finished: list[str]) -> list[str]:
+def errors_of_others(plan: Plan, finished: list[str], known: dict[str, list[str]]) -> list[str]:
     """Errors in the stages that do not train.
 
     Args:
         finished: names of stages that are finished.
+        known: errors in the files and models of stages that were looked at before, so that several plans look at each
+            only once.
     """
     errors = []
     for planned in plan.stages:
-        if planned.name not in finished:
-            errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_other(planned, plan.recipe)]
+        found = []
+        if planned.name not in finished and planned.stage.kind != TRAIN:
+            key = repr([settings_of(planned.stage), languages_of(plan.recipe.data), list(plan.recipe.stages)])
+            if key not in known:
+                known[key] = _errors_of_other(planned, plan.recipe)
+            found = [*together_errors(planned.stage, plan.recipe.stages), *known[key]]
         elif planned is plan.teacher:  # which the last run is compared with
-            errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_models(planned, plan.recipe)]
+            found = _errors_of_models(planned, plan.recipe)
+        errors += [f"{PREFIX}.{planned.name}.{error}" for error in found]
     return errors
 
 
@@ -155,19 +175,26 @@ def products(names: list[str], found: FoundStages) -> dict[str, str]:
     }
 
 
-def _has_changed_since_last_run(name: str, found: FoundStages) -> bool:
-    """Whether a stage is unfinished, or made something else after the last run had begun."""
-    made = products([name], found)
-    before = found.last.inputs if found.last else {}
-    return not made or any(before.get(key, digest) != digest for key, digest in made.items())
+def _changed_since_last_run(plan: Plan, found: FoundStages) -> list[str]:
+    """Stages that the last run needs and that are unfinished, or have made something else since it began.
+
+    Raises:
+        InputError: if the stored recipe of the last run is damaged.
+    """
+    stored = Path(plan.last.training.output_dir) / RECIPE_FILE
+    if not stored.exists():
+        return []
+    unfinished = [name for name in plan.last_needs if not found.is_finished(name)]
+    made = {name: found.records[name].product for name in plan.begins_with if name not in unfinished}
+    return unfinished + changed_stages(read_stored(stored).get(MADE_FROM, {}), made)
 
 
 class _Inputs:
-    """Digests of what stages read and no stage makes; each text is read only once."""
+    """Digests of what stages read and no stage makes; each file is read only once."""
 
-    def __init__(self, recipe: Recipe, texts: dict[TextSource, str]):
+    def __init__(self, recipe: Recipe, digests: Digests):
         self.recipe = recipe
-        self._texts = texts
+        self._digests = digests
 
     def of(self, planned: PlannedStage) -> dict[str, str]:
         """Digests of the inputs of a stage.
@@ -179,7 +206,9 @@ class _Inputs:
         found = {}
         if kind == TRANSLATE:
             files = [name for name in arguments.inputs if is_file_name(name, self.recipe) and Path(name).is_file()]
-            found |= {f"{OF_FILE}{path}": file_digest(Path(path)) for path in files}
+            found |= {
+                f"{OF_FILE}{path}": self._digest(path, lambda path=path: file_digest(Path(path))) for path in files
+            }
             found[LANGUAGES] = repr(asked_languages(arguments, self.recipe.data))
             if arguments.has_own_text:
                 names = languages_of(self.recipe.data)
@@ -194,14 +223,17 @@ class _Inputs:
                 found[VALIDATION_TEXT] = self._text(sources["validation"])
         for names in models_named(kind, arguments).values():
             for name in names:
-                if name not in self.recipe.stages and (known_by := model_digest(Path(name))):
-                    found[f"model {name}"] = known_by
-        return found
+                if name not in self.recipe.stages:
+                    found[f"model {name}"] = self._digest(Path(name), lambda name=name: model_digest(Path(name)))
+        return {name: known_by for name, known_by in found.items() if known_by or not name.startswith("model ")}
 
     def _text(self, sources: list[TextSource]) -> str:
-        for source in sources:
-            self._texts[source] = self._texts.get(source) or digest(source)
-        return " ".join(self._texts[source] for source in sources)
+        return " ".join(self._digest(source, lambda source=source: digest(source)) for source in sources)
+
+    def _digest(self, key: Hashable, read: Callable[[], str]) -> str:
+        if key not in self._digests:
+            self._digests[key] = read()
+        return self._digests[key]
 
 
 def is_file_name(name: str, recipe: Recipe) -> bool:
@@ -269,25 +301,22 @@ def _check_lines(path: str) -> None:
 
 
 def _errors_in_texts(plan: Plan, found: FoundStages) -> list[str]:
-    """Errors anywhere in the texts that training runs read, if another stage would translate for hours before them.
-
-    The texts are then in the cache.
-    """
+    """Errors anywhere in the texts that runs read, if a stage would translate for hours before that."""
     unfinished = [planned for planned in plan.stages if not found.is_finished(planned.name)]
-    if all(planned.stage.kind != TRANSLATE for planned in unfinished):
+    translating = [planned for planned in unfinished if planned.stage.kind == TRANSLATE]
+    if not translating:
         return []
     runs = [plan.last, *(planned.arguments for planned in unfinished if planned.stage.kind == TRAIN)]
-    errors: list[str] = []
-    for data in {repr(data): data for data in (own_text(run.data) for run in runs)}.values():
-        collect_errors(errors, lambda data=data: load_splits(data, parse_sources(data)))
-    return errors
+    is_train_read = any(planned.stage.arguments.has_own_text for planned in translating) or any(
+        {*(run.data.text or [OWN])} & {OWN, REVERSED} or held_out_of(run.data) for run in runs
+    )
+    texts = {repr(data): data for data in (own_text(run.data) for run in runs)}
+    return [error for data in texts.values() for error in text_errors_to_end(data, is_train_read)]
 
 
 def _errors_of_other(planned: PlannedStage, recipe: Recipe) -> list[str]:
-    """Errors in a stage that does not train."""
+    """Errors in the files and models of a stage that does not train."""
     arguments, errors = planned.stage.arguments, []
-    if planned.stage.kind != TRAIN:
-        errors += together_errors(planned.stage, recipe.stages)
     if planned.stage.kind == TRANSLATE:
         errors += _errors_of_models(planned, recipe)
         for path in [name for name in arguments.inputs if is_file_name(name, recipe)]:

@@ -8,7 +8,7 @@ from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ..checkpoints.output_folder import STAGES_FOLDER
 from ..recipe.recipe import Recipe
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE, Stage
-from .order import in_order, needs
+from .order import in_order, models_named, needs
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,19 @@ class Plan:
         recipe: as it was given.
         last: the recipe of the last run alone.
         last_needs: names of the stages that it needs.
+        begins_with: the names among them of those whose model or tokenizer it begins with.
     """
 
     recipe: Recipe
     stages: list[PlannedStage]
     last: Recipe
     last_needs: list[str]
+    begins_with: list[str]
 
     @property
     def folder(self) -> Path:
         """The folder that holds the output of all stages."""
         return Path(self.last.training.output_dir) / STAGES_FOLDER
-
-    @property
-    def last_record(self) -> Path:
-        """The file that says which stages the last run was made from. No stage can have its name."""
-        return self.folder / "last-run.json"
 
     @property
     def teacher(self) -> PlannedStage | None:
@@ -93,7 +90,8 @@ def make_plan(recipe: Recipe) -> Plan:
     ]
     last = _with_paths(TRAIN, recipe, folders)
     last.stages, last.whole = {}, recipe
-    return Plan(recipe, planned, last, needs(TRAIN, recipe, stages))
+    begins_with = [name for names in models_named(TRAIN, recipe).values() for name in names if name in stages]
+    return Plan(recipe, planned, last, needs(TRAIN, recipe, stages), begins_with)
 
 
 def _with_paths(kind: str, arguments: Any, folders: dict[str, Path]) -> Any:

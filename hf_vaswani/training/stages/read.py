@@ -105,10 +105,6 @@ def _read_training(
     }
     for section, keys in options.items():
         given.setdefault(section, {}).update({key: values[section][key] for key in keys})
-    # A last run that starts from a given model has none of its own to inherit, so that the stage must name it.
-    of_stages = {key: value for key, value in values.get("model", {}).items() if recipe.model.get(key) != value}
-    if of_stages:
-        given["model"] = {**of_stages, **given.get("model", {})}
     if given.get("training", {}).get("push_to_hub"):
         errors.append(f"{PREFIX}.{name}.training.push_to_hub: only the last model is uploaded; remove it")
     for key in ("output_dir", "overwrite"):
@@ -122,6 +118,11 @@ def _read_training(
     stage, found = make_recipe(values, str(recipe.file))
     own_found = make_recipe(copy.deepcopy(inherited), "")[1]
     errors += [f"{PREFIX}.{name}.{error}" for error in found if error not in own_found]
+    own_model = given.get("model", {})
+    if recipe.training.start_from and not stage.training.start_from and "preset" not in own_model:
+        # A last run that starts from another model has no architecture to inherit: the stage must say what it trains.
+        of_stage = {key: value for key, value in stage.model.items() if recipe.model.get(key) != value}
+        given |= {"model": {**of_stage, **own_model}} if of_stage else {}
     return Stage(name, TRAIN, stage, given), errors
 
 

@@ -100,7 +100,7 @@ def _with_defaults(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(keys, dict) for keys in settings.values()):
         return settings
     defaults, stored = _public(Recipe().to_dict()), with_new_names(settings)
-    return {section: {**defaults.get(section, {}), **keys} for section, keys in stored.items()}
+    return {section: {**defaults.get(section, {}), **stored.get(section, {})} for section in {**defaults, **stored}}
 
 
 def settings_of(stage: Stage) -> dict[str, Any]:

@@ -25,9 +25,8 @@ from ..build import TrainingSetup
 from ..reporting.scores import bleu_and_chrf
 from ..setup.text_mix import OWN
 from .arguments import AVERAGE, TRAIN, TRANSLATE
-from .check import OWN_TEXT
 from .plan import Plan, PlannedStage
-from .record import Record, read_record
+from .record import OWN_TEXT, Record, read_record
 from .teacher import open_teacher, search_of
 
 # Most sentences on which student and teacher are compared; sentences that both translate before timing starts.

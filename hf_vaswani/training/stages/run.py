@@ -15,7 +15,7 @@ from typing import Any
 from accelerate import PartialState
 
 from ...data.tokenizers.tokenizer import SAVED_FILES
-from ...errors import InputError, counted, reason
+from ...errors import InputError, TrainingInterrupted, counted, reason
 from ...hub.run_report import RunReport
 from ...hub.wording import duration
 from ...interop.model_files import CONFIG_FILE
@@ -65,7 +65,7 @@ def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
             for number, planned in enumerate(plan.stages, start=1):
                 _run_stage(planned, f"{number} of {len(plan.stages)}", plan, found, train_one, group)
             say(f"\nlast run, after {counted(len(plan.stages), 'stage')}: {plan.last.training.output_dir}", group)
-            on_main_process(group, lambda: _begin_last(plan, found))
+            plan.last.made_from = on_main_process(group, lambda: _products(plan.begins_with, plan))
             return train_one(plan.last, complete=CompletedReport(plan), ends_group=False)
 
 
@@ -98,8 +98,9 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     """Remove what a stage replaces and write its record, before anything is written into its folder."""
     before = found.records[planned.name]
     if state is State.REPLACED and before is not None:
-        _remove(planned.folder, before.kind)
-    inputs = {**found.inputs[planned.name], **_products(planned.needs, plan)}
+        _remove(planned, before.kind)
+    made = {f"{OF_STAGE}{name}": digest for name, digest in _products(planned.needs, plan).items()}
+    inputs = {**found.inputs[planned.name], **made}
     seconds = before.seconds if before is not None and state is State.BEGUN else 0.0
     record = Record(planned.stage.kind, settings_of(planned.stage), inputs, seconds)
     planned.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -107,26 +108,13 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     return record
 
 
-def _begin_last(plan: Plan, found: FoundStages) -> None:
-    """Remove a last run that was made from other stages, and record which it is now made from.
-
-    Otherwise, a run that was to be replaced would count as finished if the command was stopped before replacing it.
-    """
-    record = Record(TRAIN, {}, _products(plan.last_needs, plan))
-    if found.last is not None and found.last.inputs == record.inputs:
-        return
-    if found.last is not None:
-        _remove(plan.folder.parent, TRAIN)
-    record.write(plan.last_record)
-
-
 def _products(names: list[str], plan: Plan) -> dict[str, str]:
     """Digests of what the named stages, which are finished, made."""
     records = {name: read_record(plan.named(name).record) for name in names}
-    return {f"{OF_STAGE}{name}": record.product if record else "" for name, record in records.items()}
+    return {name: record.product if record else "" for name, record in records.items()}
 
 
-def _remove(folder: Path, kind: str) -> None:
+def _remove(planned: PlannedStage, kind: str) -> None:
     """Delete what a stage of the given kind made, and nothing else in its folder.
 
     What marks the stage as complete goes first. A run keeps its recipe, which marks the folder as that of a run: with
@@ -138,13 +126,13 @@ def _remove(folder: Path, kind: str) -> None:
         AVERAGE: (*MODEL_FILES, *SAVED_FILES),
     }[kind]
     try:
-        for path in [path for name in names for path in folder.glob(name)]:
+        for path in [path for name in names for path in planned.folder.glob(name)]:
             if not path.is_dir():
                 path.unlink(missing_ok=True)
             elif is_of_checkpoints(path.name):
                 shutil.rmtree(path)
     except OSError as error:
-        raise InputError(f"{folder} cannot be written: {reason(error)}") from None
+        raise InputError(f"{planned.folder} cannot be written: {reason(error)}") from None
 
 
 def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
@@ -154,9 +142,13 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
         result = _translate(planned, plan) if planned.stage.kind == TRANSLATE else _average(planned, plan)
     finally:
         # The time of a stage that was stopped counts, too. A launcher may pass on the signal that stopped it.
-        with StopSignals():
+        with StopSignals() as signals:
             record.seconds = seconds + time.monotonic() - began
             record.write(planned.record)
+    if signals.received:
+        raise TrainingInterrupted(
+            f"Stopped by {signals.name}. Run the same command again to continue.", signals.received
+        )
     _finish(planned, record, result, record.seconds)
     (planned.folder / TRANSLATIONS_FILE).unlink(missing_ok=True)
 

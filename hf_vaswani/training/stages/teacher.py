@@ -16,7 +16,6 @@ from ...core.pipeline_inputs import (
     LanguagePair,
     check_languages,
     check_pair,
-    is_same_language,
     language_code,
     language_pairs,
     translation_tasks,
@@ -28,6 +27,9 @@ from ...translation.adapters import adapter_base, has_own_tokenizer
 from ...translation.load import check_folder, load_ensemble, tokenizer_errors
 from ..recipe.arguments import DataArguments
 from .arguments import TranslateArguments
+
+# Codes that some models use for the same language.
+ONE_LANGUAGE = {"nb": "no", "nn": "no"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,9 @@ def languages_for(
     groups = getattr(tokenizer, "supported_language_codes", None)
     try:
         if groups:
-            check_pair((asked[0], None), language_pairs(SimpleNamespace(config=config), tokenizer))
+            source = _two_letters(asked[0])
+            remedy = f"translate.side={arguments.side} needs a model from {source}."
+            check_pair((source, None), language_pairs(SimpleNamespace(config=config), tokenizer), remedy)
             return {}, _group_prefix(groups, arguments.tgt_lang)
         if hasattr(tokenizer, "_build_translation_inputs"):
             has_own_target = generation_config.forced_bos_token_id is not None
@@ -146,7 +150,7 @@ def _languages_of_text(arguments: TranslateArguments, data: DataArguments) -> La
 def _check_given(given: dict[str, str], arguments: TranslateArguments, data: DataArguments) -> None:
     """Refuse languages for a multilingual model that are not those of the recipe.
 
-    Models have codes of their own, such as `deu_Latn`; only those of as many letters as the recipe's are compared.
+    Only codes of two letters are compared: those of three may name a language or a group that it belongs to.
 
     Raises:
         InputError: for each language that differs.
@@ -154,15 +158,20 @@ def _check_given(given: dict[str, str], arguments: TranslateArguments, data: Dat
     text = dict(zip(("src_lang", "tgt_lang"), _languages_of_text(arguments, data)))
     errors = []
     for name, code in given.items():
-        language, code_of_model = text[name], code.strip("<>_")
-        lengths = [len(re.split("[-_]", some)[0]) for some in (language or "", code_of_model)]
-        if language and lengths[0] == lengths[1] and not is_same_language(language, code_of_model):
+        pair = [_two_letters(code.strip("<>_")), _two_letters(text[name])]
+        if None not in pair and len({ONE_LANGUAGE.get(letters, letters) for letters in pair}) > 1:
             errors.append(
                 f"translate.{name}={code}: with translate.side={arguments.side}, the recipe's languages ask for "
-                f"{language}. Change one of them"
+                f"{text[name]}. Change one of them"
             )
     if errors:
         raise InputError.of(errors)
+
+
+def _two_letters(code: str | None) -> str | None:
+    """The language of a code, without script and region; `None` if it does not have two letters."""
+    language = re.split("[-_]", code or "")[0].lower()
+    return language if len(language) == 2 else None
 
 
 def _group_prefix(groups: list[str], language: str | None) -> str:

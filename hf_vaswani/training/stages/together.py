@@ -23,17 +23,20 @@ def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
         stages: all stages of the recipe, without cycles.
     """
     names = [name for name in stage.arguments.models if name in stages]
+    # Tokenizers that exist already are compared when the models are loaded.
+    learned = {name: found for name in names if not isinstance(found := _vocabulary(name, stages), str)}
+    first = next(iter(learned), "")
     errors = [
-        f"stages '{name}' and '{names[0]}' learn vocabularies from different text, or with different settings. Set "
-        f"tokenizer.path: {names[0]} in stage '{name}'"
-        for name in names[1:]
-        if _vocabulary(name, stages) != _vocabulary(names[0], stages)
+        f"stages '{name}' and '{first}' learn vocabularies from different text, or with different settings. Set "
+        f"tokenizer.path: {first} in stage '{name}', or in the stage that it starts from"
+        for name, vocabulary in learned.items()
+        if vocabulary != learned[first]
     ]
     if stage.kind == AVERAGE:
         errors += [
-            f"stage '{name}' trains an adapter. Set peft.merge: true in it, or leave it out"
+            f"stage '{name}' trains an adapter. {remedy}"
             for name in names
-            if _leaves_adapter(stages[name], of_checkpoints=bool(stage.arguments.last or stage.arguments.best))
+            if (remedy := _adapter_remedy(stages[name], bool(stage.arguments.last or stage.arguments.best)))
         ]
         errors += _architecture_errors({name: _architecture(name, stages) for name in names})
     return [f"{stage.kind}.{'models' if stage.kind == AVERAGE else 'model'}: {error}" for error in errors]
@@ -66,12 +69,13 @@ def _vocabulary(name: str, stages: Mapping[str, Stage]) -> Any:
 
 
 def vocabulary_of(recipe: Recipe, stages: Mapping[str, Stage]) -> Any:
-    """What determines the vocabulary of the model that a training run makes: equal for equal vocabularies.
+    """What determines the vocabulary of the model that a training run makes: the path or Hub id of one that exists, or
+    all that it is learned from.
 
     Args:
         recipe: of the run, with stages by name.
     """
-    place = recipe.training.start_from or recipe.tokenizer.path
+    place = recipe.tokenizer.path or recipe.training.start_from
     if place:
         return _vocabulary(place, stages) if place in stages else place
     settings = recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"})
@@ -101,14 +105,18 @@ def _architecture(name: str, stages: Mapping[str, Stage]) -> dict[str, Any] | No
     return None if before is None else {**before, **own}
 
 
-def _leaves_adapter(stage: Stage, of_checkpoints: bool) -> bool:
+def _adapter_remedy(stage: Stage, of_checkpoints: bool) -> str | None:
+    """What to do about a stage that leaves an adapter where a model is needed; `None` if it leaves a model."""
     if stage.kind != TRAIN or not stage.arguments.peft.is_used:
-        return False
-    return of_checkpoints or not stage.arguments.peft.merge
+        return None
+    if of_checkpoints:
+        return "Average its final model, without average.last and average.best, and set peft.merge: true in it"
+    return None if stage.arguments.peft.merge else "Set peft.merge: true in it, or leave it out"
 
 
 def _shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes of a model's weights by name, with any vocabulary."""
+    """The shapes of a model's weights by name, with some vocabulary, whether shared or not."""
+    model = {key: value for key, value in model.items() if key != "share_encoder_decoder_embeddings"}
     with torch.device("meta"):
         weights = VaswaniForConditionalGeneration(VaswaniConfig(**model)).state_dict()
     return {name: tuple(weight.shape) for name, weight in weights.items()}

@@ -8,12 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...data.sources.text_source import TextSource
 from ...errors import InputError
 from ...files import HAS_LOCKS, atomic_write, check_types, lock, path_error, read_json
 from ...runtime.launcher import BETWEEN_LOOKS
 from ..setup.resume import stored_differences
-from ..stages.check import find_stages
+from ..stages.check import Digests, find_stages
 from ..stages.plan import make_plan as stages_plan
 from .plan import SweepPlan
 
@@ -98,7 +97,7 @@ def content_errors(plan: SweepPlan) -> list[str]:
             f"--output_dir {plan.folder} contains a sweep with more than this one ({', '.join(errors)}). "
             "To extend it, name everything that it has, or choose another folder."
         ]
-    return _run_errors(plan)
+    return _run_errors(plan, state["finished"])
 
 
 def stored_combinations(folder: Path) -> dict[str, dict[str, str]]:
@@ -110,17 +109,23 @@ def stored_combinations(folder: Path) -> dict[str, dict[str, str]]:
     return _read(folder)["combinations"] if (folder / STATE_FILE).exists() else {}
 
 
-def _run_errors(plan: SweepPlan) -> list[str]:
-    """Errors for runs in the folder that cannot be resumed with their current recipes, one for each reason."""
+def _run_errors(plan: SweepPlan, finished: dict[str, str]) -> list[str]:
+    """Errors for runs in the folder that cannot be resumed with their current recipes, one for each reason.
+
+    Args:
+        finished: name → digest of the recipe of the finished runs.
+    """
     reasons: dict[str, list[str]] = {}
-    texts: dict[TextSource, str] = {}
+    digests: Digests = {}
     for run in plan.runs:
+        if finished.get(run.name) == run.digest:
+            continue
         try:
             differences = stored_differences(run.last)
         except InputError as error:
             differences = [str(error)]
         if run.recipe.stages:
-            changes = find_stages(stages_plan(run.recipe), texts)[0].changes
+            changes = find_stages(stages_plan(run.recipe), digests)[0].changes
             differences += [f"stage {name}: {'; '.join(why)}" for name, why in changes.items()]
         if differences:
             reasons.setdefault("; ".join(differences), []).append(run.name)

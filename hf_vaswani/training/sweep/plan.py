@@ -107,11 +107,12 @@ class SweepPlan:
         return [run for run in self.runs if run.combination == combination]
 
 
-def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
+def make_plan(request: SweepRequest, errors: list[str], looks_at_stages: bool = False) -> SweepPlan:
     """Check a request, apart from what its output folder holds, and return its plan. Nothing is written.
 
     Args:
         errors: the errors found in the request so far.
+        looks_at_stages: whether the files and models that stages need are checked, too.
 
     Raises:
         InputError: all errors at once.
@@ -144,7 +145,7 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
         )
     if "training.overwrite" not in given and any(run.recipe.training.overwrite for run in loaded):
         errors.append(f"training.overwrite cannot be set in a sweep: {NOT_SWEPT['training', 'overwrite']}")
-    errors += _errors_of_recipes([run.recipe for run in loaded])
+    errors += _errors_of_recipes([run.recipe for run in loaded], looks_at_stages)
     if errors:
         raise InputError.of(errors)
     runs = [_with_seed(run, seed, folder, request) for run in loaded for seed in request.seeds]
@@ -231,10 +232,12 @@ def _load(request: SweepRequest, folder: Path, found: list[Combination], errors:
 def _with_seed(run: Run, seed: int, folder: Path, request: SweepRequest) -> Run:
     """The same run with another seed."""
     place = str(folder / run_name(run.combination, seed))
-    training = run.recipe.training.model_copy(update={"seed": seed, "output_dir": place})
-    recipe = run.recipe.model_copy(update={"training": training})
     own = [f"--training.seed={seed}", f"--training.output_dir={place}"]
-    return Run(run.combination, seed, recipe, [*request.options, *run.combination.options, *own])
+    options = [*request.options, *run.combination.options, *own]
+    if run.recipe.stages:  # which inherit the seed
+        return Run(run.combination, seed, load_recipe(request.recipe, options), options)
+    training = run.recipe.training.model_copy(update={"seed": seed, "output_dir": place})
+    return Run(run.combination, seed, run.recipe.model_copy(update={"training": training}), options)
 
 
 def run_name(combination: Combination, seed: int) -> str:
@@ -272,7 +275,7 @@ def losses_compare(recipes: list[Recipe]) -> bool:
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)
 
 
-def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:
+def _errors_of_recipes(recipes: list[Recipe], looks_at_stages: bool) -> list[str]:
     """Errors in the recipes that show without a model and without reading whole texts, each error once."""
     errors: list[str] = []
     for data in {str(data): data for data in (own_text(recipe.data) for recipe in recipes)}.values():
@@ -280,7 +283,9 @@ def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:
         errors += source_errors(data, sources) if sources else []
     for tokenize in dict.fromkeys(recipe.evaluation.tokenize for recipe in recipes):
         errors += bleu_errors(tokenize)
+    known: dict[str, list[str]] = {}
     for recipe in recipes:
         errors += tracker_errors(recipe.training.report_to) + freeze_errors(recipe) + path_errors(recipe)
-        errors += errors_of_others(stages_plan(recipe), []) if recipe.stages else []
+        if recipe.stages and looks_at_stages:
+            errors += errors_of_others(stages_plan(recipe), [], known)
     return list(dict.fromkeys(errors))

@@ -108,7 +108,7 @@ def run_search(search: Search, jobs: int | None = None) -> SweepReport:
         trials = propose(search, [], [], min(in_round - 1, request.trials))
     failed: dict[str, Outcome] = {}
     while True:
-        plan = check_sweep(replace(request, rows=_rows(trials)), [])
+        plan = check_sweep(replace(request, rows=_rows(trials)), [], looks_at_stages=False)
         report = run_sweep(plan, jobs, failed, is_draft=True)
         # A failed run is tried again by the next command, not in each round of this one.
         failed = {run.folder: Outcome(run.exit_code, run.error) for run in report.failed}

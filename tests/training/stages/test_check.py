@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from hf_vaswani.data.tokenizers.tokenizer import save_tokenizer
 from hf_vaswani.errors import InputError, TrainingError, TrainingInterrupted
+from hf_vaswani.training import build as build_module
 from hf_vaswani.training.stages import run as run_module
 from hf_vaswani.training.stages.check import find_stages
 from hf_vaswani.training.stages.plan import make_plan
@@ -17,7 +19,7 @@ from hf_vaswani.training.stages.together import together_errors
 from hf_vaswani.training.train import train
 from hf_vaswani.translation.lines import LineTranslator
 
-from ..helpers import same_weights
+from ..helpers import files_in, same_weights
 
 ONLY_FORWARD = {"both": None, "mean": None, "backward": None}
 FROM_BOTH = {"mean": None, "forward": None, "backward": None}
@@ -27,8 +29,15 @@ class Killed(BaseException):
     """Stands in for a kill."""
 
 
-def kill(*_, **__):
-    raise Killed
+def kill_after_stages(begin_output):
+    """`begin_output` for stages, and a kill for the last run."""
+
+    def begin(recipe, *arguments):
+        if recipe.whole:
+            raise Killed
+        return begin_output(recipe, *arguments)
+
+    return begin
 
 
 @pytest.fixture
@@ -93,23 +102,25 @@ def test_last_run_from_a_stage_retrained_since_is_not_used_if_the_command_was_st
         return staged("--data.text=[own]", *options, output=output, **FROM_BOTH)
 
     train(load())
+    before = (tmp_path / "out" / "model.safetensors").read_bytes()
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(run_module, "_begin_last", kill)
+        patched.setattr(build_module, "begin_output", kill_after_stages(build_module.begin_output))
         train(load("--both.learning_rate=0.01", "--overwrite=true"))
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
     with pytest.raises(InputError, match="contains a run that used another model or text from both"):
         train(load("--both.learning_rate=0.01"))
-    begin_last = run_module._begin_last
-
-    def killed_after(*arguments):
-        begin_last(*arguments)
-        raise Killed
-
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(run_module, "_begin_last", killed_after)
-        train(load("--both.learning_rate=0.01", "--overwrite=true"))
-    train(load("--both.learning_rate=0.01"))
+    train(load("--both.learning_rate=0.01", "--overwrite=true"))
     train(load("--both.learning_rate=0.01", output="undisturbed"))
     assert same_weights(tmp_path / "out", tmp_path / "undisturbed")
+
+
+def test_last_run_of_other_stages_is_refused_and_kept(staged, tmp_path):
+    train(staged())
+    before = files_in(tmp_path / "out")
+    for changes in ("--data.text={own: 2, forward: 1}", "--start_from=mean"):
+        with pytest.raises(InputError, match="contains a run of another recipe"):
+            train(staged(changes))
+    assert files_in(tmp_path / "out") == before
 
 
 def test_stages_recorded_before_a_key_existed_have_its_default(staged, tmp_path):
@@ -177,7 +188,7 @@ def test_ensemble_of_stages_with_different_vocabularies_is_an_error(staged):
     pair = {"translate": {"model": ["both", "small"]}}
     assert errors_together(staged, "forward", small=small, forward=pair) == [
         "translate.model: stages 'small' and 'both' learn vocabularies from different text, or with different "
-        "settings. Set tokenizer.path: both in stage 'small'"
+        "settings. Set tokenizer.path: both in stage 'small', or in the stage that it starts from"
     ]
     small["train"]["tokenizer"] = {"path": "both"}
     assert errors_together(staged, "forward", small=small, forward=pair) == []
@@ -203,6 +214,33 @@ def test_average_of_a_stage_that_leaves_an_adapter_is_an_error(staged):
     assert error.startswith("average.models: stage 'adapter' trains an adapter. Set peft.merge: true")
     adapter["train"]["peft"]["merge"] = True
     assert errors_together(staged, "mean", adapter=adapter, mean=mean) == []
+    mean["average"]["last"] = 2
+    [error] = errors_together(staged, "mean", adapter=adapter, mean=mean)
+    assert error.endswith(
+        "Average its final model, without average.last and average.best, and set peft.merge: true in it"
+    )
+
+
+def test_stages_that_start_from_different_models_may_have_the_same_vocabulary(staged, saved_model, tmp_path):
+    shutil.copytree(saved_model, tmp_path / "copy")
+    one, two = ({"train": {"training": {"start_from": str(path)}}} for path in (saved_model, tmp_path / "copy"))
+    assert errors_together(staged, "mean", one=one, two=two, mean={"average": {"models": ["one", "two"]}}) == []
+    pair = {"translate": {"model": ["one", "both", "two"]}}
+    assert errors_together(staged, "forward", one=one, two=two, forward=pair) == []
+
+
+def test_average_of_stages_with_a_vocabulary_for_each_side_is_no_error(staged):
+    first = {"train": {"tokenizer": {"joint": False}}}
+    second = {"train": {"tokenizer": {"path": "first"}}}
+    mean = {"average": {"models": ["first", "second"]}}
+    assert errors_together(staged, "mean", first=first, second=second, mean=mean) == []
+
+
+def test_training_text_that_nothing_reads_is_not_read_to_its_end(distilled, tmp_path):
+    append(tmp_path / "train.source", "a b c\n")
+    mono = tmp_path / "mono.txt"
+    mono.write_text("a b\nc d e\n")
+    assert train(distilled("--max_steps=2", input=str(mono), sample=1)).steps == 2
 
 
 def test_errors_of_models_together_are_reported_before_any_stage_runs(staged, tmp_path):

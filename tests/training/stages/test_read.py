@@ -212,3 +212,11 @@ def test_shared_recipe_of_a_last_run_from_a_given_model_keeps_the_architecture_o
     assert recipe.model == {}
     assert load_recipe(path).stages["both"].arguments.model == recipe.stages["both"].arguments.model
     assert load_recipe(path).stages["both"].arguments.model["d_model"] == 32
+
+
+def test_shared_recipe_with_a_preset_keeps_what_overrides_it(staged, tmp_path):
+    recipe = staged("--preset=base", "--encoder_layers=3")
+    path = tmp_path / "shared.yaml"
+    path.write_text(yaml.safe_dump(recipe.to_dict()))
+    assert load_recipe(path).stages["both"].arguments.model == recipe.stages["both"].arguments.model
+    assert recipe.stages["both"].arguments.model["encoder_layers"] == 3

@@ -254,7 +254,7 @@ def test_languages_given_to_a_multilingual_model_must_be_those_of_the_recipe():
     ]  # fmt: skip
     with pytest.raises(InputError, match="translate.tgt_lang=>>fr<<: .* the recipe's languages ask for en"):
         languages(groups, tgt_lang=">>fr<<")
-    # Codes of other lengths are not compared.
+    # Codes of other lengths, which may name a group of languages, are not compared.
     assert [languages(groups, tgt_lang=code)[1] for code in ("en", "eng")] == [">>en<< ", ">>eng<< "]
     with pytest.raises(InputError, match="this model translates de to any language"):
         languages(groups, side="target", tgt_lang="eng")

@@ -11,6 +11,7 @@ import yaml
 
 from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
+from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.stages.plan import make_plan as stages_plan
 from hf_vaswani.training.stages.record import Record, settings_of
 from hf_vaswani.training.sweep import folder as folder_module
@@ -19,7 +20,7 @@ from hf_vaswani.training.sweep.folder import content_errors, open_folder, place_
 from hf_vaswani.training.sweep.plan import losses_compare, make_plan
 from hf_vaswani.training.sweep.request import SweepRequest
 from hf_vaswani.training.sweep.slots import Slot, slots
-from hf_vaswani.training.sweep.sweep import failure, run_sweep
+from hf_vaswani.training.sweep.sweep import check_sweep, failure, run_sweep
 from hf_vaswani.training.sweep.table import result_table
 
 from .conftest import REFERENCES
@@ -287,14 +288,15 @@ def test_recipe_with_stages_can_be_swept(plan_of, runs, tmp_path):
 def staged_plan(plan_of, tmp_path):
     """Plans the sweep of a recipe with a stage that trains and one that translates; takes options."""
 
-    def plan(*options, text="[own, made]", model="first", grid=None):
+    def plan(*options, text="[own, made]", model="first", grid=None, seeds=(1,)):
         plan_of()  # writes the text and a recipe for it
         path = tmp_path / "staged.yaml"
         path.write_text(
             (tmp_path / "recipe.yaml").read_text().replace("data:", f"data:\n  text: {text}")
             + f"stages:\n  first: {{train: {{}}}}\n  made: {{translate: {{model: {model}, n_best: 1}}}}\n"
         )
-        return make_plan(SweepRequest(str(path), str(tmp_path / "out"), options=options, grid=grid or {}), [])
+        request = SweepRequest(str(path), str(tmp_path / "out"), options=options, grid=grid or {}, seeds=seeds)
+        return check_sweep(request, [])
 
     return plan
 
@@ -306,17 +308,19 @@ def test_missing_model_of_a_stage_is_one_error_before_any_run(staged_plan, tmp_p
 
 
 def test_changed_settings_of_stages_are_rejected_with_the_runs(staged_plan):
-    plan = staged_plan()
+    plan = staged_plan(seeds=(1, 2))
     for run in plan.runs:
-        stages = stages_plan(run.recipe)
+        stages = stages_plan(load_recipe(plan.recipe, run.options))
         stages.folder.mkdir(parents=True)
         first = stages.named("first")
         Record(first.stage.kind, settings_of(first.stage), {}).write(first.record)
     with open_folder(plan):
         pass
     assert content_errors(plan) == []
-    [error] = content_errors(staged_plan("--first.seed=7"))
-    assert "stage first: training.seed was 1 and is now 7" in error and plan.runs[0].name in error
+    assert content_errors(staged_plan(seeds=(1, 2, 3))) == []
+    with pytest.raises(InputError) as error:
+        staged_plan("--first.learning_rate=0.5", seeds=(1, 2))
+    assert "stage first: training.learning_rate was 1.0 and is now 0.5): recipe_seed_1 and 1 more" in str(error.value)
 
 
 def test_losses_with_vocabularies_from_translations_of_each_run_are_not_ranked(staged_plan, saved_model):
