@@ -45,12 +45,8 @@ class Circumstances:
     def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
         """The circumstances in a stored recipe; if an earlier version stored no launch settings, those of `now`."""
         launched = content.get("launched", now.to_dict()["launched"])
-        return cls(
-            content.get("texts", {}),
-            launched.get("mixed_precision"),
-            launched.get("processes"),
-            content.get(MADE_FROM, {}),
-        )
+        stages = content.get(MADE_FROM, {})
+        return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"), stages)
 
 
 def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
