@@ -21,7 +21,7 @@ from ...files import atomic_write, read_json
 from ...runtime.machine import cpu_name
 from ...runtime.precision import LAYERS, TOKENS, bf16_speedup, has_native_bf16, possible_precisions, use_bf16
 from ...runtime.processes import on_main_process, say
-from ...runtime.threads import asked_threads, feed_forward, serving_number
+from ...runtime.threads import asked_threads, feed_forward, serving_number, threads_set
 from ..checkpoints.checkpoint import is_checkpoint_name
 from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, read_stored
 from ..recipe.recipe import Recipe
@@ -143,8 +143,6 @@ def measured_speedup(model: VaswaniForConditionalGeneration, max_tokens: int, cp
     threads, config = torch.get_num_threads(), model.config
     if asked_threads(cpu_threads)[0] is None:
         work = feed_forward(config.d_model, config.encoder_ffn_dim, max_tokens)
-        torch.set_num_threads(serving_number(threads, work))
-    try:
+        threads = serving_number(threads, work)
+    with threads_set(threads):
         return bf16_speedup(model, max_tokens)
-    finally:
-        torch.set_num_threads(threads)

@@ -28,7 +28,8 @@ class Circumstances:
         texts: digests of training and validation text.
         mixed_precision, processes: the precision and number of processes that it was launched with; `None` if an
             earlier version did not store them.
-        stages: digests of the models and tokenizers from stages that it begins with, by the name of the stage.
+        stages: digests of the models and tokenizers from stages that it begins with, by the name of the stage. They
+            are only stored: changes are found before any stage runs.
     """
 
     texts: dict[str, str]
@@ -45,8 +46,7 @@ class Circumstances:
     def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
         """The circumstances in a stored recipe; if an earlier version stored no launch settings, those of `now`."""
         launched = content.get("launched", now.to_dict()["launched"])
-        stages = content.get(MADE_FROM, {})
-        return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"), stages)
+        return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"))
 
 
 def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
@@ -146,15 +146,6 @@ def _in_folder(before: str | None, now: str | None, folder: str | None) -> str |
     if not (before and now and folder) or Path(now).parent not in folders_of_stages(Path(folder)):
         return before
     return now if Path(before).parts[-2:] == Path(now).parts[-2:] else before
-
-
-def changed_stages(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """The stages that have made something else since a run began with what they had made.
-
-    Args:
-        before, now: name → digest; an earlier version stored none.
-    """
-    return [name for name, digest in now.items() if before.get(name, digest) != digest]
 
 
 def _differences(before: Circumstances, now: Circumstances) -> list[str]:

@@ -115,7 +115,7 @@ def text_errors_to_end(data: DataArguments, is_train_read: bool) -> list[str]:
             continue
         for source in sources:
             found: list[str] = []
-            collect_errors(found, lambda source=source: deque(iterate_pairs(source, languages_of(data)), maxlen=0))
+            collect_errors(found, lambda source=source: deque(_pairs_of(source, data), maxlen=0))
             errors += [f"data.{split}: {error}" for error in found]
     return errors
 
@@ -181,12 +181,13 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return list(text) if is_held_out else text
     if split not in sources:
         return None
-    return [
-        pair
-        for source in sources[split]
-        # Otherwise all splits of a dataset would be downloaded for this one.
-        for pair in iterate_pairs(source, languages, data.streaming and is_whole_split(source.split))
-    ]
+    return [pair for source in sources[split] for pair in _pairs_of(source, data)]
+
+
+def _pairs_of(source: TextSource, data: DataArguments) -> Iterator[Pair]:
+    """The pairs of a source that is not held out of the training text."""
+    # If the dataset is not streamed, all of its splits are downloaded for this one.
+    return iterate_pairs(source, languages_of(data), data.streaming and is_whole_split(source.split))
 
 
 def held_out_of(data: DataArguments) -> HeldOut:

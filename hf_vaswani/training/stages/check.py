@@ -14,10 +14,9 @@ from ...data.sources.text_source import TextSource, digest
 from ...errors import InputError
 from ...files import collect_errors
 from ..check import look_at, open_hub
-from ..checkpoints.checkpoint import file_digest
 from ..checkpoints.output_folder import RECIPE_FILE, read_stored
 from ..recipe.recipe import Recipe
-from ..setup.resume import MADE_FROM, changed_stages
+from ..setup.resume import MADE_FROM
 from ..setup.splits import held_out_of, languages_of, own_sources, own_text, parse_sources, text_errors_to_end
 from ..setup.text_mix import OWN, REVERSED
 from .arguments import AVERAGE, TRAIN, TRANSLATE
@@ -26,10 +25,10 @@ from .order import models_named
 from .plan import Plan, PlannedStage
 from .record import (
     OF_FILE,
-    OF_STAGE,
     OWN_TEXT,
     Record,
     differences,
+    inputs_from_stages,
     is_complete,
     model_digest,
     read_record,
@@ -159,20 +158,17 @@ def _state(planned: PlannedStage, record: Record | None, found: FoundStages) -> 
     """The state of a stage and what has changed; the stages that it needs must have been checked before."""
     if record is None:
         return State.NEW, []
-    why = differences(record, planned, {**found.inputs[planned.name], **products(planned.needs, found)})
+    made = inputs_from_stages(_products(planned.needs, found))
+    why = differences(record, planned, {**found.inputs[planned.name], **made})
     why += [f"stage {name} has changed or is trained further" for name in planned.needs if not found.is_finished(name)]
     if why:
         return State.REPLACED, why
     return (State.FINISHED if is_complete(record, planned) else State.BEGUN), []
 
 
-def products(names: list[str], found: FoundStages) -> dict[str, str]:
-    """Digests of what those of the named stages that are finished have made, by name as inputs in a record."""
-    return {
-        f"{OF_STAGE}{name}": record.product
-        for name in names
-        if found.is_finished(name) and (record := found.records[name])
-    }
+def _products(names: list[str], found: FoundStages) -> dict[str, str]:
+    """Digests of what those of the named stages that are finished have made."""
+    return {name: record.product for name in names if found.is_finished(name) and (record := found.records[name])}
 
 
 def _changed_since_last_run(plan: Plan, found: FoundStages) -> list[str]:
@@ -185,8 +181,9 @@ def _changed_since_last_run(plan: Plan, found: FoundStages) -> list[str]:
     if not stored.exists():
         return []
     unfinished = [name for name in plan.last_needs if not found.is_finished(name)]
-    made = {name: found.records[name].product for name in plan.begins_with if name not in unfinished}
-    return unfinished + changed_stages(read_stored(stored).get(MADE_FROM, {}), made)
+    before = read_stored(stored).get(MADE_FROM, {})  # an earlier version stored none
+    made = _products(plan.begins_with, found)
+    return unfinished + [name for name, digest in made.items() if before.get(name, digest) != digest]
 
 
 class _Inputs:
@@ -206,9 +203,7 @@ class _Inputs:
         found = {}
         if kind == TRANSLATE:
             files = [name for name in arguments.inputs if is_file_name(name, self.recipe) and Path(name).is_file()]
-            found |= {
-                f"{OF_FILE}{path}": self._digest(path, lambda path=path: file_digest(Path(path))) for path in files
-            }
+            found |= {f"{OF_FILE}{name}": self._of_files(name) for name in files}
             found[LANGUAGES] = repr(asked_languages(arguments, self.recipe.data))
             if arguments.has_own_text:
                 names = languages_of(self.recipe.data)
@@ -223,9 +218,12 @@ class _Inputs:
                 found[VALIDATION_TEXT] = self._text(sources["validation"])
         for names in models_named(kind, arguments).values():
             for name in names:
-                if name not in self.recipe.stages:
-                    found[f"model {name}"] = self._digest(Path(name), lambda name=name: model_digest(Path(name)))
-        return {name: known_by for name, known_by in found.items() if known_by or not name.startswith("model ")}
+                if name not in self.recipe.stages and (known_by := self._of_files(name)):
+                    found[f"model {name}"] = known_by
+        return found
+
+    def _of_files(self, name: str) -> str:
+        return self._digest(Path(name), lambda: model_digest(Path(name)))
 
     def _text(self, sources: list[TextSource]) -> str:
         return " ".join(self._digest(source, lambda source=source: digest(source)) for source in sources)

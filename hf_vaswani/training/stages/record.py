@@ -155,15 +155,17 @@ def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -
     ]
 
 
+def inputs_from_stages(products: dict[str, str]) -> dict[str, str]:
+    """What other stages have made, stage → digest, by name as inputs in a record."""
+    return {f"{OF_STAGE}{name}": digest for name, digest in products.items()}
+
+
 def is_complete(record: Record, planned: PlannedStage) -> bool:
     """Whether a stage was finished, what it made still exists, and no setting that affects it has changed."""
     names = (PAIRS_FILE,) if record.kind == TRANSLATE else FINAL_WEIGHTS
     is_there = any((planned.folder / name).exists() for name in names)
-    return (
-        record.is_finished
-        and is_there
-        and (_of_product(record.kind, record.settings) == _of_product(planned.stage.kind, settings_of(planned.stage)))
-    )
+    before, now = _of_product(record.kind, record.settings), _of_product(record.kind, settings_of(planned.stage))
+    return record.is_finished and is_there and before == now
 
 
 def _of_product(kind: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from ..setup.resume import FINAL_WEIGHTS
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE
 from .check import FoundStages, State, check_stages, with_overwrite
 from .plan import Plan, PlannedStage, make_plan
-from .record import MODEL_FILES, OF_STAGE, Record, product_digest, read_record, settings_of
+from .record import MODEL_FILES, Record, inputs_from_stages, product_digest, read_record, settings_of
 from .report import CompletedReport, result_of_run
 from .translate_text import PROGRESS_FILE, TRANSLATIONS_FILE, make_pairs
 
@@ -99,8 +99,7 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     before = found.records[planned.name]
     if state is State.REPLACED and before is not None:
         _remove(planned, before.kind)
-    made = {f"{OF_STAGE}{name}": digest for name, digest in _products(planned.needs, plan).items()}
-    inputs = {**found.inputs[planned.name], **made}
+    inputs = {**found.inputs[planned.name], **inputs_from_stages(_products(planned.needs, plan))}
     seconds = before.seconds if before is not None and state is State.BEGUN else 0.0
     record = Record(planned.stage.kind, settings_of(planned.stage), inputs, seconds)
     planned.folder.parent.mkdir(parents=True, exist_ok=True)

@@ -49,10 +49,11 @@ def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:
         models: stage → its values of the section `model`; `None` if it starts from a model that no stage makes.
     """
     known = {name: model for name, model in models.items() if model is not None}
+    shapes = {name: _shapes(model) for name, model in known.items()}
     first = next(iter(known), "")
     errors = []
     for name, model in known.items():
-        if _shapes(model) != _shapes(known[first]):
+        if shapes[name] != shapes[first]:
             keys = [key for key in {**known[first], **model} if key not in FREE_FIELDS]
             differ = ", ".join(f"model.{key}" for key in keys if model.get(key) != known[first].get(key))
             errors.append(f"stages '{name}' and '{first}' have different weights: {differ} must be the same in both")

@@ -1,12 +1,15 @@
 """The small recipe of stages that most tests here vary: all kinds of stages, listed out of order."""
 
+import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.translation.lines import LineTranslator
 
 RECIPE = """
 data:
@@ -61,6 +64,20 @@ def staged_in(folder: Path):
     load()  # writes the file
     load.command = [str(path), *options]
     return load
+
+
+def stop_in_second_window(monkeypatch) -> list[int]:
+    """Have a SIGTERM arrive as the second window is translated; returns a list to which all sizes are added."""
+    call, sizes = LineTranslator.__call__, []
+
+    def stopping(self, given):
+        sizes.append(len(given))
+        if len(sizes) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return call(self, given)
+
+    monkeypatch.setattr(LineTranslator, "__call__", stopping)
+    return sizes
 
 
 @pytest.fixture

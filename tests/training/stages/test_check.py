@@ -1,9 +1,7 @@
 """Errors in stages, and changes that decide whether a stage is redone, all found before any stage runs."""
 
 import json
-import os
 import shutil
-import signal
 
 import pytest
 import torch
@@ -17,9 +15,9 @@ from hf_vaswani.training.stages.plan import make_plan
 from hf_vaswani.training.stages.record import model_digest
 from hf_vaswani.training.stages.together import together_errors
 from hf_vaswani.training.train import train
-from hf_vaswani.translation.lines import LineTranslator
 
 from ..helpers import files_in, same_weights
+from .conftest import stop_in_second_window
 
 ONLY_FORWARD = {"both": None, "mean": None, "backward": None}
 FROM_BOTH = {"mean": None, "forward": None, "backward": None}
@@ -70,15 +68,7 @@ def test_begun_translation_resumes_after_a_later_line_of_the_training_text_was_c
     texts = [f"{'abcdefgh'[i % 8]} b {'abc'[i % 3]}" for i in range(200)]
     for side in ("source", "target"):
         (tmp_path / f"train.{side}").write_text("".join(f"{text}\n" for text in texts))
-    call, sizes = LineTranslator.__call__, []
-
-    def stopped_at_second_window(self, given):
-        sizes.append(len(given))
-        if len(sizes) == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return call(self, given)
-
-    monkeypatch.setattr(LineTranslator, "__call__", stopped_at_second_window)
+    sizes = stop_in_second_window(monkeypatch)
     with pytest.raises(TrainingInterrupted):
         train(distilled(sample=1))
     texts[-1] = "h h h"

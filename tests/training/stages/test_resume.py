@@ -11,9 +11,9 @@ from hf_vaswani.errors import TrainingInterrupted
 from hf_vaswani.training.stages import translate_text
 from hf_vaswani.training.stages.record import Record
 from hf_vaswani.training.train import train
-from hf_vaswani.translation.lines import LineTranslator
 
 from ..helpers import same_weights, start_training
+from .conftest import stop_in_second_window
 
 STAGES = ["both", "forward", "mean", "backward"]
 PAIRS = ["stages/forward/pairs.jsonl.gz", "stages/backward/pairs.jsonl.gz"]
@@ -61,15 +61,7 @@ def test_signal_during_translation_saves_and_exits_with_a_message_and_it_resumes
     more = {"translate": {"model": "both", "max_new_tokens": 8, "input": str(tmp_path / "more.txt")}}
     changes = {"forward": more, "backward": {"translate": {**more["translate"], "side": "target"}}, "mean": None}
     train(staged(output="whole", **changes))
-    call, windows = LineTranslator.__call__, []
-
-    def stopping(self, given):
-        windows.append(len(given))
-        if len(windows) == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return call(self, given)
-
-    monkeypatch.setattr(LineTranslator, "__call__", stopping)
+    windows = stop_in_second_window(monkeypatch)
     with pytest.raises(
         TrainingInterrupted, match="Stopped by SIGTERM.*Run the same command again to continue"
     ) as stop:
@@ -78,11 +70,6 @@ def test_signal_during_translation_saves_and_exits_with_a_message_and_it_resumes
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     assert (tmp_path / "parts/stages/forward" / translate_text.TRANSLATIONS_FILE).exists()
 
-    def counting(self, given):
-        windows.append(len(given))
-        return call(self, given)
-
-    monkeypatch.setattr(LineTranslator, "__call__", counting)
     train(staged(output="parts", **changes))
     # The completed window of 128 lines is not translated again.
     assert windows[:3] == [128, 172, 172]
