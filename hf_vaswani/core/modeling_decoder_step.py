@@ -17,7 +17,7 @@ from torch.nn.modules import module
 from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 
 from .modeling_int8 import Int8Linear, joint_int8
-from .modeling_layers import VaswaniAttention, VaswaniDecoderLayer, split_heads
+from .modeling_layers import VaswaniAttention, VaswaniDecoderLayer, attention_weights, split_heads
 from .modeling_packed_linear import Product, is_plain, packed_or_plain
 
 
@@ -173,7 +173,7 @@ def attend(
         ).view(n, count, length, -1)
         if mask is not None:
             scores += mask
-        weights = scores.softmax(dim=-1, dtype=torch.float32).to(values.dtype)
+        weights = attention_weights(scores).to(values.dtype)
         attended = torch.bmm(weights.flatten(0, 1), values.flatten(0, 1)).view(n, count, length, -1)
     else:
         attended = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=scaling)

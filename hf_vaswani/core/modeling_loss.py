@@ -57,11 +57,12 @@ def logits_by_row(logits: torch.Tensor) -> torch.Tensor:
 def softmax_into(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     """Write the softmax of logits `(n, vocab_size)` to `probabilities`; return their log-sum-exp, `(n, 1)`.
 
-    This takes only one exponential per logit: relative to the highest one, their sum is one over the highest
-    probability.
+    Both take one exponential per logit, and pass over the caches faster than torch's softmax.
     """
-    highest = torch.softmax(logits, -1, out=probabilities).amax(1, keepdim=True)
-    return logits.amax(1, keepdim=True) - highest.log_()
+    highest = logits.amax(1, keepdim=True)
+    sums = torch.sub(logits, highest, out=probabilities).exp_().sum(1, keepdim=True)
+    probabilities /= sums
+    return highest + sums.log_()
 
 
 def smoothed_entropies(
@@ -114,7 +115,7 @@ class SmoothedCrossEntropy(LossWithGradient):
             if label_smoothing:
                 part -= label_smoothing / vocab_size
             part.scatter_add_(1, right, part.new_full(right.shape, label_smoothing - 1))
-            torch.mul(part, (counted / divisor).unsqueeze(1), out=gradient[rows])
+            gradient[rows] = part.mul_((counted / divisor).unsqueeze(1))
         ctx.save_for_backward(gradient)
         return total / divisor
 

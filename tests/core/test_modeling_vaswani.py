@@ -8,7 +8,13 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.core.modeling_layers import dropout, layer_norm, scaled_dot_product_attention, sinusoidal_positions
+from hf_vaswani.core.modeling_layers import (
+    attention_weights,
+    dropout,
+    layer_norm,
+    scaled_dot_product_attention,
+    sinusoidal_positions,
+)
 from hf_vaswani.core.modeling_loss import CACHED_LOGITS, sequence_loss
 
 from .. import reference
@@ -117,6 +123,24 @@ def test_attention_equals_equation_1_in_float64(implementation):
             weights = np.exp(q @ k[:length].T / math.sqrt(4))
             expected = weights / weights.sum(-1, keepdims=True) @ v[:length]
             np.testing.assert_allclose(attended[row, :, head], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [1, 7, 15, 16, 17])
+def test_attention_weights_and_their_gradients_equal_softmax_in_float64(keys):
+    generator = torch.Generator().manual_seed(0)
+    scores = 30 * torch.randn(3, 2, 4, keys, generator=generator)
+    # A row of only masked scores, the lowest floats, must still be shared among its own keys.
+    scores[0, ..., -1] = scores[1] = torch.finfo(torch.float32).min
+    scores.requires_grad_()
+    upstream = torch.randn(scores.shape, generator=generator)
+    weights = attention_weights(scores)
+    weights.backward(upstream)
+    exact = np.exp(scores.detach().double().numpy() - scores.detach().double().amax(-1, keepdim=True).numpy())
+    exact /= exact.sum(-1, keepdims=True)
+    np.testing.assert_allclose(weights.detach(), exact, atol=1e-6)
+    upstream = upstream.double().numpy()
+    gradient = exact * (upstream - (exact * upstream).sum(-1, keepdims=True))
+    np.testing.assert_allclose(scores.grad, gradient, atol=1e-6)
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
