@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import check_cuda_fp8_capability, convert_outputs_to_fp32, is_bf16_available, is_fp8_available
+from accelerate.utils import check_cuda_fp8_capability, is_bf16_available, is_fp8_available
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 
@@ -47,8 +47,7 @@ def bf16_speedup(model: VaswaniForConditionalGeneration, max_tokens: int) -> flo
         model: on the CPU, without gradients; only its first layers are timed.
         max_tokens: maximum number of tokens of a batch in training.
     """
-    # The second is what Accelerate makes of a model's forward pass.
-    forwards = [model.forward, convert_outputs_to_fp32(torch.autocast("cpu", torch.bfloat16)(model.forward))]
+    forwards = [model.forward, torch.autocast("cpu", torch.bfloat16)(model.forward)]
     began, sentences, most = time.perf_counter(), 1, max(min(max_tokens, TOKENS) // LENGTH, 1)
     with torch.random.fork_rng(devices=[]), shortened(model):
         # Larger and larger batches warm up the processor, and none takes unexpectedly long.

@@ -39,7 +39,8 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
         is_last = i == len(parts) - 1
         with nullcontext() if is_last else accelerator.no_sync(model):
             # Processes average their gradients, so each divides its sum by an equal share of all tokens.
-            loss = training_loss(model, batch, batches.target_tokens / accelerator.num_processes, run.r_drop)
+            with accelerator.autocast():
+                loss = training_loss(model, batch, batches.target_tokens / accelerator.num_processes, run.r_drop)
             accelerator.backward(loss)
         loss_sum += loss.detach().float() / accelerator.num_processes
     norm = accelerator.clip_grad_norm_(model.parameters(), run.arguments.max_grad_norm or math.inf)

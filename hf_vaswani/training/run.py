@@ -77,6 +77,8 @@ class TrainingRun:
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         optimizer = make_optimizer(model, arguments, accelerator.device, dtype)
         self.model, self.optimizer = accelerator.prepare(model, optimizer)
+        # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
+        accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
         self.progress = Progress()
         if checkpoint:

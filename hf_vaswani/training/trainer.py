@@ -115,7 +115,8 @@ class VaswaniTrainer(Seq2SeqTrainer):
     def compute_loss(self, model: nn.Module, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """A batch's part of the mean loss per target token, times the number of processes: gradients are averaged."""
         share = num_items_in_batch / self.accelerator.num_processes
-        return training_loss(model, inputs, share, self.training_run.r_drop)
+        with self.accelerator.autocast():
+            return training_loss(model, inputs, share, self.training_run.r_drop)
 
 
 class RatesOfRun:

@@ -118,6 +118,18 @@ def test_bf16_is_used_for_matrix_products_and_everything_else_stays_in_fp32(reci
     assert {value.dtype for value in weights} == {torch.float32}
 
 
+def test_logits_in_bf16_are_not_copied_to_fp32(recipe, monkeypatch):
+    dtypes = set()
+
+    def recorded_loss(model, batch, *arguments):
+        dtypes.add(model(**batch).logits.dtype)
+        return training_loss(model, batch, *arguments)
+
+    monkeypatch.setattr(loop_module, "training_loss", recorded_loss)
+    train(recipe("--max_steps=1", "--mixed_precision=bf16"))
+    assert dtypes == {torch.bfloat16}
+
+
 def test_gradient_checkpointing_does_not_change_losses_or_weights(recipe):
     off = train(recipe("--dropout=0.2", output="off")).folder
     on = train(recipe("--dropout=0.2", "--gradient_checkpointing", output="on")).folder
