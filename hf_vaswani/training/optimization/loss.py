@@ -35,7 +35,9 @@ def training_loss(
     inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
     doubled = {name: torch.cat([tensor, tensor]) for name, tensor in inputs.items()}
     logits = model(**doubled, use_cache=False).logits
-    return r_drop_loss(logits, batch["labels"], own.config.label_smoothing, target_tokens, r_drop)
+    # Autocast would compute the divergence's products in 16 bits.
+    with torch.autocast(logits.device.type, enabled=False):
+        return r_drop_loss(logits, batch["labels"], own.config.label_smoothing, target_tokens, r_drop)
 
 
 def r_drop_loss(

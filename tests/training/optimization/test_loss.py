@@ -78,3 +78,17 @@ def test_r_drop_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_roun
         gradients += torch.autograd.grad(values[-1], leaf)
     assert values[0].dtype == torch.float32 and torch.equal(*values)
     assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
+
+
+def test_r_drop_is_computed_in_fp32_under_autocast(monkeypatch):
+    dtypes, vecdot = [], torch.linalg.vecdot
+
+    def recorded(*arguments):
+        result = vecdot(*arguments)
+        dtypes.append(result.dtype)
+        return result
+
+    monkeypatch.setattr(torch.linalg, "vecdot", recorded)
+    with torch.autocast("cpu", torch.bfloat16):
+        training_loss(tiny_model().train(), BATCH, target_tokens=16, r_drop=2.5)
+    assert set(dtypes) == {torch.float32}
