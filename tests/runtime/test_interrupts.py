@@ -41,6 +41,8 @@ def test_ctrl_c_during_imports_prints_one_line(program, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # What a shell starts in the background ignores Ctrl-C, and so would its child processes.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not marker.exists() and process.poll() is None:
         time.sleep(0.01)
