@@ -1,5 +1,6 @@
 """Fixtures shared by many tests: tiny models, a tiny tokenizer, parallel files. Nothing here touches the network."""
 
+import gc
 import os
 from contextlib import contextmanager
 
@@ -30,6 +31,12 @@ TINY = {
     "encoder_ffn_dim": 24,
     "decoder_ffn_dim": 32,
 }
+
+
+def pytest_collection_finish():
+    # Each run ends with a garbage collection, which need not look at all modules again.
+    gc.collect()
+    gc.freeze()
 
 
 def tiny_config(**changes) -> VaswaniConfig:

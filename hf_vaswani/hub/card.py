@@ -5,6 +5,7 @@ comes from a recipe or a text is escaped, so that it shows as plain text (`markd
 """
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -42,13 +43,9 @@ def card_text(
         shared_recipe: the recipe that the card shows.
         figures_in: folder of the figures, relative to the card; "" for the card's own folder.
     """
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
     # Values are not templates: braces in them stay as they are.
     recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
-    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    text = _template().render(
         metadata=metadata(name, recipe, report).to_yaml(),
         name=plain(name),
         summary=_summary(recipe, report),
@@ -79,6 +76,15 @@ def card_text(
         **_figures(report.figures, figures_in),
     )
     return text.encode("utf-8", "replace").decode()
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
 def _summary(recipe: dict[str, Any], report: RunReport) -> str:

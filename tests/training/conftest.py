@@ -3,8 +3,11 @@
 import random
 
 import pytest
+from matplotlib.figure import Figure
 
+from hf_vaswani.evaluation.figure_file import save_figure
 from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.reporting import figures
 
 RECIPE = """
 tokenizer: {vocab_size: 60}
@@ -37,3 +40,13 @@ def recipe(tmp_path, write_lines):
 
     load.command = [str(path), *options]
     return load
+
+
+@pytest.fixture(autouse=True)
+def blank_curves(request, monkeypatch):
+    """Runs draw a blank figure in place of their curves, which take longer to draw than a small run to train.
+
+    Tests of the curves themselves are marked `draws_curves`.
+    """
+    if not request.node.get_closest_marker("draws_curves"):
+        monkeypatch.setattr(figures, "draw_curves", lambda logs, path: save_figure(Figure((1, 1)), path))
