@@ -51,8 +51,12 @@ def precision(accelerator: Accelerator) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that the result depends on."""
+    try:
+        own = metadata.version("hf-vaswani")
+    except metadata.PackageNotFoundError:  # run from a checkout
+        own = "not installed"
     return {
-        "hf_vaswani": metadata.version("hf-vaswani"),
+        "hf_vaswani": own,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }

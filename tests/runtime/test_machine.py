@@ -1,8 +1,9 @@
 import types
+from importlib import metadata
 
 import torch
 
-from hf_vaswani.runtime.machine import cpu_name, describe_machine, precision
+from hf_vaswani.runtime.machine import cpu_name, describe_machine, precision, versions
 
 
 def accelerator(device="cpu", processes=1, mixed_precision="no"):
@@ -38,3 +39,12 @@ def test_gpus_are_counted_over_all_machines(monkeypatch):
 def test_precision_is_named():
     assert precision(accelerator()) == "fp32"
     assert precision(accelerator(mixed_precision="bf16")) == "bf16, mixed"
+
+
+def test_checkout_that_is_not_installed_has_no_version(monkeypatch):
+    def not_found(name):
+        raise metadata.PackageNotFoundError(name)
+
+    assert versions()["hf_vaswani"] == metadata.version("hf-vaswani")
+    monkeypatch.setattr(metadata, "version", not_found)
+    assert versions()["hf_vaswani"] == "not installed"
