@@ -89,6 +89,7 @@ class Trail(TrailPart):
         texts: digests of the text by split: train, validation.
         tokenizer: digest of the tokenizer's files.
         initial: digest of the weights before the first step; `None` if a version that kept no trail began the run.
+        teacher: digest of the weights of the models that it distills; `None` if it distills none.
         environments: in order of their first steps.
         steps: the first ones, and those with a checkpoint.
     """
@@ -97,6 +98,7 @@ class Trail(TrailPart):
     texts: dict[str, TextDigest]
     tokenizer: str | None = None
     initial: str | None = None
+    teacher: str | None = None
     environments: list[Environment]
     steps: list[StepRecord] = []
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .file_names import file_names
 from .run_report import RunReport
 
 KINDS = {
@@ -64,6 +65,10 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     ]
     if clipping:
         settings.append(f"gradients clipped to norm {clipping:g}")
+    if teachers := training.get("distill_from"):
+        names = " and ".join(map(str, file_names(teachers)))
+        share = f"{training['distill_weight']:.0%} of the loss"
+        settings.append(f"{share} against the distributions of {names} over the next token")
     if average:
         settings.append(f"moving average of the weights, decay {average:g}")
     return "; ".join(settings)

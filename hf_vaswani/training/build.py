@@ -19,13 +19,15 @@ from .check import CheckedRecipe, open_model
 from .checkpoints.checkpoint import check_fits, newest_intact
 from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
+from .optimization.word_distillation import WordTeacher
 from .recipe.recipe import Recipe
-from .setup.output import begin_output, check_base, hold_output
+from .setup.output import begin_output, check_base, check_teacher, hold_output
 from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits
 from .setup.tokenizer_and_model import open_tokenizer
 from .setup.training_batches import make_corpus, tokenizer_text
+from .setup.word_teacher import open_word_teacher
 from .validation import Validator
 
 
@@ -44,6 +46,7 @@ class TrainingSetup:
         validator: measures models on the validation set.
         is_resumed: whether the output folder holds this very run.
         repository: the Hub repository that the model is uploaded to; `None` without an upload.
+        teacher: the models that are distilled word by word; `None` if there are none.
     """
 
     recipe: Recipe
@@ -58,6 +61,7 @@ class TrainingSetup:
     validator: Validator
     is_resumed: bool
     repository: str | None = None
+    teacher: WordTeacher | None = None
 
     @property
     def folder(self) -> Path:
@@ -80,6 +84,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
     model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
+    teacher = first_on_each_machine(processes, lambda: open_word_teacher(recipe, tokenizer, model))
     settle_precision(recipe, processes, model)
     limit = model.config.longest_sequence
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
@@ -100,6 +105,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         validator,
         resumed,
         checked.repository,
+        teacher,
     )
 
 
@@ -123,9 +129,10 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
             check_base(recipe, setup.model)
+            check_teacher(recipe, setup.teacher)
         # All input has been checked by now: nothing is written or deleted before this point.
         known_by = circumstances(recipe, setup.splits, processes)
-        begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.is_resumed)
+        begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
         return checkpoint
 
     with hold_output(setup.folder, processes):

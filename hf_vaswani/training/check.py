@@ -9,7 +9,6 @@ from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
 from transformers import PreTrainedTokenizerBase
-from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -20,18 +19,25 @@ from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..hub.file_names import hub_id
 from ..hub.repository import open_repository
-from ..interop.model_files import CONFIG_FILE
 from ..interop.model_size import TRAINING, memory_errors
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
+from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
 from .recipe.recipe import Recipe
 from .setup.adapter import missing_peft, with_adapter
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import SMALLER, drops_layers, existing_tokenizer, make_model, new_config
+from .setup.tokenizer_and_model import (
+    SMALLER,
+    check_is_model,
+    drops_layers,
+    existing_tokenizer,
+    make_model,
+    new_config,
+)
+from .setup.word_teacher import open_word_teacher
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,9 @@ def look_at(
     wrong_paths = path_errors(recipe)
     errors += wrong_paths or output_errors(recipe, sources)
     errors += missing_peft(recipe)
-    if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
-        tokenizer, model = found
+    if not wrong_paths:
+        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe, processes)) or (None, None)
+        collect_errors(errors, lambda: open_word_teacher(recipe, tokenizer, model))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe)
     errors += fsdp_errors(processes) + process_errors(processes.num_processes)
@@ -151,16 +158,8 @@ def open_existing(
     is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
     if is_begun or not recipe.tokenizer_source:
         return None, None  # a run that may be resumed has a tokenizer of its own
-    if source and is_checkpoint(Path(source)):
-        raise InputError(
-            f"training.start_from={source} is a checkpoint, which has only weights. Make a model from it with: "
-            f"hf-vaswani average {source} --output FOLDER"
-        )
-    if source and not (Path(source) / CONFIG_FILE).exists() and (Path(source) / ADAPTER_CONFIG_NAME).exists():
-        raise InputError(
-            f"training.start_from={source} is an adapter, which cannot be trained further. Start from its base model, "
-            "or from the model that its run saves with --merge"
-        )
+    if source:
+        check_is_model("training.start_from", source)
     tokenizer = existing_tokenizer(recipe)
     if source:
         return tokenizer, open_model(recipe, tokenizer, processes)
@@ -229,12 +228,14 @@ def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[s
 
 def path_errors(recipe: Recipe) -> list[str]:
     """Why the system cannot use paths of the recipe, apart from those of its texts."""
-    inputs = {"tokenizer.path": recipe.tokenizer.path, "training.start_from": recipe.training.start_from}
-    outputs = {"training.output_dir": recipe.training.output_dir, "data.cache_dir": recipe.data.cache_dir}
+    inputs = [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
+    inputs += [("training.distill_from", name) for name in recipe.training.teachers]
+    outputs = [("training.output_dir", recipe.training.output_dir), ("data.cache_dir", recipe.data.cache_dir)]
     return [
         f"{key}: {error}"
-        for key, path in {**inputs, **outputs}.items()
-        if path and (error := path_error(path, is_output=key in outputs))
+        for paths in (inputs, outputs)
+        for key, path in paths
+        if path and (error := path_error(path, is_output=paths is outputs))
     ]
 
 

@@ -40,7 +40,8 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
         with nullcontext() if is_last else accelerator.no_sync(model):
             # Processes average their gradients, so each divides its sum by an equal share of all tokens.
             with accelerator.autocast():
-                loss = training_loss(model, batch, batches.target_tokens / accelerator.num_processes, run.r_drop)
+                share = batches.target_tokens / accelerator.num_processes
+                loss = training_loss(model, batch, share, run.r_drop, run.teacher)
             accelerator.backward(loss)
         loss_sum += loss.detach().float() / accelerator.num_processes
     norm = accelerator.clip_grad_norm_(model.parameters(), run.arguments.max_grad_norm or math.inf)

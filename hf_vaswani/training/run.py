@@ -53,6 +53,7 @@ class TrainingRun:
     Attributes:
         model: as Accelerate prepared it, possibly wrapped or sharded.
         optimizer: as Accelerate prepared it.
+        teacher: the models that it distills, on the same device.
         progress: how far the run has come.
         stop: the signals that stop it.
         clock: seconds since some moment, without those spent on validations and checkpoints.
@@ -77,6 +78,9 @@ class TrainingRun:
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         optimizer = make_optimizer(model, arguments, accelerator.device, dtype)
         self.model, self.optimizer = accelerator.prepare(model, optimizer)
+        self.teacher = (
+            setup.teacher.copy_to(accelerator.device, accelerator.mixed_precision) if setup.teacher else None
+        )
         # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
         accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None

@@ -116,7 +116,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
         """A batch's part of the mean loss per target token, times the number of processes: gradients are averaged."""
         share = num_items_in_batch / self.accelerator.num_processes
         with self.accelerator.autocast():
-            return training_loss(model, inputs, share, self.training_run.r_drop)
+            return training_loss(model, inputs, share, self.training_run.r_drop, self.training_run.teacher)
 
 
 class RatesOfRun:

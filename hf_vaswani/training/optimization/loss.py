@@ -1,4 +1,4 @@
-"""The loss of a training step: smoothed cross-entropy, alone or with R-Drop."""
+"""The loss of a training step: smoothed cross-entropy, alone, with R-Drop, or with a teacher's distributions."""
 
 import torch
 import torch.nn.functional as F
@@ -13,10 +13,15 @@ from ...core.modeling_loss import (
     smoothed_entropies,
     softmax_into,
 )
+from .word_distillation import WordTeacher, distillation_loss
 
 
 def training_loss(
-    model: nn.Module, batch: dict[str, torch.Tensor], target_tokens: float, r_drop: float = 0.0
+    model: nn.Module,
+    batch: dict[str, torch.Tensor],
+    target_tokens: float,
+    r_drop: float = 0.0,
+    teacher: WordTeacher | None = None,
 ) -> torch.Tensor:
     """A batch's part of the mean loss per target token of an optimizer step.
 
@@ -27,12 +32,20 @@ def training_loss(
             batches and processes; divided by the number of processes if these average their gradients.
         r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. With R-Drop, each pair is computed twice in
             one forward pass, with two dropout masks.
+        teacher: the models whose distributions are learned as well as the labels; not together with R-Drop.
     """
-    if not r_drop:
+    if not r_drop and teacher is None:
         return model(**batch, num_items_in_batch=target_tokens).loss
     own = getattr(model, "module", model)
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
     inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
+    if teacher:
+        logits, of_teacher = model(**inputs, use_cache=False).logits, teacher.logits(batch)
+        # Autocast would compute products of probabilities in 16 bits.
+        with torch.autocast(logits.device.type, enabled=False):
+            return distillation_loss(
+                logits, of_teacher, batch["labels"], own.config.label_smoothing, target_tokens, teacher.weight
+            )
     doubled = {name: torch.cat([tensor, tensor]) for name, tensor in inputs.items()}
     logits = model(**doubled, use_cache=False).logits
     # Autocast would compute the divergence's products in 16 bits.

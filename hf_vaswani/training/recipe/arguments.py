@@ -191,6 +191,17 @@ class TrainingArguments(Section):
     r_drop_from: int = Key(
         1, "first step with R-Drop; earlier ones see each pair once, in half the time", ge=1, le=COUNTLESS
     )
+    distill_from: str | list[str] | None = Key(
+        None,
+        "model whose distributions over the next token are learned as well as the labels (word-level distillation), "
+        "by folder, Hub id or stage; a list: the mean of several. Its vocabulary must be the run's",
+    )
+    distill_weight: float | None = Key(
+        None,
+        "share of the loss that compares with distill_from, 0.5 by default; the rest compares with the labels",
+        gt=0,
+        le=1,
+    )
     ema_decay: float | None = Key(
         None, "decay of an exponential moving average of the weights, used for translation: 0.999", ge=0, lt=1
     )
@@ -281,6 +292,15 @@ class TrainingArguments(Section):
     def model_post_init(self, context: Any) -> None:
         if self.learning_rate is None:
             self.learning_rate = SCHEDULES[self.lr_scheduler_type].default_peak
+        if isinstance(self.distill_from, str):
+            self.distill_from = [self.distill_from]
+        if self.distill_from and self.distill_weight is None:
+            self.distill_weight = 0.5
+
+    @property
+    def teachers(self) -> list[str]:
+        """The models of `distill_from`."""
+        return list(self.distill_from or [])
 
 
 def hub_keys_given(arguments: TrainingArguments) -> list[str]:

@@ -23,6 +23,7 @@ def violations(
 ) -> list[str]:
     """All contradictions in a recipe, one line each."""
     errors = _data_errors(data, training) + tokenizer_errors(tokenizer) + _training_errors(training)
+    errors += _distillation_errors(tokenizer, training)
     return errors + _peft_errors(peft, training) + _model_errors(data, tokenizer, model, training)
 
 
@@ -159,6 +160,25 @@ def _peft_errors(peft: PeftArguments, training: TrainingArguments) -> list[str]:
         errors.append(
             f"training.freeze={training.freeze} has no effect with peft.r={peft.r}, which freezes the whole model: "
             "remove it, and choose modules with peft.target_modules"
+        )
+    return errors
+
+
+def _distillation_errors(tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
+    """Contradictions between word-level distillation and the rest of the run."""
+    teachers, errors = training.teachers, []
+    if training.distill_weight is not None and not teachers:
+        errors.append(
+            f"training.distill_weight={training.distill_weight} has no effect without training.distill_from: remove it"
+        )
+    if teachers and training.r_drop:
+        errors.append(
+            f"training.r_drop={training.r_drop} and training.distill_from={teachers[0]} are both given; choose one"
+        )
+    if teachers and not (tokenizer.path or training.start_from):
+        errors.append(
+            f"training.distill_from={teachers[0]} needs a run with the same vocabulary: set tokenizer.path="
+            f"{teachers[0]}, or start from a model that has it (training.start_from)"
         )
     return errors
 

@@ -20,6 +20,7 @@ LEFT_OUT = {
 PLACES = {
     "start_from": ("training", "start_from"), "training.start_from": ("training", "start_from"),
     "tokenizer.path": ("tokenizer", "path"), "path": ("tokenizer", "path"),
+    "distill_from": ("training", "distill_from"), "training.distill_from": ("training", "distill_from"),
 }  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
     if run.folder:
         _name_stages(values, run.folder)
     for (section, name), value in places.items():
-        values.setdefault(section, {})[name] = value
+        values.setdefault(section, {})[name] = value.split(",") if name == "distill_from" else value
     file = folder / "recipe.yaml"
     file.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
     left += [f"--training.output_dir={folder / 'run'}"]
@@ -69,6 +70,8 @@ def _name_stages(values: dict[str, dict[str, Any]], folder: Path) -> None:
     """
 
     def found(value: Any) -> Any:
+        if isinstance(value, list):
+            return [found(entry) for entry in value]
         parts = Path(value).parts if isinstance(value, str) else ()
         if STAGES_FOLDER not in parts:
             return value
@@ -95,6 +98,8 @@ def hints(errors: list[str], recipe: Recipe) -> list[str]:
         found.append(f"Specify where the run's text is: {options}")
     if any(error.startswith("training.start_from") for error in errors):
         found.append("Specify where the model that the run started from is: --start_from FOLDER")
+    if any(error.startswith("training.distill_from") for error in errors):
+        found.append("Specify where the models that the run distilled are: --distill_from FOLDER,FOLDER")
     if any(error.startswith("tokenizer.path") for error in errors):
         found.append("Specify where the run's tokenizer is: --tokenizer.path FOLDER")
     return found

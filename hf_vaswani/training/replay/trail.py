@@ -17,8 +17,11 @@ from ..recipe.recipe import SECTIONS
 from ..run import TrainingRun
 from .digests import model_digest, tensors_digest, text_digest
 
-# These are recorded by their effects: the tokenizer, the initial weights, and the precision of the environment.
-KNOWN_OTHERWISE = {("tokenizer", "path"), ("training", "start_from"), ("training", "mixed_precision")}
+# These are recorded by their effects: the tokenizer, the initial weights, those of a teacher, and the precision of the
+# environment.
+KNOWN_OTHERWISE = {
+    ("tokenizer", "path"), ("training", "start_from"), ("training", "distill_from"), ("training", "mixed_precision"),
+}  # fmt: skip
 
 
 def beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> Trail:
@@ -37,6 +40,7 @@ def beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) 
         texts=texts,
         tokenizer=tokenizer_digest(setup.tokenizer),
         initial=model_digest(model),
+        teacher=setup.teacher.digest if setup.teacher else None,
         environments=[environment],
     )
 

@@ -140,6 +140,9 @@ def compare(
     if trail.initial and now.initial:
         same = "different in the last bits, but the losses agree"
         findings.append(compare_digests("initial weights", trail.initial, now.initial, is_close, same))
+    if trail.teacher or now.teacher:
+        same = "different in the last bits, but the losses agree"
+        findings.append(compare_digests("teacher", trail.teacher or "", now.teacher or "", is_close, same))
     return findings + by_part, list(dict.fromkeys(all_causes))
 
 

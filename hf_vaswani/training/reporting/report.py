@@ -186,7 +186,13 @@ def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress
         return None
     # Steps with R-Drop compute their tokens twice; all steps have about the same number of tokens.
     doubled = max(progress.step - training.r_drop_from + 1, 0) / progress.step if training.r_drop else 0
-    return training_flops(model, seen["source_tokens"], seen["target_tokens"], passes=1 + doubled)
+    tokens = seen["source_tokens"], seen["target_tokens"]
+    costs = [training_flops(model, *tokens, passes=1 + doubled)]
+    # A teacher makes only forward passes, a third of the cost.
+    costs += (
+        [training_flops(teacher, *tokens, passes=1 / 3) for teacher in setup.teacher.models] if setup.teacher else []
+    )
+    return None if None in costs else sum(costs)
 
 
 def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[str]) -> Analysis:

@@ -33,6 +33,7 @@ from ..checkpoints.output_folder import (
     held,
     read_stored,
 )
+from ..optimization.word_distillation import WordTeacher
 from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import FIGURES, GREEDY_TRANSLATIONS, TRANSLATIONS, artifacts, remove_stale
@@ -40,8 +41,8 @@ from .adapter import base_digest
 from .resume import Circumstances
 
 Sources = dict[str, list[TextSource]]
-# Stored after the recipe's sections: the digest of the weights that an adapter is trained on.
-BASE, DIGEST = "base", "digest"
+# Stored after the recipe's sections: digests of the weights that an adapter is trained on, and of those of a teacher.
+BASE, TEACHER, DIGEST = "base", "teacher", "digest"
 
 
 def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
@@ -95,6 +96,7 @@ def begin_output(
     circumstances: Circumstances,
     tokenizer: PreTrainedTokenizerBase,
     model: PreTrainedModel,
+    teacher: WordTeacher | None,
     is_resumed: bool,
 ) -> None:
     """Prepare the output folder: delete an earlier run if this one is new, and store recipe, tokenizer and config.
@@ -109,6 +111,8 @@ def begin_output(
     content = {**recipe.to_dict(), **circumstances.to_dict()}
     if recipe.peft.is_used:
         content[BASE] = {DIGEST: base_digest(model)}
+    if teacher:
+        content[TEACHER] = {DIGEST: teacher.digest}
     if (folder / LOG_FILE).is_dir():
         raise InputError(f"{folder / LOG_FILE} is a folder, but should be the log file. Move it elsewhere.")
     try:
@@ -141,6 +145,21 @@ def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
     if recipe.peft.is_used and stored != base_digest(model):
         raise InputError(
             f"training.start_from={recipe.training.start_from}: the weights have changed since the adapter's run in "
+            f"{folder} began. Restore them, or set --overwrite true to delete that run."
+        )
+
+
+def check_teacher(recipe: Recipe, teacher: WordTeacher | None) -> None:
+    """Refuse to resume a run if the weights of the models that it distills have changed.
+
+    Raises:
+        InputError: if they have.
+    """
+    folder = Path(recipe.training.output_dir)
+    stored = read_stored(folder / RECIPE_FILE).get(TEACHER, {}).get(DIGEST)
+    if teacher and stored != teacher.digest:
+        raise InputError(
+            f"training.distill_from={','.join(recipe.training.teachers)}: the weights have changed since the run in "
             f"{folder} began. Restore them, or set --overwrite true to delete that run."
         )
 
@@ -202,6 +221,7 @@ def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
             named = (source.dataset, source.file, *source.source, *source.target)
             paths += [(f"data.{split}", path) for path in named if path]
     paths += [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
+    paths += [("training.distill_from", name) for name in recipe.training.teachers]
     return [(key, path) for key, path in paths if path and os.path.exists(path)]
 
 

@@ -126,8 +126,12 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
         changeable -= {("training", "eval_sentences")}
     if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:
         changeable -= {("training", "max_steps")}
+    folder = recipe.training.output_dir
     for section, name in (("training", "start_from"), ("tokenizer", "path")):
-        old[section][name] = _in_folder(old[section].get(name), new[section].get(name), recipe.training.output_dir)
+        old[section][name] = _in_folder(old[section].get(name), new[section].get(name), folder)
+    before, now = (sections["training"].get("distill_from") for sections in (old, new))
+    if before and now and len(before) == len(now):
+        old["training"]["distill_from"] = [_in_folder(*names, folder) for names in zip(before, now)]
     return [
         f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
         for section in new

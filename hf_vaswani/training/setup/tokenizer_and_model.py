@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -21,7 +22,7 @@ from ...interop import import_model, import_tokenizer
 from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
 from ...interop.model_size import WEIGHTS, memory_errors
 from ...interop.pretrained import load_model
-from ..checkpoints.output_folder import TOKENIZER
+from ..checkpoints.output_folder import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
@@ -209,6 +210,28 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         model.tie_weights()
         model.generation_config = before.generation_config
     return model.float()
+
+
+def check_is_model(key: str, source: str) -> None:
+    """Refuse what lies where models do and is none: a checkpoint or an adapter.
+
+    Args:
+        key: the recipe's key that names it.
+
+    Raises:
+        InputError: if it is one of these.
+    """
+    folder = Path(source)
+    if is_checkpoint(folder):
+        raise InputError(
+            f"{key}={source} is a checkpoint, which has only weights. Make a model from it with: "
+            f"hf-vaswani average {source} --output FOLDER"
+        )
+    if not (folder / CONFIG_FILE).exists() and (folder / ADAPTER_CONFIG_NAME).exists():
+        raise InputError(
+            f"{key}={source} is an adapter, which cannot be used here. Name its base model, or the model that its run "
+            "saves with --merge"
+        )
 
 
 def read_model(source: str) -> VaswaniForConditionalGeneration:

@@ -35,7 +35,7 @@ from .record import (
     settings_of,
 )
 from .teacher import asked_languages, teacher_errors
-from .together import together_errors
+from .together import together_errors, word_teacher_errors
 
 VALIDATION_TEXT, HELD_OUT = "the validation text", "what is held out"
 LANGUAGES, NAMES = "the pair of languages", "source_language or target_language"
@@ -242,12 +242,14 @@ def is_file_name(name: str, recipe: Recipe) -> bool:
 def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> list[str]:
     """Errors in the runs that are not finished; what stages have yet to make does not count as missing."""
     errors = look_at(_without_unfinished(plan.last, plan, found), processes)[0]
+    errors += word_teacher_errors(plan.recipe, plan.recipe.stages)
     for planned in plan.stages:
         state = found.states[planned.name]
         if planned.stage.kind == TRAIN and state is not State.FINISHED:
             recipe = _without_unfinished(planned.arguments, plan, found)
             recipe = with_overwrite(recipe, state is State.REPLACED)
             of_stage = look_at(recipe, processes)[0]
+            of_stage += word_teacher_errors(planned.stage.arguments, plan.recipe.stages)
             errors += [f"{PREFIX}.{planned.name}: {error}" for error in of_stage if error not in errors]
     return errors
 
@@ -262,6 +264,8 @@ def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recip
         kept = [name for name in data.text if not Path(name).as_posix().startswith(folders)]
         text = {name: data.text[name] for name in kept} if isinstance(data.text, dict) else kept
         data = data.model_copy(update={"text": text or None})
+    teachers = [name for name in training.teachers if name not in missing]
+    training = training.model_copy(update={"distill_from": teachers or None})
     if tokenizer.path in missing:
         tokenizer = tokenizer.model_copy(update={"path": None})
     while training.start_from in missing:

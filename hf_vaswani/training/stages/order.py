@@ -27,7 +27,8 @@ def models_named(kind: str, arguments: Any) -> dict[str, list[str]]:
     if kind == AVERAGE:
         return {"average.models": list(arguments.models)}
     named = {"training.start_from": arguments.training.start_from, "tokenizer.path": arguments.tokenizer.path}
-    return {key: [name] for key, name in named.items() if name}
+    found = {key: [name] for key, name in named.items() if name}
+    return found | ({"training.distill_from": names} if (names := arguments.training.teachers) else {})
 
 
 def needs(kind: str, arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
@@ -82,6 +83,7 @@ def reference_errors(recipe: "Recipe") -> list[str]:
     for where, kind, arguments in _all_of(recipe):
         if kind == TRAIN:
             errors += [where + error for error in text_errors(arguments.data.text, makers["text"], makers["model"])]
+            errors += [where + error for error in _teacher_errors(arguments, recipe)]
         for key, names in models_named(kind, arguments).items():
             errors += [f"{where}{key}: {error}" for error in _model_errors(names, stages, makers["model"])]
         if kind == TRANSLATE:
@@ -127,6 +129,24 @@ def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
         for name in arguments.models
         if name in recipe.stages and recipe.stages[name].makes_model
         if arguments.side not in directions(name, recipe.stages)
+    ]
+
+
+def _teacher_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
+    """Errors for stages that learn only the opposite of the direction in which a run distills them.
+
+    Args:
+        run: the recipe of a stage that trains, or of the last run.
+        recipe: with all stages.
+    """
+    if "reversed" in (run.data.text or ()):
+        return []
+    side = "target" if run.data.reversed else "source"
+    return [
+        f"training.distill_from: stage '{name}' learns only the opposite direction. Name another stage"
+        for name in run.training.teachers
+        if name in recipe.stages and recipe.stages[name].makes_model
+        if side not in directions(name, recipe.stages)
     ]
 
 

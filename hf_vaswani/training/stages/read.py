@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # because `recipe` imports this module
 # These keys are for the last training run alone; the stages before it do not inherit them.
 OF_THE_LAST_RUN = {
     "data": ("text", "reversed"),
-    "training": ("output_dir", "start_from", "freeze", "overwrite", "push_to_hub", *HUB_KEYS),
+    "training": (
+        "output_dir", "start_from", "distill_from", "distill_weight", "freeze", "overwrite", "push_to_hub", *HUB_KEYS,
+    ),
     "tokenizer": ("path",),
-}
+}  # fmt: skip
 # Command-line option → the keys in the file that it replaces, which it excludes.
 REPLACED_BY = {
     "mbr": ("num_beams", "length_penalty", "sample"), "sample": ("num_beams", "length_penalty", "mbr"),

@@ -42,6 +42,27 @@ def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
     return [f"{stage.kind}.{'models' if stage.kind == AVERAGE else 'model'}: {error}" for error in errors]
 
 
+def word_teacher_errors(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str]:
+    """Errors for models of stages that a training run cannot distill word by word.
+
+    Args:
+        recipe: of the run, with stages by name.
+        stages: all stages of the recipe, without cycles.
+    """
+    errors, own = [], vocabulary_of(recipe, stages)
+    for name in (name for name in recipe.training.teachers if name in stages):
+        if remedy := _adapter_remedy(stages[name], False):
+            errors.append(f"training.distill_from: stage '{name}' trains an adapter. {remedy}")
+        vocabulary = _vocabulary(name, stages)
+        # Tokenizers that exist already are compared when the models are loaded.
+        if not isinstance(own, str) and not isinstance(vocabulary, str) and vocabulary != own:
+            errors.append(
+                f"training.distill_from: stage '{name}' learns another vocabulary than the run. Set tokenizer.path: "
+                f"{name} in the run, or in the stage that it starts from"
+            )
+    return errors
+
+
 def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:
     """Errors for architectures with other weights than the first.
 

@@ -1,0 +1,135 @@
+"""Word-level knowledge distillation (Kim & Rush 2016, section 3.1): at each position of the target, the model also
+learns the whole distribution of a teacher over the next token, not only the token that follows.
+"""
+
+import copy
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from ...core.modeling_loss import (
+    CACHED_LOGITS,
+    IGNORED_LABEL,
+    LossWithGradient,
+    logits_by_row,
+    sequence_loss,
+    smoothed_entropies,
+    softmax_into,
+)
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+
+
+@dataclass(frozen=True)
+class WordTeacher:
+    """The models whose distributions a run learns.
+
+    Attributes:
+        models: in evaluation mode, with the run's vocabulary; the teacher's distribution is the mean of theirs.
+        weight: share of the loss that compares with the teacher; the rest compares with the labels.
+    """
+
+    models: list[VaswaniForConditionalGeneration]
+    weight: float
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest that identifies the weights of the models, in their order."""
+        digest = hashlib.blake2b(digest_size=16)
+        for model in self.models:
+            for parameter in model.parameters():
+                digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def copy_to(self, device: torch.device, mixed_precision: str) -> "WordTeacher":
+        """A copy on a device, with its weights in the precision of the run: on a CPU, autocast would convert weights
+        and activations again and again, and take almost twice as long."""
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(mixed_precision, torch.float32)
+        return replace(self, models=[copy.deepcopy(model).to(device, dtype) for model in self.models])
+
+    @torch.no_grad()
+    def logits(self, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """The logits `(batch, target_length, vocab_size)` of each model, for a batch as in [`training_loss`]."""
+        inputs, labels = {name: tensor for name, tensor in batch.items() if name != "labels"}, batch["labels"]
+        with torch.autocast(labels.device.type, enabled=False):
+            return [
+                model(
+                    **inputs, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels), use_cache=False
+                ).logits
+                for model in self.models
+            ]
+
+
+def distillation_loss(
+    logits: torch.Tensor,
+    of_teacher: list[torch.Tensor],
+    labels: torch.Tensor,
+    label_smoothing: float,
+    target_tokens: float,
+    weight: float,
+) -> torch.Tensor:
+    """(1 - weight) times the cross-entropy against the labels, plus weight times that against the teacher's
+    distribution, in float32.
+
+    Args:
+        logits: `(batch, target_length, vocab_size)`.
+        of_teacher: the logits of each of the teacher's models, of the same shape.
+        labels: `(batch, target_length)`; positions of -100 do not count.
+        label_smoothing: epsilon of the labels, as in [`sequence_loss`]; the teacher's distribution is not smoothed.
+        target_tokens: divisor of the sum over all positions.
+    """
+    if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        rows = [logits_by_row(part) for part in of_teacher]
+        return WordDistillation.apply(
+            logits_by_row(logits), rows, labels.flatten(), label_smoothing, float(target_tokens), weight
+        )
+    counted = labels != IGNORED_LABEL
+    probabilities = torch.stack([part[counted].float().softmax(-1) for part in of_teacher]).mean(0)
+    of_words = -(probabilities * logits[counted].float().log_softmax(-1)).sum() / target_tokens
+    return (1 - weight) * sequence_loss(logits, labels, label_smoothing, target_tokens) + weight * of_words
+
+
+class WordDistillation(LossWithGradient):
+    """The loss on a CPU, for logits `(n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some rows
+    at a time, as in `core/modeling_loss.py`.
+
+    Both cross-entropies are linear in their targets, so the gradient is the softmax minus the mean of the smoothed
+    labels and the teacher's distribution, weighted like the loss.
+    """
+
+    @staticmethod
+    def forward(
+        ctx,
+        logits: torch.Tensor,
+        of_teacher: list[torch.Tensor],
+        labels: torch.Tensor,
+        label_smoothing: float,
+        divisor: float,
+        weight: float,
+    ) -> torch.Tensor:
+        gradient = torch.empty_like(logits)
+        total = logits.new_zeros((), dtype=torch.float32)
+        vocab_size = logits.shape[1]
+        smoothed = (1 - weight) * label_smoothing / vocab_size
+        step = max(1, CACHED_LOGITS // 2 // vocab_size)
+        for start in range(0, len(logits), step):
+            rows = slice(start, start + step)
+            counted = labels[rows] != IGNORED_LABEL
+            right = labels[rows].where(counted, 0).unsqueeze(1)
+            part_logits = logits[rows].float()
+            part, soft = torch.empty_like(part_logits), torch.empty_like(part_logits)
+            log_sums = softmax_into(part, part_logits)
+            losses = (1 - weight) * smoothed_entropies(part_logits, log_sums, right, label_smoothing)
+            for rows_of_teacher in of_teacher:
+                share = weight / len(of_teacher)
+                softmax_into(soft, rows_of_teacher[rows].float())
+                losses += share * (log_sums - torch.linalg.vecdot(soft, part_logits).unsqueeze(1))
+                part.sub_(soft, alpha=share)
+            total += losses.squeeze(1).where(counted, 0).sum()
+            if smoothed:
+                part -= smoothed
+            part.scatter_add_(1, right, part.new_full(right.shape, (1 - weight) * (label_smoothing - 1)))
+            gradient[rows] = part.mul_((counted / divisor).unsqueeze(1))
+        ctx.save_for_backward(gradient)
+        return total / divisor

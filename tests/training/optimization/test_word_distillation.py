@@ -1,0 +1,113 @@
+"""The loss of word-level distillation, against its formula."""
+
+import numpy as np
+import pytest
+import torch
+
+from hf_vaswani.training.optimization.loss import training_loss
+from hf_vaswani.training.optimization.word_distillation import WordTeacher, distillation_loss
+
+from ...conftest import tiny_model
+from .test_loss import BATCH, LABELS, log_softmax
+
+
+def different_models(number: int) -> list:
+    """Models in evaluation mode with different weights."""
+    models = [tiny_model(dropout=0.0, label_smoothing=0.1) for _ in range(number)]
+    for i, model in enumerate(models):
+        torch.manual_seed(i)
+        for parameter in model.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    return models
+
+
+def random_case(seed: int = 0):
+    """Logits, those of two models of a teacher, and labels; enough for several chunks, one of which has no labels."""
+    torch.manual_seed(seed)
+    logits, *of_teacher = (3 * torch.randn(1, 800, 700, dtype=torch.float64) for _ in range(3))
+    labels = torch.randint(700, (1, 800)).masked_fill(torch.rand(1, 800) < 0.2, -100)
+    labels[:, 187:374] = -100
+    return logits.requires_grad_(), of_teacher, labels
+
+
+def test_loss_mixes_labels_with_the_mean_of_the_teachers_distributions():
+    model, *teachers = different_models(3)
+    loss = training_loss(model.train(), BATCH, target_tokens=8, teacher=WordTeacher(teachers, weight=0.3))
+    counted = LABELS.numpy() != -100
+    own, *others = (
+        log_softmax(each(**BATCH).logits.detach().double().numpy()[counted]) for each in (model, *teachers)
+    )
+    targets = np.full(own.shape, 0.7 * 0.1 / own.shape[1])
+    targets[np.arange(len(own)), LABELS.numpy()[counted]] += 0.7 * 0.9
+    targets += 0.3 * (np.exp(others[0]) + np.exp(others[1])) / 2
+    assert loss.item() == pytest.approx(-(targets * own).sum() / 8, rel=1e-5)
+
+
+def test_gradient_matches_its_formula():
+    logits, of_teacher, labels = random_case()
+    counted = labels != -100
+    targets = 0.6 * (0.9 * torch.nn.functional.one_hot(labels[counted], 700) + 0.1 / 700)
+    targets = targets + 0.4 * sum(part[counted].softmax(-1) for part in of_teacher) / 2
+    expected = -(targets * logits[counted].log_softmax(-1)).sum() / 40
+    (expected_gradient,) = torch.autograd.grad(expected, logits)
+    value = distillation_loss(logits, of_teacher, labels, 0.1, 40, 0.4)
+    (gradient,) = torch.autograd.grad(2 * value, logits)
+    torch.testing.assert_close(value, expected.float(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(gradient, 2 * expected_gradient, rtol=1e-3, atol=1e-7)
+
+
+def test_other_devices_compute_the_same_loss():
+    logits, of_teacher, labels = random_case()
+    value = distillation_loss(logits, of_teacher, labels, 0.1, 40, 0.4)
+    without_gradient = distillation_loss(logits.detach(), of_teacher, labels, 0.1, 40, 0.4)  # as other devices do
+    torch.testing.assert_close(without_gradient, value, rtol=1e-5, atol=0)
+
+
+def test_loss_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounded():
+    logits, of_teacher, labels = random_case()
+    logits, of_teacher = logits.detach().bfloat16(), [part.bfloat16() for part in of_teacher]
+    values, gradients = [], []
+    for dtype in (torch.bfloat16, torch.float32):
+        leaf = logits.to(dtype).requires_grad_()
+        values.append(distillation_loss(leaf, [part.to(dtype) for part in of_teacher], labels, 0.1, 40, 0.4))
+        gradients += torch.autograd.grad(values[-1], leaf)
+    assert values[0].dtype == torch.float32 and torch.equal(*values)
+    assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
+
+
+def test_loss_is_computed_in_fp32_under_autocast(monkeypatch):
+    dtypes, vecdot = [], torch.linalg.vecdot
+
+    def recorded(*arguments):
+        result = vecdot(*arguments)
+        dtypes.append(result.dtype)
+        return result
+
+    monkeypatch.setattr(torch.linalg, "vecdot", recorded)
+    with torch.autocast("cpu", torch.bfloat16):
+        training_loss(tiny_model().train(), BATCH, target_tokens=8, teacher=WordTeacher([tiny_model().eval()], 0.5))
+    assert set(dtypes) == {torch.float32}
+
+
+def test_teacher_computes_no_gradient_and_draws_no_dropout():
+    teacher = WordTeacher([tiny_model(dropout=0.5).eval()], 0.5)
+    first, second = teacher.logits(BATCH), teacher.logits(BATCH)
+    assert torch.equal(first[0], second[0]) and not first[0].requires_grad
+
+
+def test_copy_in_bf16_leaves_the_teacher_as_it_is_and_computes_nearly_the_same():
+    teacher = WordTeacher(different_models(1), 0.5)
+    copied = teacher.copy_to(torch.device("cpu"), "bf16")
+    with torch.autocast("cpu", torch.bfloat16):
+        (logits,) = copied.logits(BATCH)
+    assert logits.dtype == torch.bfloat16 and teacher.models[0].dtype == torch.float32
+    torch.testing.assert_close(logits.float(), teacher.logits(BATCH)[0], atol=0.05, rtol=0.05)
+
+
+def test_digest_identifies_weights_and_order():
+    models = different_models(2)
+    digest = WordTeacher(models, 0.5).digest
+    assert WordTeacher(models[:], 0.7).digest == digest
+    assert WordTeacher(models[::-1], 0.5).digest != digest
+    models[1].lm_head.weight.data[3, 0] += 1e-3
+    assert WordTeacher(models, 0.5).digest != digest

@@ -1,0 +1,175 @@
+"""Runs that distill other models word by word (`training.distill_from`): training, resuming, errors, and records."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.replay.compare import Outcome
+from hf_vaswani.training.replay.verify import verify
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from .helpers import losses, run_training, same_weights
+from .stages.conftest import staged_in
+
+FAST = ("--max_steps=4", "--save_steps=2", "--eval_steps=100", "--eval_sentences=0")
+
+
+@pytest.fixture
+def teacher(recipe):
+    """The folder of a trained model."""
+    return train(recipe(*FAST, "--seed=7", output="teacher")).folder
+
+
+@pytest.fixture
+def distill(recipe, teacher):
+    """Loads a recipe that distills `teacher`."""
+
+    def load(*options, **kwargs):
+        return recipe(*FAST, f"--distill_from={teacher}", f"--tokenizer.path={teacher}", *options, **kwargs)
+
+    return load
+
+
+def change_weights(folder) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["model.encoder.layers.0.fc1.bias"][0] += 1e-3
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_first_loss_of_a_copy_of_the_teacher_is_the_entropy_of_its_distributions(recipe, teacher):
+    options = (f"--start_from={teacher}", f"--distill_from={teacher}", "--distill_weight=1", "--dropout=0")
+    # All text in a single step.
+    folder = train(recipe(*FAST, *options, "--max_steps=1", "--max_tokens=4000")).folder
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(teacher), AutoTokenizer.from_pretrained(teacher)
+    entropy = tokens = 0
+    for source, target in zip(*((teacher.parent / f"train.{side}").read_text().splitlines() for side in "xy")):
+        batch = tokenizer(source, text_target=target, return_tensors="pt")
+        with torch.no_grad():
+            log_probabilities = model(**batch).logits[0].double().log_softmax(-1)
+        entropy -= (log_probabilities.exp() * log_probabilities).sum().item()
+        tokens += len(log_probabilities)
+    assert losses(folder) == [pytest.approx(entropy / tokens, rel=1e-4)]
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_stopped_run_resumes_bit_for_bit(distill, precision):
+    option = f"--mixed_precision={precision}"
+    whole = train(distill(option, output="whole")).folder
+    train(distill(option, "--max_steps=2", output="stopped"))
+    assert same_weights(train(distill(option, output="stopped")).folder, whole)
+
+
+def test_both_loops_train_the_same_model(distill):
+    expected = train(distill()).folder
+    assert same_weights(train_with_trainer(distill(output="trainer")).folder, expected)
+
+
+def test_two_processes_train_the_same_model_as_one(recipe, distill, teacher, tmp_path):
+    options = ("--dropout=0", "--max_tokens=60")
+    expected = train(distill(*options, "--gradient_accumulation_steps=2")).folder
+    more = (*FAST, *options, f"--distill_from={teacher}", f"--tokenizer.path={teacher}")
+    run_training(recipe, *more, f"--output_dir={tmp_path / 'two'}", processes=2)
+    assert losses(tmp_path / "two") == pytest.approx(losses(expected), rel=1e-4)
+
+
+def test_run_is_not_resumed_with_changed_weights_of_the_teacher(distill, teacher):
+    train(distill("--max_steps=2"))
+    change_weights(teacher)
+    with pytest.raises(InputError, match=r"training\.distill_from=.*teacher: the weights have changed since"):
+        train(distill())
+
+
+def test_verify_repeats_the_run_and_notices_a_changed_teacher(distill, teacher):
+    folder = train(distill()).folder
+    assert verify(str(folder)).verdict == "equal to the bit"
+    change_weights(teacher)
+    outcomes = {finding.part: finding.outcome for finding in verify(str(folder)).findings}
+    assert outcomes["teacher"] == outcomes["steps 1 to 4"] == Outcome.DIFFERENT
+    assert outcomes["initial weights"] == outcomes["recipe"] == Outcome.EQUAL
+
+
+def test_verify_asks_for_a_teacher_that_has_moved(distill, teacher):
+    folder = train(distill()).folder
+    moved = teacher.rename(teacher.with_name("elsewhere"))
+    with pytest.raises(InputError, match="--distill_from FOLDER"):
+        verify(str(folder))
+    options = [f"--distill_from={moved}", f"--tokenizer.path={moved}"]
+    assert verify(str(folder), options).verdict == "equal to the bit"
+
+
+def test_card_says_what_was_distilled_and_the_cost_includes_the_teacher(recipe, distill, teacher):
+    plain = train(recipe(*FAST, f"--tokenizer.path={teacher}", output="plain"))
+    report = train(distill("--distill_weight=0.3"))
+    card = (report.folder / "README.md").read_text(encoding="utf-8")
+    assert "30% of the loss against the distributions of teacher over the next token" in card
+    assert report.flops == pytest.approx(plain.flops * 4 / 3)
+    assert json.loads((report.folder / "results.json").read_text())["flops"] == report.flops
+
+
+def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher):
+    other = train(recipe(*FAST, "--vocab_size=15", output="other")).folder
+    names = f"{other},{teacher / 'nowhere'},{teacher}/checkpoints/update-00000004"
+    with pytest.raises(InputError) as error:
+        train(distill(f"--distill_from={names}"))
+    first, second, third = str(error.value).splitlines()
+    assert f"training.distill_from={other} has another vocabulary than the run" in first
+    assert second.startswith("training.distill_from: ") and "nowhere" in second
+    assert "is a checkpoint, which has only weights" in third
+
+
+def test_teacher_of_other_languages_is_an_error(recipe, distill):
+    folder = train(recipe(*FAST, "--source_language=de", "--target_language=en", output="teacher2")).folder
+    options = (f"--distill_from={folder}", f"--tokenizer.path={folder}", "--source_language=en")
+    with pytest.raises(InputError, match="translates from de to en, but the run learns to translate from en to de"):
+        train(recipe(*FAST, *options, "--target_language=de"))
+
+
+def test_contradictions_are_reported_together(recipe):
+    with pytest.raises(InputError) as error:
+        recipe("--distill_from=a", "--r_drop=1")
+    assert str(error.value).splitlines() == [
+        "training.r_drop=1.0 and training.distill_from=a are both given; choose one",
+        "training.distill_from=a needs a run with the same vocabulary: set tokenizer.path=a, or start from a model "
+        "that has it (training.start_from)",
+    ]
+    with pytest.raises(InputError, match="distill_weight=0.3 has no effect without training.distill_from: remove it"):
+        recipe("--distill_weight=0.3")
+
+
+ASSISTANT = {"train": {"data": {"text": ["own"]}, "training": {"max_steps": 3}}}
+NO_OTHERS = {"forward": None, "backward": None, "mean": None, "both": None}
+OPTIONS = ("--start_from=null", "--data.text=[own]", "--max_steps=4")
+FROM_ASSISTANT = ("--tokenizer.path=assistant", "--distill_from=assistant")
+
+
+def test_stage_can_be_the_teacher_of_the_last_run_even_after_the_folder_moved(tmp_path):
+    staged = staged_in(tmp_path)
+    options = (*OPTIONS, *FROM_ASSISTANT, "--lr_scheduler_type=inverse_sqrt")
+    whole = train(staged(*options, assistant=ASSISTANT, **NO_OTHERS)).folder
+    train(staged(*options, "--max_steps=2", output="before", assistant=ASSISTANT, **NO_OTHERS))
+    (tmp_path / "before").rename(tmp_path / "after")
+    resumed = train(staged(*options, output="after", assistant=ASSISTANT, **NO_OTHERS)).folder
+    assert same_weights(resumed, whole)
+    assert verify(str(resumed)).verdict == "equal to the bit"
+
+
+def test_stage_with_another_vocabulary_or_direction_is_an_error_before_any_stage_runs(tmp_path):
+    staged = staged_in(tmp_path)
+    stages = {"assistant": ASSISTANT, "other": {"train": {"data": {"text": ["own"]}, "tokenizer": {"vocab_size": 50}}}}
+    with pytest.raises(InputError, match="distill_from: stage 'other' learns another vocabulary than the run"):
+        train(staged(*OPTIONS, "--tokenizer.path=assistant", "--distill_from=other", **stages, **NO_OTHERS))
+    assert not list(tmp_path.glob("out/stages/*/checkpoints"))
+    opposite = {"train": {"data": {"text": ["own"], "reversed": True}}}
+    with pytest.raises(InputError, match="distill_from: stage 'assistant' learns only the opposite direction"):
+        staged(*OPTIONS, *FROM_ASSISTANT, assistant=opposite, **NO_OTHERS)
+
+
+def test_stages_do_not_inherit_the_teacher(tmp_path):
+    recipe = staged_in(tmp_path)(*OPTIONS, *FROM_ASSISTANT, assistant=ASSISTANT, **NO_OTHERS)
+    assert recipe.training.teachers == ["assistant"]
+    assert not recipe.stages["assistant"].arguments.training.teachers
