@@ -216,7 +216,8 @@ def _what_was_done(stage: StageReport) -> str:
     models = " + ".join(map(plain, stage.models or []))
     if stage.kind == "train":
         start = f", from {plain(stage.start)}" if stage.start else ""
-        return f"trains on {plain(stage.text or 'own')}{start}"
+        teachers = f", distilling {' + '.join(map(plain, stage.models))}" if stage.models else ""
+        return f"trains on {plain(stage.text or 'own')}{start}{teachers}"
     if stage.kind == "translate":
         return f"{models} translates {plain(stage.text or '')}, {stage.side} side: {plain(stage.search or '')}"
     return f"mean of {models}"
@@ -281,12 +282,14 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
         command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process instead of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
+    teachers = [name for name in training.get("distill_from") or [] if not report.has_stage(name)]
     if report.stages:
         start = "" if report.has_stage(training["start_from"]) else start
         # In one process, the stages would make different steps than in several.
         command = "hf-vaswani train recipe.yaml --output_dir FOLDER"
         how = f", all stages, here in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
-    return f"`{command}` with this file{start} and the text above trains the model again{how}.{words}"
+    others = start + "".join(f", {plain(file_names(name))}" for name in teachers)
+    return f"`{command}` with this file{others} and the text above trains the model again{how}.{words}"
 
 
 def shown_figures(names: list[str]) -> list[str]:

@@ -227,7 +227,7 @@ class StageReport(Part):
         text: the text that was trained on, or translated.
         start: the model that training started from.
         steps, parameters, validation_loss, tests: those of a training run, as in [`RunReport`].
-        models: the models that translated, or were averaged.
+        models: the models that translated, were averaged, or were distilled word by word.
         side: the side of the text that was translated.
         search: the search that translated, in words.
         lines, pairs: number of lines that were translated, and of pairs that came of them.

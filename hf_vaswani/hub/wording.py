@@ -3,6 +3,7 @@
 from typing import Any
 
 from .file_names import file_names
+from .markdown import plain
 from .run_report import RunReport
 
 KINDS = {
@@ -66,8 +67,8 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     if clipping:
         settings.append(f"gradients clipped to norm {clipping:g}")
     if teachers := training.get("distill_from"):
-        names = " and ".join(map(str, file_names(teachers)))
-        share = f"{training['distill_weight']:.0%} of the loss"
+        names = " and ".join(map(plain, file_names(teachers)))
+        share = f"{100 * training['distill_weight']:.3g}% of the loss"
         settings.append(f"{share} against the distributions of {names} over the next token")
     if average:
         settings.append(f"moving average of the weights, decay {average:g}")

@@ -86,7 +86,8 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
     teacher = first_on_each_machine(processes, lambda: open_word_teacher(recipe, tokenizer, model))
     settle_precision(recipe, processes, model)
-    limit = model.config.longest_sequence
+    models = [model, *(teacher.models if teacher else [])]
+    limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")

@@ -16,6 +16,7 @@ ACTIONS = {
     "overwrite": (*RESUME, "--overwrite", "true", "--max_steps", "1"),
     "resume with the Trainer": ("train", "--trainer", *RESUME[1:], *LONGER),
     "fine-tune": (*NEW, "--start_from", "run"),
+    "distill": (*NEW, "--distill_from", "run", "--tokenizer.path", "model"),
     "adapter": (*NEW, "--start_from", "run", "--r", "2"),
     "its tokenizer": (*NEW, "--tokenizer.path", "run"),
     "card": ("card", "run"),

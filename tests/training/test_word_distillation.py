@@ -10,6 +10,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.replay.compare import Outcome
 from hf_vaswani.training.replay.verify import verify
+from hf_vaswani.training.setup.word_teacher import open_word_teacher
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -111,6 +112,46 @@ def test_card_says_what_was_distilled_and_the_cost_includes_the_teacher(recipe, 
     assert json.loads((report.folder / "results.json").read_text())["flops"] == report.flops
 
 
+def test_opened_teacher_computes_no_gradient_and_draws_no_dropout(distill):
+    given = distill("--dropout=0.5")
+    teacher = open_word_teacher(given, None, None)
+    batch = {
+        "input_ids": torch.tensor([[5, 6, 2]]),
+        "attention_mask": torch.ones(1, 3),
+        "labels": torch.tensor([[5, 2]]),
+    }
+    first, second = (teacher.logits(batch, 10)[0] for _ in range(2))
+    assert teacher.models[0].config.dropout == 0.1 and not first.requires_grad
+    assert torch.equal(first, second)
+
+
+def test_length_limit_of_the_teacher_applies_to_the_text(recipe):
+    learned = ("--position_type=learned", "--max_position_embeddings=6", "--max_length=6")
+    teacher = train(recipe(*FAST, *learned, output="learned")).folder
+    options = (f"--distill_from={teacher}", f"--tokenizer.path={teacher}")
+    with pytest.raises(
+        InputError, match="data.max_length=7 exceeds the 6 learned positions of training.distill_from="
+    ):
+        train(recipe(*FAST, *options, "--max_length=7"))
+    with pytest.raises(InputError, match="data.max_length_coverage=1.0 amounts to 7 tokens, more"):
+        train(recipe(*FAST, *options, "--max_length_coverage=1", "--max_length=null"))
+
+
+def test_run_in_both_directions_does_not_take_a_teacher_for_one(recipe):
+    folder = train(recipe(*FAST, "--source_language=de", "--target_language=en", output="teacher2")).folder
+    options = (f"--distill_from={folder}", f"--tokenizer.path={folder}", "--data.text=[own, reversed]")
+    with pytest.raises(InputError, match="translates in one direction, but the run learns both"):
+        train(recipe(*FAST, *options))
+
+
+def test_list_of_teachers_can_be_given_in_brackets_or_with_commas(recipe):
+    for text in ("[a, b]", "a, b", "a,b"):
+        given = recipe(f"--distill_from={text}", "--tokenizer.path=a")
+        assert given.training.teachers == ["a", "b"] and given.training.distill_weight == 0.5
+    with pytest.raises(InputError, match="distill_from: 'a' is named twice"):
+        recipe("--distill_from=a,a", "--tokenizer.path=a")
+
+
 def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher):
     other = train(recipe(*FAST, "--vocab_size=15", output="other")).folder
     names = f"{other},{teacher / 'nowhere'},{teacher}/checkpoints/update-00000004"
@@ -125,7 +166,7 @@ def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher
 def test_teacher_of_other_languages_is_an_error(recipe, distill):
     folder = train(recipe(*FAST, "--source_language=de", "--target_language=en", output="teacher2")).folder
     options = (f"--distill_from={folder}", f"--tokenizer.path={folder}", "--source_language=en")
-    with pytest.raises(InputError, match="translates from de to en, but the run learns to translate from en to de"):
+    with pytest.raises(InputError, match="translates de to en, not the run's languages"):
         train(recipe(*FAST, *options, "--target_language=de"))
 
 
@@ -161,8 +202,20 @@ def test_stage_can_be_the_teacher_of_the_last_run_even_after_the_folder_moved(tm
 def test_stage_with_another_vocabulary_or_direction_is_an_error_before_any_stage_runs(tmp_path):
     staged = staged_in(tmp_path)
     stages = {"assistant": ASSISTANT, "other": {"train": {"data": {"text": ["own"]}, "tokenizer": {"vocab_size": 50}}}}
-    with pytest.raises(InputError, match="distill_from: stage 'other' learns another vocabulary than the run"):
+    with pytest.raises(InputError, match="distill_from: 'other' has another vocabulary than the run"):
         train(staged(*OPTIONS, "--tokenizer.path=assistant", "--distill_from=other", **stages, **NO_OTHERS))
+    existing = train(staged("--start_from=null", "--data.text=[own]", output="existing", **NO_OTHERS)).folder
+    for tokenizer, teacher in (("assistant", existing), (existing, "assistant")):
+        with pytest.raises(InputError, match=f"distill_from: '{teacher}' has another vocabulary than the run"):
+            train(
+                staged(
+                    *OPTIONS,
+                    f"--tokenizer.path={tokenizer}",
+                    f"--distill_from={teacher}",
+                    assistant=ASSISTANT,
+                    **NO_OTHERS,
+                )
+            )
     assert not list(tmp_path.glob("out/stages/*/checkpoints"))
     opposite = {"train": {"data": {"text": ["own"], "reversed": True}}}
     with pytest.raises(InputError, match="distill_from: stage 'assistant' learns only the opposite direction"):

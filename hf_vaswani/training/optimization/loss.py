@@ -40,7 +40,8 @@ def training_loss(
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
     inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
     if teacher:
-        logits, of_teacher = model(**inputs, use_cache=False).logits, teacher.logits(batch)
+        logits = model(**inputs, use_cache=False).logits
+        of_teacher = teacher.logits(batch, logits.shape[-1])
         # Autocast would compute products of probabilities in 16 bits.
         with torch.autocast(logits.device.type, enabled=False):
             return distillation_loss(

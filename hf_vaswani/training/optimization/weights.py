@@ -1,5 +1,6 @@
-"""A model's weights as tensors by name, tied ones once: reading, setting and averaging them."""
+"""A model's weights as tensors by name, tied ones once: reading, setting, averaging, and identifying them."""
 
+import hashlib
 from collections.abc import Iterable
 
 import torch
@@ -67,3 +68,13 @@ def average_weights(models: Iterable[Tensors]) -> Tensors:
             total[name] = total[name] + value.double() if name in total else value.double()
             kinds[name] = value.dtype
     return {name: (value / number).to(kinds[name]) for name, value in total.items()}
+
+
+def tensors_digest(tensors: Tensors) -> str:
+    """SHA-256 of named tensors: of their names, dtypes, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

@@ -3,7 +3,6 @@ learns the whole distribution of a teacher over the next token, not only the tok
 """
 
 import copy
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +18,7 @@ from ...core.modeling_loss import (
     softmax_into,
 )
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from .weights import tensors_digest
 
 
 @dataclass(frozen=True)
@@ -36,27 +36,36 @@ class WordTeacher:
     @cached_property
     def digest(self) -> str:
         """The digest that identifies the weights of the models, in their order."""
-        digest = hashlib.blake2b(digest_size=16)
-        for model in self.models:
-            for parameter in model.parameters():
-                digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy())
-        return digest.hexdigest()
+        named = ((i, name, value) for i, model in enumerate(self.models) for name, value in model.named_parameters())
+        return tensors_digest({f"{i}.{name}": value for i, name, value in named})
 
     def copy_to(self, device: torch.device, mixed_precision: str) -> "WordTeacher":
-        """A copy on a device, with its weights in the precision of the run: on a CPU, autocast would convert weights
-        and activations again and again, and take almost twice as long."""
+        """The same models on a device, with weights in the precision of the run; copies, unless nothing changes.
+
+        On a CPU, autocast would convert weights and activations again and again, and take almost twice as long.
+        """
         dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(mixed_precision, torch.float32)
-        return replace(self, models=[copy.deepcopy(model).to(device, dtype) for model in self.models])
+        return replace(
+            self,
+            models=[
+                model if (model.device, model.dtype) == (device, dtype) else copy.deepcopy(model).to(device, dtype)
+                for model in self.models
+            ],
+        )
 
     @torch.no_grad()
-    def logits(self, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        """The logits `(batch, target_length, vocab_size)` of each model, for a batch as in [`training_loss`]."""
+    def logits(self, batch: dict[str, torch.Tensor], vocab_size: int) -> list[torch.Tensor]:
+        """The logits `(batch, target_length, vocab_size)` of each model, for a batch as in [`training_loss`].
+
+        Args:
+            vocab_size: that of the run's model; embeddings beyond it only pad a teacher's vocabulary.
+        """
         inputs, labels = {name: tensor for name, tensor in batch.items() if name != "labels"}, batch["labels"]
         with torch.autocast(labels.device.type, enabled=False):
             return [
                 model(
                     **inputs, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels), use_cache=False
-                ).logits
+                ).logits[..., :vocab_size]
                 for model in self.models
             ]
 

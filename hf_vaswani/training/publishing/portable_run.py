@@ -56,8 +56,8 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
 def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """A stored recipe without what concerns only this machine: private keys, and the folders in changeable paths.
 
-    The other keys, `training.start_from` and `tokenizer.path` among them, identify the run, and stay as they were
-    given.
+    The other keys, `training.start_from`, `training.distill_from`, and `tokenizer.path` among them, identify the run,
+    and stay as they were given.
     """
     keys, portable = recipe_keys(), {}
     for section, values in stored.items():

@@ -302,7 +302,7 @@ def option_value(text: str, key: FieldInfo) -> Any:
         return None
     if list[str] in types and not text.startswith("["):
         return [item.strip() for item in text.split(",")]
-    if str in types and not (dict in types and text[:1] in ("[", "{")):
+    if str in types and not (text[:1] == "[" and list[str] in types or text[:1] in ("[", "{") and dict in types):
         return text
     try:
         return read_yaml(text)

@@ -175,6 +175,10 @@ def _distillation_errors(tokenizer: TokenizerArguments, training: TrainingArgume
         errors.append(
             f"training.r_drop={training.r_drop} and training.distill_from={teachers[0]} are both given; choose one"
         )
+    if "" in teachers:
+        errors.append("training.distill_from names a model with an empty name: remove it")
+    twice = sorted({name for name in teachers if teachers.count(name) > 1})
+    errors += [f"training.distill_from: '{name}' is named twice. Remove one" for name in twice]
     if teachers and not (tokenizer.path or training.start_from):
         errors.append(
             f"training.distill_from={teachers[0]} needs a run with the same vocabulary: set tokenizer.path="

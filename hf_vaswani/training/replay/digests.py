@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
@@ -13,20 +12,10 @@ from ...data.sources.parallel_files import Pair
 from ...hub.trail import TextDigest
 from ..optimization.sharding import full_tensor
 from ..optimization.steps import StepBatches
-from ..optimization.weights import Tensors
+from ..optimization.weights import tensors_digest
 
 # The most ranges of a text, and the characters in the short digests of ranges and of batches.
 RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
-
-
-def tensors_digest(tensors: Tensors) -> str:
-    """SHA-256 of named tensors: of their names, dtypes, shapes and bytes."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        value = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
 
 
 def model_digest(model: nn.Module) -> str:

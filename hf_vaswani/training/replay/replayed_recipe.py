@@ -8,7 +8,7 @@ import yaml
 from ...errors import InputError
 from ..checkpoints.output_folder import STAGES_FOLDER, folders_of_stages
 from ..recipe.arguments import HUB_KEYS, SPLITS, text_keys
-from ..recipe.recipe import SECTIONS, Recipe, load_recipe
+from ..recipe.recipe import SECTIONS, Recipe, load_recipe, option_value
 from .recorded_run import RecordedRun
 
 # What a run writes, reports and scores does not concern its replay.
@@ -51,7 +51,7 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
     if run.folder:
         _name_stages(values, run.folder)
     for (section, name), value in places.items():
-        values.setdefault(section, {})[name] = value.split(",") if name == "distill_from" else value
+        values.setdefault(section, {})[name] = option_value(value, SECTIONS[section].model_fields[name])
     file = folder / "recipe.yaml"
     file.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
     left += [f"--training.output_dir={folder / 'run'}"]

@@ -213,7 +213,7 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
 
 
 def check_is_model(key: str, source: str) -> None:
-    """Refuse what lies where models do and is none: a checkpoint or an adapter.
+    """Refuse a checkpoint or an adapter where a model is needed.
 
     Args:
         key: the recipe's key that names it.
@@ -229,8 +229,8 @@ def check_is_model(key: str, source: str) -> None:
         )
     if not (folder / CONFIG_FILE).exists() and (folder / ADAPTER_CONFIG_NAME).exists():
         raise InputError(
-            f"{key}={source} is an adapter, which cannot be used here. Name its base model, or the model that its run "
-            "saves with --merge"
+            f"{key}={source} is an adapter, not a whole model. Name its base model, or the model that its run saves "
+            "with --merge"
         )
 
 

@@ -4,7 +4,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...core.pipeline_inputs import (
-    is_same_language,
+    fits_pair,
     language_code,
     target_vocab_size,
     vocabularies,
@@ -14,7 +14,7 @@ from ...errors import InputError
 from ...files import collect_errors
 from ..optimization.word_distillation import WordTeacher
 from ..recipe.recipe import Recipe
-from .splits import model_languages
+from .splits import learns_both_directions, model_languages
 from .tokenizer_and_model import check_is_model, named, read_model, tokenizer_of
 
 KEY = "training.distill_from"
@@ -48,6 +48,7 @@ def _open(
     tokenizer: PreTrainedTokenizerBase | None,
     model: VaswaniForConditionalGeneration | None,
 ) -> VaswaniForConditionalGeneration:
+    """One model of the teacher, in evaluation mode; arguments and errors are those of [`open_word_teacher`]."""
     key = f"{KEY}={name}"
     check_is_model(KEY, name)
     teacher, own_tokenizer = named(KEY, lambda: (read_model(name), tokenizer_of(name)))
@@ -55,17 +56,20 @@ def _open(
     if error := vocabulary_error(teacher, own_tokenizer):
         errors.append(f"{key}: {error}")
     elif tokenizer is not None:
-        # A vocabulary may be padded to a round number of embeddings.
-        rows = model.config.decoder_vocab_size if model else target_vocab_size(tokenizer)
-        if vocabularies(own_tokenizer) != vocabularies(tokenizer) or teacher.config.decoder_vocab_size != rows:
+        # Vocabularies may be padded to a round number of embeddings.
+        own, rows = teacher.config.decoder_vocab_size, target_vocab_size(tokenizer)
+        rows = model.config.decoder_vocab_size if model else rows
+        if vocabularies(own_tokenizer) != vocabularies(tokenizer):
             errors.append(f"{key} has another vocabulary than the run. Set tokenizer.path={name}, or name another one")
-    own = teacher.config.source_language, teacher.config.target_language
-    wanted = tuple(map(language_code, model_languages(recipe.data)))
-    if any(None not in pair and not is_same_language(*pair) for pair in zip(own, wanted)):
-        errors.append(
-            f"{key} translates from {own[0]} to {own[1]}, but the run learns to translate from {wanted[0]} to "
-            f"{wanted[1]}. Name another model"
-        )
+        elif own < rows:
+            errors.append(f"{key} has {own:,} embeddings, fewer than the run's model, {rows:,}. Name another one")
+    languages = teacher.config.source_language, teacher.config.target_language
+    if learns_both_directions(recipe.data):
+        if languages != (None, None):
+            errors.append(f"{key} translates in one direction, but the run learns both. Name one that does, too")
+    elif not fits_pair(tuple(map(language_code, model_languages(recipe.data))), languages):
+        known = " to ".join(code or "any language" for code in languages)
+        errors.append(f"{key} translates {known}, not the run's languages. Name another one")
     limit = teacher.config.longest_sequence
     if limit and (recipe.data.max_length or 0) > limit:
         errors.append(

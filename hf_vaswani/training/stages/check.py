@@ -133,17 +133,19 @@ def find_stages(plan: Plan, digests: Digests) -> tuple[FoundStages, list[str]]:
 
 
 def errors_of_others(plan: Plan, finished: list[str], known: dict[str, list[str]]) -> list[str]:
-    """Errors in the stages that do not train.
+    """Errors in the stages that do not train, and in how models of stages are used together.
 
     Args:
         finished: names of stages that are finished.
         known: errors in the files and models of stages that were looked at before, so that several plans look at each
             only once.
     """
-    errors = []
+    errors = word_teacher_errors(plan.recipe, plan.recipe.stages)
     for planned in plan.stages:
         found = []
-        if planned.name not in finished and planned.stage.kind != TRAIN:
+        if planned.name not in finished and planned.stage.kind == TRAIN:
+            found = word_teacher_errors(planned.stage.arguments, plan.recipe.stages)
+        elif planned.name not in finished:
             key = repr([settings_of(planned.stage), languages_of(plan.recipe.data), list(plan.recipe.stages)])
             if key not in known:
                 known[key] = _errors_of_other(planned, plan.recipe)
@@ -242,14 +244,12 @@ def is_file_name(name: str, recipe: Recipe) -> bool:
 def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> list[str]:
     """Errors in the runs that are not finished; what stages have yet to make does not count as missing."""
     errors = look_at(_without_unfinished(plan.last, plan, found), processes)[0]
-    errors += word_teacher_errors(plan.recipe, plan.recipe.stages)
     for planned in plan.stages:
         state = found.states[planned.name]
         if planned.stage.kind == TRAIN and state is not State.FINISHED:
             recipe = _without_unfinished(planned.arguments, plan, found)
             recipe = with_overwrite(recipe, state is State.REPLACED)
             of_stage = look_at(recipe, processes)[0]
-            of_stage += word_teacher_errors(planned.stage.arguments, plan.recipe.stages)
             errors += [f"{PREFIX}.{planned.name}: {error}" for error in of_stage if error not in errors]
     return errors
 

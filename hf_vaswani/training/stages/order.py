@@ -83,7 +83,7 @@ def reference_errors(recipe: "Recipe") -> list[str]:
     for where, kind, arguments in _all_of(recipe):
         if kind == TRAIN:
             errors += [where + error for error in text_errors(arguments.data.text, makers["text"], makers["model"])]
-            errors += [where + error for error in _teacher_errors(arguments, recipe)]
+            errors += [where + error for error in _word_teacher_errors(arguments, recipe)]
         for key, names in models_named(kind, arguments).items():
             errors += [f"{where}{key}: {error}" for error in _model_errors(names, stages, makers["model"])]
         if kind == TRANSLATE:
@@ -114,13 +114,12 @@ def directions(name: str, stages: Mapping[str, Stage]) -> set[str]:
         return {"source", "target"}
     if "reversed" in (stage.arguments.data.text or ()):
         return {"source", "target"}
-    return {"target" if stage.arguments.data.reversed else "source"}
+    return {_side(stage.arguments)}
 
 
 def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
     """Errors for stages whose models are to translate in a direction that they were not trained in."""
-    languages = recipe.data.source_language, recipe.data.target_language
-    if None not in languages and is_same_language(*languages):
+    if _is_same_language(recipe):
         return []
     return [
         f"translate.side={arguments.side}: stage '{name}' learns only the opposite direction. Train it in both, with "
@@ -132,22 +131,34 @@ def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
     ]
 
 
-def _teacher_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
-    """Errors for stages that learn only the opposite of the direction in which a run distills them.
+def _word_teacher_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
+    """Errors for stages that do not learn the directions in which a run distills them.
 
     Args:
         run: the recipe of a stage that trains, or of the last run.
         recipe: with all stages.
     """
-    if "reversed" in (run.data.text or ()):
+    if _is_same_language(recipe):
         return []
-    side = "target" if run.data.reversed else "source"
+    needed = {"source", "target"} if "reversed" in (run.data.text or ()) else {_side(run)}
     return [
-        f"training.distill_from: stage '{name}' learns only the opposite direction. Name another stage"
+        f"training.distill_from: stage '{name}' learns only {'one' if len(needed) > 1 else 'the opposite'} direction. "
+        "Name another stage"
         for name in run.training.teachers
         if name in recipe.stages and recipe.stages[name].makes_model
-        if side not in directions(name, recipe.stages)
+        if not needed <= directions(name, recipe.stages)
     ]
+
+
+def _side(run: "Recipe") -> str:
+    """The side of the text that a model for one direction translates."""
+    return "target" if run.data.reversed else "source"
+
+
+def _is_same_language(recipe: "Recipe") -> bool:
+    """Whether both sides are in the same language, so that the direction makes no difference."""
+    languages = recipe.data.source_language, recipe.data.target_language
+    return None not in languages and is_same_language(*languages)
 
 
 def _all_of(recipe: "Recipe") -> Iterable[tuple[str, str, Any]]:

@@ -81,6 +81,8 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
             values["trail"] = trail.shown()
         if arguments.training.start_from:
             values["start"] = file_names(arguments.training.start_from)
+        if arguments.training.teachers:
+            values["models"] = file_names(arguments.training.teachers)
     elif stage.kind == TRANSLATE:
         names = ("failed", "repeated", "empty", "cut", "low")
         values |= {

@@ -7,9 +7,11 @@ import torch
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...core.pipeline_inputs import vocabularies
+from ...errors import InputError
 from ..recipe.recipe import Recipe
 from ..setup.text_mix import OWN, REVERSED
-from ..setup.tokenizer_and_model import FREE_FIELDS
+from ..setup.tokenizer_and_model import FREE_FIELDS, tokenizer_of
 from .arguments import AVERAGE, TRAIN, Stage
 from .order import needs
 from .record import settings_of
@@ -43,24 +45,43 @@ def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
 
 
 def word_teacher_errors(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str]:
-    """Errors for models of stages that a training run cannot distill word by word.
+    """Errors for models that a training run cannot distill word by word, as far as stages make the models or the run's
+    vocabulary.
 
     Args:
         recipe: of the run, with stages by name.
         stages: all stages of the recipe, without cycles.
     """
     errors, own = [], vocabulary_of(recipe, stages)
-    for name in (name for name in recipe.training.teachers if name in stages):
-        if remedy := _adapter_remedy(stages[name], False):
-            errors.append(f"training.distill_from: stage '{name}' trains an adapter. {remedy}")
-        vocabulary = _vocabulary(name, stages)
-        # Tokenizers that exist already are compared when the models are loaded.
-        if not isinstance(own, str) and not isinstance(vocabulary, str) and vocabulary != own:
+    for name in recipe.training.teachers:
+        vocabulary = _vocabulary(name, stages) if name in stages else name
+        if not _is_same_vocabulary(vocabulary, own):
             errors.append(
-                f"training.distill_from: stage '{name}' learns another vocabulary than the run. Set tokenizer.path: "
-                f"{name} in the run, or in the stage that it starts from"
+                f"'{name}' has another vocabulary than the run. Set tokenizer.path: {name} in the run, or in the "
+                "stage that it starts from, or the same tokenizer.path in both"
             )
-    return errors
+        if name not in stages:
+            continue
+        if remedy := _adapter_remedy(stages[name], False):
+            errors.append(f"stage '{name}' trains an adapter. {remedy}")
+        model = _architecture(name, stages)
+        limit = VaswaniConfig(**model).longest_sequence if model else None
+        if limit and (recipe.data.max_length or 0) > limit:
+            errors.append(
+                f"stage '{name}' has {limit} learned positions, fewer than data.max_length={recipe.data.max_length}; "
+                "lower that"
+            )
+    return [f"training.distill_from: {error}" for error in errors]
+
+
+def _is_same_vocabulary(one: Any, other: Any) -> bool:
+    """Whether two results of [`vocabulary_of`] stand for the same tokens with the same ids."""
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return one == other
+    try:
+        return one == other or vocabularies(tokenizer_of(one)) == vocabularies(tokenizer_of(other))
+    except InputError:  # reported when the run is checked
+        return True
 
 
 def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:

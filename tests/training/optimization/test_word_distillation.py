@@ -89,19 +89,22 @@ def test_loss_is_computed_in_fp32_under_autocast(monkeypatch):
     assert set(dtypes) == {torch.float32}
 
 
-def test_teacher_computes_no_gradient_and_draws_no_dropout():
-    teacher = WordTeacher([tiny_model(dropout=0.5).eval()], 0.5)
-    first, second = teacher.logits(BATCH), teacher.logits(BATCH)
-    assert torch.equal(first[0], second[0]) and not first[0].requires_grad
+def test_padding_of_the_teachers_vocabulary_does_not_count():
+    model, other = different_models(2)
+    padded = tiny_model(dropout=0.0, vocab_size=48, decoder_vocab_size=48)
+    for name, value in padded.state_dict().items():
+        value[: len(other.state_dict()[name])] = other.state_dict()[name]
+    losses = [training_loss(model, BATCH, 8, teacher=WordTeacher([teacher], 0.5)) for teacher in (other, padded)]
+    torch.testing.assert_close(*losses)
 
 
 def test_copy_in_bf16_leaves_the_teacher_as_it_is_and_computes_nearly_the_same():
     teacher = WordTeacher(different_models(1), 0.5)
     copied = teacher.copy_to(torch.device("cpu"), "bf16")
     with torch.autocast("cpu", torch.bfloat16):
-        (logits,) = copied.logits(BATCH)
+        (logits,) = copied.logits(BATCH, 40)
     assert logits.dtype == torch.bfloat16 and teacher.models[0].dtype == torch.float32
-    torch.testing.assert_close(logits.float(), teacher.logits(BATCH)[0], atol=0.05, rtol=0.05)
+    torch.testing.assert_close(logits.float(), teacher.logits(BATCH, 40)[0], atol=0.05, rtol=0.05)
 
 
 def test_digest_identifies_weights_and_order():
