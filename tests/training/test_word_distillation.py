@@ -70,6 +70,7 @@ def test_both_loops_train_the_same_model(distill):
     assert same_weights(train_with_trainer(distill(output="trainer")).folder, expected)
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_same_model_as_one(recipe, distill, teacher, tmp_path):
     options = ("--dropout=0", "--max_tokens=60")
     expected = train(distill(*options, "--gradient_accumulation_steps=2")).folder
