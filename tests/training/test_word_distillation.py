@@ -164,14 +164,14 @@ def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher
     assert "is a checkpoint, which has only weights" in third
 
 
-def test_teacher_of_other_languages_is_an_error(recipe, distill):
+def test_teacher_of_other_languages_is_an_error(recipe):
     folder = train(recipe(*FAST, "--source_language=de", "--target_language=en", output="teacher2")).folder
     options = (f"--distill_from={folder}", f"--tokenizer.path={folder}", "--source_language=en")
     with pytest.raises(InputError, match="translates de to en, not the run's languages"):
         train(recipe(*FAST, *options, "--target_language=de"))
 
 
-def test_contradictions_are_reported_together(recipe):
+def test_conflicting_keys_are_reported_together(recipe):
     with pytest.raises(InputError) as error:
         recipe("--distill_from=a", "--r_drop=1")
     assert str(error.value).splitlines() == [

@@ -103,7 +103,7 @@ class WordDistillation(LossWithGradient):
     """The loss on a CPU, for logits `(n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some rows
     at a time, as in `core/modeling_loss.py`.
 
-    Both cross-entropies are linear in their targets, so the gradient is the softmax minus the mean of the smoothed
+    Both cross-entropies are linear in their targets, so the gradient is softmax minus the mean of the smoothed
     labels and the teacher's distribution, weighted like the loss.
     """
 

@@ -165,7 +165,7 @@ def _peft_errors(peft: PeftArguments, training: TrainingArguments) -> list[str]:
 
 
 def _distillation_errors(tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
-    """Contradictions between word-level distillation and the rest of the run."""
+    """Conflicts between word-level distillation and the rest of the run."""
     teachers, errors = training.teachers, []
     if training.distill_weight is not None and not teachers:
         errors.append(

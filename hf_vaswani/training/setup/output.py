@@ -140,13 +140,9 @@ def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
     Raises:
         InputError: if they have.
     """
-    folder = Path(recipe.training.output_dir)
-    stored = read_stored(folder / RECIPE_FILE).get(BASE, {}).get(DIGEST)
-    if recipe.peft.is_used and stored != base_digest(model):
-        raise InputError(
-            f"training.start_from={recipe.training.start_from}: the weights have changed since the adapter's run in "
-            f"{folder} began. Restore them, or set --overwrite true to delete that run."
-        )
+    if recipe.peft.is_used:
+        key = f"training.start_from={recipe.training.start_from}"
+        _check_digest(recipe, BASE, base_digest(model), key, "the adapter's run")
 
 
 def check_teacher(recipe: Recipe, teacher: WordTeacher | None) -> None:
@@ -155,12 +151,23 @@ def check_teacher(recipe: Recipe, teacher: WordTeacher | None) -> None:
     Raises:
         InputError: if they have.
     """
+    if teacher:
+        key = f"training.distill_from={','.join(recipe.training.teachers)}"
+        _check_digest(recipe, TEACHER, teacher.digest, key, "the run")
+
+
+def _check_digest(recipe: Recipe, section: str, digest: str, key: str, run: str) -> None:
+    """Compare the digest of weights with the one that was stored when the run began.
+
+    Args:
+        section: the section of the stored recipe that holds it.
+        key, run: the recipe's key and the run as the error calls them.
+    """
     folder = Path(recipe.training.output_dir)
-    stored = read_stored(folder / RECIPE_FILE).get(TEACHER, {}).get(DIGEST)
-    if teacher and stored != teacher.digest:
+    if read_stored(folder / RECIPE_FILE).get(section, {}).get(DIGEST) != digest:
         raise InputError(
-            f"training.distill_from={','.join(recipe.training.teachers)}: the weights have changed since the run in "
-            f"{folder} began. Restore them, or set --overwrite true to delete that run."
+            f"{key}: the weights have changed since {run} in {folder} began. Restore them, or set --overwrite true to "
+            "delete that run."
         )
 
 

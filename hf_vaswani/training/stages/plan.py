@@ -118,7 +118,7 @@ def _recipe_with_paths(recipe: Recipe, folders: dict[str, Path]) -> Recipe:
         # The tokenizer of that model is used; the recipe's keys are for the stages that train one.
         kept = {name: getattr(tokenizer, name) for name in OF_ANY_TOKENIZER if name in TokenizerArguments.model_fields}
         tokenizer = TokenizerArguments().model_copy(update=kept)
-    if any(name in folders for name in training.teachers):
+    if training.teachers:
         teachers = [str(folders.get(name, name)) for name in training.teachers]
         training = training.model_copy(update={"distill_from": teachers})
     if tokenizer.path in folders:

@@ -80,7 +80,9 @@ def test_r_drop_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_roun
     assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
 
 
-def test_r_drop_is_computed_in_fp32_under_autocast(monkeypatch):
+@pytest.fixture
+def product_dtypes(monkeypatch):
+    """The dtypes of the sums of products that losses compute, as they are computed."""
     dtypes, vecdot = [], torch.linalg.vecdot
 
     def recorded(*arguments):
@@ -89,6 +91,10 @@ def test_r_drop_is_computed_in_fp32_under_autocast(monkeypatch):
         return result
 
     monkeypatch.setattr(torch.linalg, "vecdot", recorded)
+    return dtypes
+
+
+def test_r_drop_is_computed_in_fp32_under_autocast(product_dtypes):
     with torch.autocast("cpu", torch.bfloat16):
         training_loss(tiny_model().train(), BATCH, target_tokens=16, r_drop=2.5)
-    assert set(dtypes) == {torch.float32}
+    assert set(product_dtypes) == {torch.float32}

@@ -8,7 +8,9 @@ from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.optimization.word_distillation import WordTeacher, distillation_loss
 
 from ...conftest import tiny_model
-from .test_loss import BATCH, LABELS, log_softmax
+from .test_loss import BATCH, LABELS, log_softmax, product_dtypes
+
+__all__ = ["product_dtypes"]
 
 
 def different_models(number: int) -> list:
@@ -75,18 +77,10 @@ def test_loss_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounde
     assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
 
 
-def test_loss_is_computed_in_fp32_under_autocast(monkeypatch):
-    dtypes, vecdot = [], torch.linalg.vecdot
-
-    def recorded(*arguments):
-        result = vecdot(*arguments)
-        dtypes.append(result.dtype)
-        return result
-
-    monkeypatch.setattr(torch.linalg, "vecdot", recorded)
+def test_loss_is_computed_in_fp32_under_autocast(product_dtypes):
     with torch.autocast("cpu", torch.bfloat16):
         training_loss(tiny_model().train(), BATCH, target_tokens=8, teacher=WordTeacher([tiny_model().eval()], 0.5))
-    assert set(dtypes) == {torch.float32}
+    assert set(product_dtypes) == {torch.float32}
 
 
 def test_padding_of_the_teachers_vocabulary_does_not_count():
