@@ -28,12 +28,15 @@ install() {
     fi
     # The CPU build of PyTorch is a tenth of the size of the GPU build that PyPI has for Linux.
     if [ "$gpu" != yes ] && [ "$(uname -s)" = Linux ]; then
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --retries 0 --timeout 15 \
-            --index-url https://download.pytorch.org/whl/cpu --constraint constraints.txt torch 2>/dev/null ||
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --retries 0 \
+            --timeout 15 --index-url https://download.pytorch.org/whl/cpu --constraint constraints.txt torch \
+            2>/dev/null ||
             echo "No CPU-only build of PyTorch can be reached; using the one from the package index."
     fi
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-        --editable ".${extra:+[$extra]}"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt \
+        --editable ".${extra:+[$extra]}" || return
+    # pip would compile on one core only. Some packages contain files that are not meant to compile.
+    .venv/bin/python -m compileall -q -j 0 hf_vaswani .venv/lib >/dev/null 2>&1 || true
 }
 
 if [ ! -x .venv/bin/python ]; then

@@ -100,7 +100,11 @@ def shrunk(name: str) -> VaswaniConfig:
     return preset(name, **sizes)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+# Presets that differ in nothing but size are alike when shrunk.
+DISTINCT = {str(shrunk(name)): name for name in reversed(PRESETS)}
+
+
+@pytest.mark.parametrize("name", sorted(DISTINCT.values()))
 def test_preset_trains_generates_saves_and_reloads(tmp_path, name):
     torch.manual_seed(0)
     config = shrunk(name)

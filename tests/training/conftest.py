@@ -1,6 +1,7 @@
 """The small training run that most tests here vary."""
 
 import random
+from itertools import count
 
 import pytest
 from matplotlib.figure import Figure
@@ -43,10 +44,17 @@ def recipe(tmp_path, write_lines):
 
 
 @pytest.fixture(autouse=True)
-def blank_curves(request, monkeypatch):
-    """Runs draw a blank figure in place of their curves, which take longer to draw than a small run to train.
+def blank_figures(request, monkeypatch):
+    """Runs draw blank figures in place of curves and attention, which take longer to draw than a small run to train.
 
-    Tests of the curves themselves are marked `draws_curves`.
+    No two have the same shade of gray, so that an old one can be told from a new one. Tests of the figures themselves
+    are marked `draws_figures`.
     """
-    if not request.node.get_closest_marker("draws_curves"):
-        monkeypatch.setattr(figures, "draw_curves", lambda logs, path: save_figure(Figure((1, 1)), path))
+    shades = count()
+
+    def blank(*arguments) -> Figure:
+        return Figure((1, 1), facecolor=str(next(shades) % 256 / 255))
+
+    if not request.node.get_closest_marker("draws_figures"):
+        monkeypatch.setattr(figures, "draw_curves", lambda logs, path: save_figure(blank(), path))
+        monkeypatch.setattr(figures, "attention_figure", blank)

@@ -330,7 +330,7 @@ def test_recipe_that_contradicts_the_model_it_starts_from_is_rejected(recipe, tm
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.draws_curves
+@pytest.mark.draws_figures
 def test_run_draws_curves_and_reports_to_trackers(recipe):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     folder = train(recipe("--report_to=tensorboard")).folder

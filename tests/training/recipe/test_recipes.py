@@ -287,7 +287,6 @@ def files(sentences, tmp_path):
 SLOW = {"multi30k_distilled"}
 
 
-@pytest.mark.draws_curves
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in RECIPES])
 def test_recipe_runs_to_the_end(name, files, tmp_path):
     if "dataset:" in RECIPES[name].read_text():

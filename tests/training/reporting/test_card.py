@@ -207,7 +207,6 @@ def unchanged_artifacts(artifacts, folder):
     return [name for name in distinct if (folder / name).exists() and (folder / name).read_bytes() == artifacts[name]]
 
 
-@pytest.mark.draws_curves
 def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = artifacts_of(folder)
@@ -228,7 +227,6 @@ def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monk
     assert (folder / "curves.png").read_bytes() != curves
 
 
-@pytest.mark.draws_curves
 def test_run_killed_after_drawing_its_figures_leaves_the_previous_artifacts(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = artifacts_of(folder)
@@ -246,7 +244,6 @@ def test_run_killed_after_drawing_its_figures_leaves_the_previous_artifacts(reci
     assert not (folder / ".final.part").exists()
 
 
-@pytest.mark.draws_curves
 @pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
 def test_run_killed_during_export_leaves_no_artifact_of_a_different_model(recipe, monkeypatch, moment):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
@@ -531,7 +528,7 @@ def test_copied_card_writes_no_picture_through_a_symlink(finished, tmp_path, cap
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
 
 
-@pytest.mark.draws_curves
+@pytest.mark.draws_figures
 def test_copied_card_without_disk_space_names_its_file_and_changes_nothing(finished, tmp_path, capsys):
     output, picture = tmp_path / "copy.md", tmp_path / "copy" / "pictures" / "curves.png"
     picture.parent.mkdir(parents=True)

@@ -203,6 +203,7 @@ def test_evaluation_section_is_read_from_the_file(tmp_path):
 # Figures.
 
 
+@pytest.mark.draws_figures
 def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(recipe, tmp_path):
     texts = ["a b", "a b c d e", "a b c d e", "a b c d e f"]
     for side in "xy":
@@ -215,6 +216,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.draws_figures
 def test_every_layer_gets_a_figure_of_all_heads_replacing_earlier_figures(recipe, monkeypatch):
     options = (*FEW, "--encoder_layers=2", "--test_source=null", "--test_target=null")
     folder = train(recipe(*options, "--attention=3")).folder
