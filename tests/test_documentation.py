@@ -71,6 +71,7 @@ def workspace(tmp_path_factory):
     tokenizer = folder / "outputs" / "tokenizer"
     assert main(["tokenizer", str(tokenizer), *sides, "--vocab_size", "150"]) == 0
     model = tiny_model(vocab_size=150, source_language="de", target_language="en")
+    model.generation_config.max_new_tokens = 8  # untrained, it would go on to the length limit
     for name in ("quickstart", "my_model", "second"):
         shutil.copytree(tokenizer, folder / "outputs" / name)
         model.save_pretrained(folder / "outputs" / name)
