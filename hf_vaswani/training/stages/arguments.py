@@ -14,7 +14,7 @@ TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
 # The output of a stage that translates.
 PAIRS_FILE = "pairs.jsonl.gz"
 # Keys of a stage that translates which only choose among its translations.
-SELECTION = ("keep_share", "min_score")
+SELECTION = ("keep_closest", "keep_share", "min_score")
 # Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
 MOST_SAMPLES = 10_000
 
@@ -63,6 +63,11 @@ class TranslateArguments(Section):
     )
     src_lang: str | None = Key(None, "language of the text, for multilingual models, by the model's code: deu_Latn")
     tgt_lang: str | None = Key(None, "language to translate into, for multilingual models: eng_Latn")
+    keep_closest: Literal["chrf", "bleu"] | None = Key(
+        None,
+        "of each sentence's translations, keep only the one closest to the text's own translation, by this metric "
+        "(sequence-level interpolation)",
+    )
     keep_share: float | None = Key(None, "keep only this share of the translations, with the best scores", gt=0, le=1)
     min_score: float | None = Key(
         None,
@@ -106,6 +111,8 @@ class TranslateArguments(Section):
         most, name = (self.samples, "samples") if self.mbr else (self.num_beams, "num_beams")
         if most is not None and not self.sample and self.n_best > most:
             errors.append(f"translate.n_best={self.n_best} exceeds translate.{name}={most}")
+        if self.keep_closest and self.n_best == 1:
+            errors.append("translate.keep_closest has nothing to choose from: raise translate.n_best")
         return errors
 
     def search(self) -> str:
@@ -117,7 +124,8 @@ class TranslateArguments(Section):
         else:
             words = f"beam {self.num_beams}" if self.num_beams != 1 else "greedy"
             words = "the model's own search" if self.num_beams is None else words
-        return words + (f", {self.n_best} best" if self.n_best > 1 else "")
+        words += f", {self.n_best} best" if self.n_best > 1 else ""
+        return words + (f", of these the closest to the text's own ({self.keep_closest})" if self.keep_closest else "")
 
 
 class AverageArguments(Section):

@@ -325,6 +325,11 @@ def _errors_of_other(planned: PlannedStage, recipe: Recipe) -> list[str]:
             found: list[str] = []
             collect_errors(found, lambda path=path: _check_lines(path))
             errors += [f"translate.input: {error}" for error in found]
+            if arguments.keep_closest:
+                errors.append(
+                    f"translate.keep_closest: {path} contains no translations to compare with. Use keep_closest only "
+                    "for own and for stages that translate."
+                )
     elif planned.stage.kind == AVERAGE:
         errors += [
             f"average.models: {name} is neither a stage nor a folder. Name one."

@@ -84,12 +84,12 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
         if arguments.training.teachers:
             values["models"] = file_names(arguments.training.teachers)
     elif stage.kind == TRANSLATE:
-        names = ("failed", "repeated", "empty", "cut", "low")
+        names = ("failed", "repeated", "empty", "cut", "farther", "low")
         values |= {
             "models": file_names(arguments.models), "side": arguments.side, "search": arguments.search(),
             "text": ", ".join(OWN_TEXT if name == OWN else Path(name).name for name in arguments.inputs),
             "lines": result["lines"], "pairs": result["pairs"],
-            "left_out": {name: result[name] for name in names if result[name]},
+            "left_out": {name: result[name] for name in names if result.get(name)},
         }  # fmt: skip
     elif stage.kind == AVERAGE:
         values |= {"models": file_names(arguments.models)}
@@ -104,20 +104,20 @@ def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForCond
     arguments, tokenize = teacher.arguments, setup.recipe.evaluation.tokenize
     say(f"comparing with the teacher, stage {teacher.name}, on {counted(len(pairs), 'sentence')}")
     opened = open_teacher(arguments, setup.recipe.data)
-    search = search_of(arguments.model_copy(update={"n_best": 1}), opened.model)
+    best = arguments.model_copy(update={"n_best": 1, "keep_closest": None})
+    search = search_of(best, opened.model)
     by_teacher = [opened.prefix + source for source in sources]
     taught, speed = timed(opened.model, opened.tokenizer, by_teacher, opened.languages, seed=arguments.seed, **search)
     learned, own_speed = timed(student, setup.tokenizer, sources, {}, num_beams=1)
     scores = [bleu_and_chrf(texts, references, tokenize) for texts in (taught, learned)]
     agreement = bleu(learned, taught, tokenize=tokenize, force=tokenize == "none")
-    words = arguments.model_copy(update={"n_best": 1}).search()
     return TeacherReport(
         models=file_names(teacher.stage.arguments.models),
         parameters=opened.model.num_parameters(),
         sentences=len(pairs),
         test=name,
         teacher=SearchReport(
-            search=words, sentences_per_second=speed, bleu=scores[0][0].value, chrf2=scores[0][1].value
+            search=best.search(), sentences_per_second=speed, bleu=scores[0][0].value, chrf2=scores[0][1].value
         ),
         student=SearchReport(
             search="greedy", sentences_per_second=own_speed, bleu=scores[1][0].value, chrf2=scores[1][1].value

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from ...runtime.signals import StopSignals
 from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
 from ...translation.load import fingerprint
 from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
+from ...translation.utility import UTILITIES
 from ...translation.windows import Line
 from ..recipe.arguments import DataArguments
 from ..setup.splits import own_sources, stream_of
@@ -55,6 +57,7 @@ class PairCounts:
         repeated: translations that are the same as a better one of the same line.
         empty: translations without text.
         cut: translations that were cut off at the maximum length.
+        farther: translations left out because another one is closer to the text's own translation.
         low: translations left out because of their scores.
         pairs: translations that are left, each a pair.
     """
@@ -65,12 +68,16 @@ class PairCounts:
     repeated: int = 0
     empty: int = 0
     cut: int = 0
+    farther: int = 0
     low: int = 0
     pairs: int = 0
 
     def in_words(self) -> str:
         """The counts as one line for the user."""
-        left_out = {"repeated": self.repeated, "empty": self.empty, "cut off": self.cut, "with low scores": self.low}
+        left_out = {
+            "repeated": self.repeated, "empty": self.empty, "cut off": self.cut,
+            "not the closest": self.farther, "with low scores": self.low,
+        }  # fmt: skip
         words = ", ".join(f"{number:,} {what}" for what, number in left_out.items() if number)
         failed = f"; {counted(self.failed, 'line')} not translated" if self.failed else ""
         return f"{counted(self.pairs, 'pair')} of {counted(self.lines, 'line')}" + (
@@ -107,7 +114,10 @@ def make_pairs(
             for name in (TRANSLATIONS_FILE, PROGRESS_FILE):
                 (folder / name).unlink(missing_ok=True)
             translate_rest(path, arguments, data)
-        counts = write_pairs(path, folder / PAIRS_FILE, arguments)
+        closest = None
+        if arguments.keep_closest:
+            closest = closest_translations(path, arguments.keep_closest, texts_with_translations(arguments, data))
+        counts = write_pairs(path, folder / PAIRS_FILE, arguments, closest)
     if not counts.pairs:
         remedy = " Lower translate.min_score." if counts.low else ""
         raise TrainingError(
@@ -197,16 +207,23 @@ def say_not_translated(number: int, why: str) -> None:
 def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str]:
     """The texts to translate, without blank ones: the lines of files, and one side of pairs, those of the recipe's own
     training text or of other stages. Pairs that follow each other with the same text on that side count once."""
+    return (text for text, _ in texts_with_translations(arguments, data))
+
+
+def texts_with_translations(arguments: TranslateArguments, data: DataArguments) -> Iterator[tuple[str, list[str]]]:
+    """The texts to translate, each with the other sides of its pairs; lines of files have none."""
+    side = int(arguments.side == "target")
     for name in arguments.inputs:
+        found: Iterable[tuple[str, list[str]]]
         if name == OWN or Path(name).name == PAIRS_FILE:
-            side = int(arguments.side == "target")
-            sources = sources_of(name, own_sources(data))
-            texts: Iterable[str] = (pair[side] for s in sources for pair in stream_of(data, s) if all(pair))
+            pairs = (pair for source in sources_of(name, own_sources(data)) for pair in stream_of(data, source))
+            found = ((pair[side], [pair[1 - side]]) for pair in pairs if all(pair))
             if name != OWN:
-                texts = (text for text, _ in itertools.groupby(texts))
+                groups = itertools.groupby(found, key=itemgetter(0))
+                found = ((text, [other for _, [other] in group]) for text, group in groups)
         else:
-            texts = iterate_lines(name)
-        yield from (text for text in texts if not is_blank(text))
+            found = ((line, []) for line in iterate_lines(name))
+        yield from ((text, others) for text, others in found if not is_blank(text))
 
 
 def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: Result) -> str:
@@ -236,22 +253,41 @@ def greatest_length(engine: TranslationEngine, text: str) -> int:
     return len(engine.pipeline.tokenizer(text)["input_ids"]) + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
 
 
-def write_pairs(translations: Path, output: Path, arguments: TranslateArguments) -> PairCounts:
+def closest_translations(translations: Path, metric: str, texts: Iterable[tuple[str, list[str]]]) -> list[int]:
+    """For each line, the place among its translations, best first, of the one closest to any of the text's own:
+    sequence-level interpolation (Kim & Rush 2016, section 3.3).
+
+    Args:
+        translations: the file of translations, with one record per line.
+        metric: a key of `UTILITIES`.
+        texts: for each line, the text and its own translations.
+    """
+    lines = zip(_lines_of(translations, PairCounts()), texts, strict=True)
+    return [
+        int(UTILITIES[metric](list(found), own).max(1).argmax()) if len(found) > 1 else 0
+        for (_, found), (_, own) in lines
+    ]
+
+
+def write_pairs(
+    translations: Path, output: Path, arguments: TranslateArguments, closest: list[int] | None = None
+) -> PairCounts:
     """Atomically write a gzip file with the pairs to train on, sources first.
 
     Args:
         translations: the file of translations, with one record per line.
         arguments: of the stage; they say which translations are good enough.
+        closest: for each line, the place of the only translation to keep.
     """
     counts = PairCounts()
-    scores = [score for _, _, score in _usable(translations, PairCounts())]
+    scores = [score for _, _, score in _usable(translations, PairCounts(), closest)]
     least = -math.inf if arguments.min_score is None else arguments.min_score
     number = len(scores) if arguments.keep_share is None else max(round(arguments.keep_share * len(scores)), 1)
     # Among equal scores, the earlier ones are kept.
     ranks = np.argsort(np.argsort(-np.array(scores, dtype=np.float64), kind="stable"), kind="stable")
     # Without file name and time, so that the same pairs give the same bytes.
     with atomic_write(output) as part, open(part, "wb") as file, gzip.GzipFile("", "wb", 6, file, 0) as compressed:
-        for (text, translation, score), rank in zip(_usable(translations, counts), ranks):
+        for (text, translation, score), rank in zip(_usable(translations, counts, closest), ranks):
             if rank >= number or score < least:
                 counts.low += 1
                 continue
@@ -262,24 +298,33 @@ def write_pairs(translations: Path, output: Path, arguments: TranslateArguments)
     return counts
 
 
-def _usable(translations: Path, counts: PairCounts) -> Iterator[tuple[str, str, float]]:
-    """Text, translation and score of the translations that are not empty, cut or repeated; counts all of them."""
+def _usable(translations: Path, counts: PairCounts, closest: list[int] | None) -> Iterator[tuple[str, str, float]]:
+    """Text, translation and score of the translations that may be kept; counts all of them."""
+    for number, (text, found) in enumerate(_lines_of(translations, counts)):
+        for place, (translation, score) in enumerate(found.items()):
+            if closest is None or place == closest[number]:
+                yield text, translation, score
+            else:
+                counts.farther += 1
+
+
+def _lines_of(translations: Path, counts: PairCounts) -> Iterator[tuple[str, dict[str, float]]]:
+    """The text of each line, and the scores of its translations that are not empty, cut or repeated, best first;
+    counts all of them."""
     with translations.open(encoding="utf-8") as file:
         for line in file:
             record = json.loads(line)
             counts.lines += 1
-            if record["translations"] is None:
-                counts.failed += 1
-                continue
-            seen = set()
-            for text, score, is_cut in record["translations"]:
+            counts.failed += record["translations"] is None
+            found: dict[str, float] = {}
+            for translation, score, is_cut in record["translations"] or []:
                 counts.translations += 1
-                if not text:
+                if not translation:
                     counts.empty += 1
                 elif is_cut:
                     counts.cut += 1
-                elif text in seen:
+                elif translation in found:
                     counts.repeated += 1
                 else:
-                    seen.add(text)
-                    yield record["text"], text, score
+                    found[translation] = score
+            yield record["text"], found

@@ -87,6 +87,13 @@ def test_complete_translation_of_a_file_that_has_changed_since_is_not_used(disti
         train(distilled(input=str(file), sample=1))
 
 
+def test_keeping_the_closest_translation_needs_text_that_has_translations(distilled, tmp_path):
+    file = tmp_path / "mono.txt"
+    file.write_text("a b\nc d e\n")
+    with pytest.raises(InputError, match=r"forward.translate.keep_closest: .*mono.txt contains no translations"):
+        train(distilled(input=str(file), num_beams=2, n_best=2, keep_closest="bleu"))
+
+
 def test_last_run_from_a_stage_retrained_since_is_not_used_if_the_command_was_stopped(staged, tmp_path, monkeypatch):
     def load(*options, output="out"):
         return staged("--data.text=[own]", *options, output=output, **FROM_BOTH)

@@ -6,6 +6,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from sacrebleu.metrics import BLEU, CHRF
 from transformers import GenerationConfig, pipeline
 
 from hf_vaswani.errors import InputError, TrainingError
@@ -17,6 +18,7 @@ from hf_vaswani.training.stages.translate_text import (
     greatest_length,
     make_pairs,
     texts_of,
+    texts_with_translations,
     write_pairs,
 )
 from hf_vaswani.translation.mbr import translate_mbr
@@ -142,6 +144,45 @@ def test_minimum_bayes_risk_chooses_the_candidates_of_highest_utility(data, save
             zip(LINES, translate_mbr(translator, LINES, 4, "chrf", max_new_tokens=30))}  # fmt: skip
     made = pairs_of(tmp_path / "made")
     assert made and all(best[pair["source"]] == pair["target"] for pair in made)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_translation_closest_to_the_texts_own_is_kept(data, saved_model, tmp_path, write_lines, metric):
+    # Own translations that the model's are near to: its fourth best, with a word added.
+    search = {"model": str(saved_model), "num_beams": 4, "n_best": 4, "max_new_tokens": 60}
+    make_pairs(tmp_path / "all", TranslateArguments(**search), data)
+    found: dict[str, list[str]] = {}
+    for pair in pairs_of(tmp_path / "all"):
+        found.setdefault(pair["source"], []).append(pair["target"])
+    own = [f"{found[line][-1]} w7" if line in found else "w7" for line in LINES]
+    data = data.model_copy(update={"train_target": write_lines("own.en", own)})
+    counts = make_pairs(tmp_path / "closest", TranslateArguments(**search, keep_closest=metric), data)
+    score = {"bleu": BLEU(effective_order=True), "chrf": CHRF()}[metric].sentence_score
+    made = {pair["source"]: pair["target"] for pair in pairs_of(tmp_path / "closest")}
+    assert made == {
+        line: max(found[line], key=lambda text: score(text, [reference]).score)
+        for line, reference in zip(LINES, own)
+        if line in found
+    }
+    assert counts.pairs == len(found) and counts.farther == sum(len(texts) - 1 for texts in found.values()) > 0
+    assert made != {line: texts[0] for line, texts in found.items()}
+
+
+def test_texts_of_a_stage_have_all_translations_of_the_pairs_that_follow_each_other(data, tmp_path, write_lines):
+    sampled = tmp_path / "pairs.jsonl.gz"
+    with gzip.open(sampled, "wt", encoding="utf-8") as file:
+        for source, target in (("a", "x"), ("b", "x"), ("b", "y"), ("a", "y")):
+            file.write(json.dumps({"source": source, "target": target, "score": -1.0}) + "\n")
+    arguments = TranslateArguments(model="m", input=[str(sampled), "own"])
+    own = [(line, [line.upper()]) for line in LINES]
+    assert list(texts_with_translations(arguments, data)) == [("a", ["x"]), ("b", ["x", "y"]), ("a", ["y"]), *own]
+    arguments = TranslateArguments(model="m", input=str(sampled), side="target")
+    assert list(texts_with_translations(arguments, data)) == [("x", ["a", "b"]), ("y", ["b", "a"])]
+
+
+def test_keeping_the_closest_of_one_translation_is_an_error():
+    errors = TranslateArguments(model="m", keep_closest="bleu").violations()
+    assert errors == ["translate.keep_closest has nothing to choose from: raise translate.n_best"]
 
 
 def test_useless_translations_are_left_out_and_counted(tmp_path):
