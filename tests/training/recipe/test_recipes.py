@@ -285,9 +285,15 @@ def files(sentences, tmp_path):
 
 # Recipes with many stages.
 SLOW = {"multi30k_distilled"}
+# Attention as the mean of the layers, and of each layer. The figures of the others are blank.
+DRAWN = {"quickstart", "system_b_ted_pt_en"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in RECIPES])
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (name in SLOW) + [pytest.mark.draws_figures] * (name in DRAWN)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in RECIPES])
 def test_recipe_runs_to_the_end(name, files, tmp_path):
     if "dataset:" in RECIPES[name].read_text():
         full = load_recipe(RECIPES[name])

@@ -207,6 +207,7 @@ def unchanged_artifacts(artifacts, folder):
     return [name for name in distinct if (folder / name).exists() and (folder / name).read_bytes() == artifacts[name]]
 
 
+@pytest.mark.draws_figures
 def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = artifacts_of(folder)

@@ -37,6 +37,16 @@ def data(write_lines):
                          source_language="de", target_language="en")  # fmt: skip
 
 
+@pytest.fixture
+def sampled(tmp_path):
+    """The path of pairs that a stage has made."""
+    path = tmp_path / "pairs.jsonl.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for source, target in (("a", "x"), ("b", "x"), ("b", "y"), ("a", "y")):
+            file.write(json.dumps({"source": source, "target": target, "score": -1.0}) + "\n")
+    return path
+
+
 def pairs_of(folder) -> list[dict]:
     with gzip.open(folder / "pairs.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
@@ -63,11 +73,7 @@ def test_input_files_are_translated_instead_of_the_training_text(data, saved_mod
     assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
 
 
-def test_own_text_pairs_of_a_stage_and_files_are_translated_in_the_given_order(data, tmp_path, write_lines):
-    sampled = tmp_path / "pairs.jsonl.gz"
-    with gzip.open(sampled, "wt", encoding="utf-8") as file:
-        for source, target in (("a", "x"), ("b", "x"), ("b", "y"), ("a", "y")):
-            file.write(json.dumps({"source": source, "target": target, "score": -1.0}) + "\n")
+def test_own_text_pairs_of_a_stage_and_files_are_translated_in_the_given_order(data, sampled, write_lines):
     arguments = TranslateArguments(model="m", input=["own", str(sampled), write_lines("b.de", ["c"])])
     assert list(texts_of(arguments, data)) == [*LINES, "a", "b", "a", "c"]
     arguments = TranslateArguments(model="m", input=str(sampled), side="target")
@@ -168,11 +174,7 @@ def test_translation_closest_to_the_texts_own_is_kept(data, saved_model, tmp_pat
     assert made != {line: texts[0] for line, texts in found.items()}
 
 
-def test_texts_of_a_stage_have_all_translations_of_the_pairs_that_follow_each_other(data, tmp_path, write_lines):
-    sampled = tmp_path / "pairs.jsonl.gz"
-    with gzip.open(sampled, "wt", encoding="utf-8") as file:
-        for source, target in (("a", "x"), ("b", "x"), ("b", "y"), ("a", "y")):
-            file.write(json.dumps({"source": source, "target": target, "score": -1.0}) + "\n")
+def test_texts_of_a_stage_have_all_translations_of_the_pairs_that_follow_each_other(data, sampled):
     arguments = TranslateArguments(model="m", input=[str(sampled), "own"])
     own = [(line, [line.upper()]) for line in LINES]
     assert list(texts_with_translations(arguments, data)) == [("a", ["x"]), ("b", ["x", "y"]), ("a", ["y"]), *own]
