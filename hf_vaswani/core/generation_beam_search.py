@@ -355,15 +355,47 @@ class Sampling(GreedySearch):
         logits = self.decoder.logits(hidden).float().flatten(0, 1)
         if self.processors is not None:
             logits = self.processors(state.paths[:, 0, :, 0], logits)
+        probabilities = logits.softmax(-1)
         # A uniform number for each row, finished or not, so that what a row draws does not depend on when others end.
         # float64, as the sum of all probabilities would round the small ones off; MPS has none.
         dtype = torch.float32 if logits.device.type == "mps" else torch.float64
-        sums = logits.softmax(-1).cumsum(-1, dtype=dtype)
-        drawn = torch.rand(len(self.prompt), 1, dtype=dtype, device=logits.device)[state.numbers]
-        tokens = torch.searchsorted(sums, drawn * sums[:, -1:], right=True).clamp(max=logits.shape[1] - 1)
+        uniform = torch.rand(len(self.prompt), 1, dtype=dtype, device=logits.device)[state.numbers]
+        tokens = draw(probabilities, uniform)
         # Zero, or NaN where the logits are.
-        scores = sums[:, -1:].to(state.scores.dtype) * 0
+        scores = probabilities[:, :1].to(state.scores.dtype) * 0
         return scores, torch.zeros_like(tokens), tokens
+
+
+def draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Draw an index from each row of weights `(n, vocab_size)`, with a uniform number `(n, 1)` below 1: `(n, 1)`.
+
+    The index is the first at which the sum of the weights so far exceeds that share of the whole sum. Sums at every
+    index are slow, so those of lines of `BLOCK` weights come first, and then those within the line that is drawn.
+    """
+    n, vocab_size = weights.shape
+    lines = vocab_size // BLOCK
+    if lines < 4:
+        return _first_above(weights, uniform)[0]
+    rest = weights[:, lines * BLOCK :].sum(-1, keepdim=True)
+    totals = torch.cat([weights[:, : lines * BLOCK].view(n, lines, BLOCK).sum(-1), rest], dim=1)
+    line, within = _first_above(totals, uniform)
+    indices = line * BLOCK + torch.arange(BLOCK, device=weights.device)
+    of_line = weights.gather(1, indices.clamp(max=vocab_size - 1)).masked_fill(indices >= vocab_size, 0)
+    return line * BLOCK + _first_above(of_line, within)[0]
+
+
+def _first_above(weights: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first index in each row at which the sum so far exceeds a share of the whole, and where in its weight the
+    share lies, from 0 to 1: `(n, 1)` each."""
+    sums = weights.cumsum(-1, dtype=uniform.dtype)
+    whole = sums[:, -1:].contiguous()
+    bound = uniform * whole
+    # Not above the last index with a weight, as rounding may bring the bound up to the whole sum, nor where there is
+    # none, as for NaN.
+    index = torch.minimum(torch.searchsorted(sums, bound, right=True), torch.searchsorted(sums, whole))
+    index = index.clamp(max=weights.shape[1] - 1)
+    weight = weights.gather(1, index)
+    return index, ((bound - sums.gather(1, index) + weight) / weight).clamp(0, 1)
 
 
 def pick(tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:

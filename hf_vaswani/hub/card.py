@@ -126,6 +126,9 @@ def _scores(recipe: dict[str, Any], report: RunReport) -> str:
     for name, scores in report.tests.items():
         sentences = scores.sentences or (report.pairs["test"] if name == "test" else None)
         searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
+        if scores.mbr_bleu is not None:
+            evaluation = recipe["evaluation"]
+            searches["mbr_"] = f"minimum Bayes risk ({evaluation['mbr']}) of {evaluation['samples']} samples"
         for prefix, search in searches.items():
             values = [getattr(scores, prefix + key) for key in HUB_METRICS]
             if values[0] is not None:

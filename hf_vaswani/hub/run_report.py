@@ -153,7 +153,8 @@ class AdapterInfo(Part):
 
 
 class TestScores(Part):
-    """The scores of a test set, with sacreBLEU's signatures: by the recipe's search, and by greedy search."""
+    """The scores of a test set by the recipe's search, greedy search and minimum Bayes risk decoding, with sacreBLEU's
+    signatures."""
 
     __test__ = False  # for pytest, which would take it for tests
 
@@ -166,6 +167,10 @@ class TestScores(Part):
     greedy_bleu_signature: str | None = None
     greedy_chrf2: float | None = None
     greedy_chrf2_signature: str | None = None
+    mbr_bleu: float | None = None
+    mbr_bleu_signature: str | None = None
+    mbr_chrf2: float | None = None
+    mbr_chrf2_signature: str | None = None
 
 
 class Example(Part):

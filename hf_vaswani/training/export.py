@@ -27,12 +27,11 @@ from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
 from .recipe.shared_recipe import shared_recipe
 from .reporting.artifacts import (
+    ALL_TRANSLATIONS,
     CARD_DIGEST,
     CARD_FILE,
     CARD_NAME,
     FIGURES,
-    GREEDY_TRANSLATIONS,
-    TRANSLATIONS,
     digest_of,
     has_edited_card,
     in_order,
@@ -179,9 +178,8 @@ def save_report(
         report = report.model_copy(update={"card": digest})
         (part / RESULTS_FILE).write_bytes(report.to_json().encode())
         for test_name, test in tests.items():
-            write_translations(part / f"{test_name}{TRANSLATIONS}", test.found.texts)
-            if test.greedy:
-                write_translations(part / f"{test_name}{GREEDY_TRANSLATIONS}", test.greedy.texts)
+            for search, translations in test.translations.items():
+                write_translations(part / f"{test_name}{ALL_TRANSLATIONS[search]}", translations.texts)
         make_readable(part)
         if not is_same_model:
             remove_stale(folder)

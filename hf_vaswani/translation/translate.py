@@ -7,6 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.pipeline_inputs import check_many
 from ..core.pipeline_translation import TranslationPipeline
+from .mbr import DEFAULT_SAMPLES, translate_mbr
 
 
 def translate(
@@ -15,6 +16,8 @@ def translate(
     texts: list[str],
     batch_size: int | None = None,
     show_progress: bool = False,
+    utility: str | None = None,
+    samples: int = DEFAULT_SAMPLES,
     **options,
 ) -> list[str]:
     """Translate texts.
@@ -26,6 +29,7 @@ def translate(
         texts: sentences; the order is kept.
         batch_size: maximum number of sentences in a batch; default: as many as the size of the model allows.
         show_progress: show a progress bar, if there is a terminal.
+        utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
         options: arguments of the pipeline, of its call and of `model.generate()`, such as `num_beams=4`.
 
     Returns:
@@ -40,4 +44,6 @@ def translate(
     translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
+        if utility:
+            return [ranking[0].text for ranking in translate_mbr(translator, texts, samples, utility, **options)]
         return [result["translation_text"] for result in translator(texts, **options)]

@@ -6,7 +6,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
-from hf_vaswani.core.generation_beam_search import GreedySearch, Stragglers, close_ranks, top
+from hf_vaswani.core.generation_beam_search import GreedySearch, Stragglers, close_ranks, draw, top
 from hf_vaswani.interop import import_model
 
 from ..conftest import tiny_model
@@ -301,6 +301,18 @@ def test_top_sums_are_found_for_any_vocabulary_size():
         expected = (log_probs + scores.unsqueeze(-1)).flatten(1).sort(dim=1, descending=True)
         assert torch.equal(sums, expected.values[:, :8])
         assert torch.equal(indices, expected.indices[:, :8])
+
+
+@pytest.mark.parametrize("vocab_size", [5, 512, 600, 1000])
+def test_index_is_drawn_in_proportion_to_its_weight(vocab_size):
+    weights = torch.arange(vocab_size) % 3
+    weights[-2:] = 0
+    tickets = torch.arange(vocab_size).repeat_interleave(weights)
+    uniform = (torch.arange(len(tickets), dtype=torch.float64) + 0.5) / len(tickets)
+    drawn = draw(weights.float().expand(len(tickets), -1), uniform.unsqueeze(1))
+    assert torch.equal(drawn.squeeze(1), tickets)
+    extremes = torch.tensor([[0.0], [1 - 2**-53]], dtype=torch.float64)
+    assert draw(weights.float().expand(2, -1), extremes).flatten().tolist() == [tickets[0], tickets[-1]]
 
 
 def test_kept_rows_move_only_into_gaps():

@@ -11,6 +11,8 @@ SPLITS = ("train", "validation", "test")
 MAIN_TEST = "test"
 # Larger numbers are typos: tokens in a sentence; threads or processes on a machine; anything that fills memory.
 LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
+# Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
+MOST_SAMPLES = 10_000
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 # A path, the fields of a `TextSource`, or a list of these to mix.
@@ -345,6 +347,10 @@ class EvaluationArguments(Section):
         "13a", "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none for tokenized text", resumable=True
     )
     greedy: bool = Key(False, "also score the test sets with greedy search", resumable=True)
+    mbr: Literal["chrf", "bleu"] | None = Key(
+        None, "also score the test sets with minimum Bayes risk decoding, with this utility", resumable=True
+    )
+    samples: int = Key(32, "number of candidates for mbr", ge=2, le=MOST_SAMPLES, resumable=True)
     attention: int = Key(
         0,
         "number of test sentences (without a test set: validation sentences) whose attention is drawn",

@@ -19,8 +19,9 @@ from ...files import type_errors
 from ...hub.run_report import RESULTS_FILE, RunReport
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
-# Endings of file names, after the name of the test set.
-TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
+# Endings of file names, after the name of the test set: for the recipe's search, and for each other one.
+TRANSLATIONS = "_translations.txt"
+ALL_TRANSLATIONS = {"": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt"}
 # Keys of the results: the digest of the card that was written with them, and the name of the model in it.
 CARD_DIGEST, CARD_NAME = "card", "name"
 # Figures are in the folder or in its `pictures/`.
@@ -86,8 +87,8 @@ def artifacts(folder: Path) -> list[Path]:
     errors += [error for name in figures if (error := figure_error(folder, name))]
     if errors:
         raise InputError.of([f"{results_file}: {error}. Correct or delete that file." for error in errors])
-    endings = (TRANSLATIONS, GREEDY_TRANSLATIONS)
-    names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *figures, RESULTS_FILE]
+    translations = [f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
+    names = [CARD_FILE, *translations, *figures, RESULTS_FILE]
     paths = [folder / name for name in names]
     if folders := [path for path in paths if path.is_dir()]:
         raise InputError.of([f"{path} is a folder, but should be a file. Move it elsewhere." for path in folders])
@@ -120,7 +121,7 @@ def remove_stale(folder: Path) -> None:
 def in_order(files: list[Path]) -> list[Path]:
     """Sort files into the order in which to put them in a folder: those that describe the model last, the card at the
     end."""
-    last = [TRANSLATIONS, GREEDY_TRANSLATIONS, RESULTS_FILE, CARD_FILE]
+    last = [*ALL_TRANSLATIONS.values(), RESULTS_FILE, CARD_FILE]
     return sorted(
         files, key=lambda file: max((i for i, end in enumerate(last) if file.name.endswith(end)), default=-1)
     )

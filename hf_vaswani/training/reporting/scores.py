@@ -5,10 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from ...data.sources.parallel_files import Pair
 from ...evaluation.score import Score, bleu, chrf
 from ...hub.run_report import TestScores
 from ..recipe.arguments import EvaluationArguments
+
+SAMPLING_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -25,13 +29,17 @@ class ScoredTest:
 
     Attributes:
         pairs: source and reference of each sentence.
-        found: translations by the recipe's search.
-        greedy: translations by greedy search, if requested.
+        translations: those by the recipe's search, under `""`, and if requested, by greedy search and by minimum Bayes
+            risk decoding, under `"greedy"` and `"mbr"`.
     """
 
     pairs: list[Pair]
-    found: Translations
-    greedy: Translations | None = None
+    translations: dict[str, Translations]
+
+    @property
+    def found(self) -> Translations:
+        """The translations by the recipe's search."""
+        return self.translations[""]
 
     def examples(self, number: int) -> list[tuple[str, str, str]]:
         """Source, translation and reference of its first sentences."""
@@ -41,9 +49,9 @@ class ScoredTest:
     def scores(self) -> TestScores:
         """The scores, without the texts."""
         values: dict[str, Any] = {"sentences": len(self.pairs)}
-        for prefix, translations in (("", self.found), ("greedy_", self.greedy)):
-            for score in translations.scores if translations else []:
-                name = f"{prefix}{score.name.lower()}"
+        for search, translations in self.translations.items():
+            for score in translations.scores:
+                name = f"{search}_{score.name.lower()}" if search else score.name.lower()
                 values |= {name: score.value, f"{name}_signature": score.signature}
         return TestScores(**values)
 
@@ -54,19 +62,24 @@ def score_test(
     """Translate a test set and score it.
 
     Args:
-        translate: translates texts; takes arguments of `generate()` that replace the recipe's.
+        translate: translates texts; takes the options of `translation.translate`, which replace the recipe's search.
         num_beams: that of the recipe; if it is 1, its search is greedy already.
     """
     sources, references = map(list, zip(*pairs))
 
-    def scored(**search: int) -> Translations:
+    def scored(**search: Any) -> Translations:
         texts = translate(sources, **search)
         return Translations(texts, bleu_and_chrf(texts, references, evaluation.tokenize))
 
-    found = scored()
-    if not evaluation.greedy:
-        return ScoredTest(pairs, found)
-    return ScoredTest(pairs, found, found if num_beams == 1 else scored(num_beams=1))
+    found = {"": scored()}
+    if evaluation.greedy:
+        found["greedy"] = found[""] if num_beams == 1 else scored(num_beams=1)
+    if evaluation.mbr:
+        # The same samples whenever a run is evaluated.
+        with torch.random.fork_rng():
+            torch.manual_seed(SAMPLING_SEED)
+            found["mbr"] = scored(utility=evaluation.mbr, samples=evaluation.samples)
+    return ScoredTest(pairs, found)
 
 
 def perplexity(loss: float) -> float:

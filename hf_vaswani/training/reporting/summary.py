@@ -40,4 +40,8 @@ def score_lines(name: str, scores: TestScores) -> list[str]:
     ]
     if scores.greedy_bleu is not None:
         lines.append(f"{name} with greedy search: BLEU {scores.greedy_bleu:.2f}, chrF2 {scores.greedy_chrf2:.2f}")
+    if scores.mbr_bleu is not None:
+        lines.append(
+            f"{name} with minimum Bayes risk decoding: BLEU {scores.mbr_bleu:.2f}, chrF2 {scores.mbr_chrf2:.2f}"
+        )
     return lines

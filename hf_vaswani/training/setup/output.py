@@ -36,7 +36,7 @@ from ..checkpoints.output_folder import (
 from ..optimization.word_distillation import WordTeacher
 from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
-from ..reporting.artifacts import FIGURES, GREEDY_TRANSLATIONS, TRANSLATIONS, artifacts, remove_stale
+from ..reporting.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
 from .adapter import base_digest
 from .resume import Circumstances
 
@@ -188,7 +188,7 @@ def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> li
         replaced = artifacts(folder) + (earlier_run(folder) if is_removed else [])
     except InputError as error:
         return str(error).split("\n")
-    replaced += [folder / f"{test}{ending}" for test in tests for ending in (TRANSLATIONS, GREEDY_TRANSLATIONS)]
+    replaced += [folder / f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
     parents = dict.fromkeys(path.parent for path in [*replaced, folder / FIGURES / CURVES_FILE])
     errors = [
         f"{parent} leads out of {folder} through a symbolic link, so nothing in it is deleted. Remove the link, or "

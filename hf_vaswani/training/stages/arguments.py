@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
+from ..recipe.arguments import MOST_SAMPLES
 from ..setup.text_mix import OWN
 
 TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
@@ -15,8 +16,6 @@ TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
 PAIRS_FILE = "pairs.jsonl.gz"
 # Keys of a stage that translates which only choose among its translations.
 SELECTION = ("keep_closest", "keep_share", "min_score")
-# Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
-MOST_SAMPLES = 10_000
 
 
 def listed(value: Any, default: list[str]) -> Any:

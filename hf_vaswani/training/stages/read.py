@@ -23,6 +23,7 @@ OF_THE_LAST_RUN = {
         "output_dir", "start_from", "distill_from", "distill_weight", "freeze", "overwrite", "push_to_hub", *HUB_KEYS,
     ),
     "tokenizer": ("path",),
+    "evaluation": ("mbr", "samples"),
 }  # fmt: skip
 # Command-line option → the keys in the file that it replaces, which it excludes.
 REPLACED_BY = {

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import sacrebleu
+import torch
 import yaml
 from transformers import pipeline
 
@@ -17,6 +18,7 @@ from hf_vaswani.training.reporting import figures
 from hf_vaswani.training.reporting.figures import readable_sentences
 from hf_vaswani.training.reporting.summary import summary
 from hf_vaswani.training.train import train
+from hf_vaswani.translation.mbr import translate_mbr
 
 from ..helpers import records
 
@@ -81,6 +83,24 @@ def test_greedy_search_is_scored_alongside_the_recipes_own_search(recipe, tmp_pa
     assert scores["greedy_bleu_signature"] == scores["bleu_signature"]
     bleu, chrf = scores["greedy_bleu"], scores["greedy_chrf2"]
     assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in summary(results)
+
+
+def test_minimum_bayes_risk_decoding_is_scored_with_the_same_samples_each_time(recipe, tmp_path):
+    results = train(recipe(*FEW, "--mbr=chrf", "--samples=5"))
+    folder, scores = results.folder, stored(results.folder)["tests"]["test"]
+    texts, references = lines(tmp_path / "test.x"), [lines(tmp_path / "test.y")]
+    torch.manual_seed(0)
+    rankings = translate_mbr(pipeline("translation", model=str(folder)), texts, samples=5, utility="chrf")
+    chosen = [ranking[0].text for ranking in rankings]
+    assert lines(folder / "test_translations_mbr.txt") == chosen != lines(folder / "test_translations.txt")
+    assert scores["mbr_bleu"] == pytest.approx(sacrebleu.corpus_bleu(chosen, references).score)
+    assert scores["mbr_bleu_signature"] == scores["bleu_signature"]
+    bleu, chrf = scores["mbr_bleu"], scores["mbr_chrf2"]
+    assert f"test with minimum Bayes risk decoding: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in summary(results)
+    card = (folder / "README.md").read_text()
+    assert f"| minimum Bayes risk (chrf) of 5 samples | {bleu:.2f} | {chrf:.2f} |" in card
+    train(recipe(*FEW))
+    assert not (folder / "test_translations_mbr.txt").exists()
 
 
 def test_greedy_recipe_translates_the_test_set_once(recipe, monkeypatch):
@@ -154,12 +174,16 @@ def test_all_errors_in_evaluation_keys_are_reported_together(recipe):
             "--attention=-1",
             "--attention_layers=some",
             "--greedy=often",
+            "--mbr=ter",
+            "--evaluation.samples=1",
             f"--tests={{test: a.tsv, train: a.tsv, a/b: a.tsv, {'ü' * 51}: a.tsv}}",
         )
     for expected in (
         "evaluation.attention must be at least 0, got -1",
         "evaluation.attention_layers must be one of 'mean', 'all', got 'some'",
         "evaluation.greedy must be true or false, got 'often'",
+        "evaluation.mbr must be one of 'chrf', 'bleu' or null, got 'ter'",
+        "evaluation.samples must be at least 2, got 1",
         "data.tests: 'a/b' cannot be the name of a test set",
         "data.tests: 'üüü",
         "data.tests: 'test' is reserved for the set of data.test",
@@ -191,12 +215,12 @@ def test_evaluation_section_is_read_from_the_file(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(
         "data: {dataset: built-in, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
-        "evaluation: {tokenize: none, greedy: true, attention: 2, attention_layers: all}\n"
+        "evaluation: {tokenize: none, greedy: true, mbr: bleu, samples: 8, attention: 2, attention_layers: all}\n"
     )
     loaded = load_recipe(path)
     assert loaded.data.tests == {"news": {"source": "a.de", "target": "a.en"}}
     assert loaded.to_dict()["evaluation"] == {
-        "tokenize": "none", "greedy": True, "attention": 2, "attention_layers": "all",
+        "tokenize": "none", "greedy": True, "mbr": "bleu", "samples": 8, "attention": 2, "attention_layers": "all",
     }  # fmt: skip
 
 

@@ -16,13 +16,14 @@ def errors_of(staged, *options, **changes) -> str:
 
 
 def test_training_stage_inherits_the_values_that_it_does_not_set(staged):
-    recipe = staged("--seed=7", "--peft.r=2")
+    recipe = staged("--seed=7", "--peft.r=2", "--evaluation.mbr=bleu")
     both = recipe.stages["both"].arguments
     assert (both.training.max_steps, both.training.lr_scheduler_type) == (8, "inverse_sqrt")
     assert both.training.max_tokens == recipe.training.max_tokens == 120 and both.training.seed == 7
     assert both.model == recipe.model and both.data.train_source == recipe.data.train_source
     # These belong to the final run only.
-    assert both.training.start_from is None and both.data.text == ["own", "reversed"] and not both.peft.is_used
+    assert both.training.start_from is None and both.evaluation.mbr is None
+    assert both.data.text == ["own", "reversed"] and not both.peft.is_used
     assert both.training.output_dir.endswith("out/stages/both")
 
 
