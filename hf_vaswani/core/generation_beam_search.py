@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import torch
-from transformers import StoppingCriteria
+from transformers import EpsilonLogitsWarper, LogitsProcessorList, StoppingCriteria
 
 from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
 from .generation_length_penalty import Scoring
@@ -349,6 +349,13 @@ class GreedySearch(BeamSearch):
 class Sampling(GreedySearch):
     """A search with a single hypothesis, whose next token is drawn from the model's distribution."""
 
+    def __init__(self, *given, processors: LogitsProcessorList | None = None, **options):
+        # transformers' processor of `epsilon_cutoff` takes longer than all else here; without it, a softmax is saved.
+        self.epsilon = 0.0
+        if processors and type(processors[-1]) is EpsilonLogitsWarper and processors[-1].min_tokens_to_keep == 1:
+            self.epsilon, processors = processors[-1].epsilon, LogitsProcessorList(processors[:-1])
+        super().__init__(*given, processors=processors or None, **options)
+
     def _continuations(
         self, state: BeamState, hidden: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -356,6 +363,9 @@ class Sampling(GreedySearch):
         if self.processors is not None:
             logits = self.processors(state.paths[:, 0, :, 0], logits)
         probabilities = logits.softmax(-1)
+        if self.epsilon:
+            least = probabilities.amax(-1, keepdim=True).clamp(max=self.epsilon)
+            probabilities.masked_fill_(probabilities < least, 0)
         # A uniform number for each row, finished or not, so that what a row draws does not depend on when others end.
         # float64, as the sum of all probabilities would round the small ones off; MPS has none.
         dtype = torch.float32 if logits.device.type == "mps" else torch.float64

@@ -81,7 +81,8 @@ def test_sampling_follows_its_seed():
 @pytest.mark.parametrize(
     "options",
     [{"top_k": 0}, {"top_k": 0, "temperature": 0.5}, {"top_k": 5}, {"top_k": 0, "top_p": 0.7},
-     {"top_k": 0, "min_p": 0.3}, {"top_k": 0, "suppress_tokens": [5, 6, 7]}, {"top_k": 0, "repetition_penalty": 3.0}],
+     {"top_k": 0, "min_p": 0.3}, {"top_k": 0, "epsilon_cutoff": 0.03}, {"top_k": 0, "suppress_tokens": [5, 6, 7]},
+     {"top_k": 0, "repetition_penalty": 3.0}],
     ids=lambda options: " ".join(options),
 )  # fmt: skip
 def test_samples_follow_the_processed_distribution_of_the_model(options):
@@ -103,6 +104,12 @@ def test_samples_follow_the_processed_distribution_of_the_model(options):
         deviation = (expected * (1 - expected) / len(drawn)).sqrt()
         assert ((frequencies - expected).abs() <= 5 * deviation + 1e-6).all()
         assert expected.max() < 0.9 and frequencies[expected == 0].sum() == 0
+
+
+def test_samples_are_greedy_if_no_token_is_as_probable_as_the_cutoff():
+    model = tiny_model()
+    sampled = generate(model, do_sample=True, top_k=0, epsilon_cutoff=0.99, max_new_tokens=12)
+    assert torch.equal(sampled, generate(model, max_new_tokens=12))
 
 
 def test_sample_does_not_depend_on_when_other_rows_end():
