@@ -26,6 +26,7 @@ install() {
     if [ "$gpu" = yes ] && .venv/bin/python -m pip show torch 2>/dev/null | grep -q '^Version: .*+cpu'; then
         .venv/bin/python -m pip uninstall --quiet --yes torch
     fi
+    # Python compiles what is imported, a fifth of all files; pip would compile all of them.
     # The CPU build of PyTorch is a tenth of the size of the GPU build that PyPI has for Linux.
     if [ "$gpu" != yes ] && [ "$(uname -s)" = Linux ]; then
         .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --retries 0 \
@@ -34,9 +35,7 @@ install() {
             echo "No CPU-only build of PyTorch can be reached; using the one from the package index."
     fi
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt \
-        --editable ".${extra:+[$extra]}" || return
-    # pip would compile on one core only. Some packages contain files that are not meant to compile.
-    .venv/bin/python -m compileall -q -j 0 hf_vaswani .venv/lib >/dev/null 2>&1 || true
+        --editable ".${extra:+[$extra]}"
 }
 
 if [ ! -x .venv/bin/python ]; then
