@@ -19,7 +19,7 @@ from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .run_report import RunReport, Source, StageReport
 from .trail import Trail
 from .usage import usage_code
-from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
+from .wording import duration, energy, mbr_search, optimization, regularization, scientific, tokenizer_words
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
@@ -127,8 +127,7 @@ def _scores(recipe: dict[str, Any], report: RunReport) -> str:
         sentences = scores.sentences or (report.pairs["test"] if name == "test" else None)
         searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
         if scores.mbr_bleu is not None:
-            evaluation = recipe["evaluation"]
-            searches["mbr_"] = f"minimum Bayes risk ({evaluation['mbr']}) of {evaluation['samples']} samples"
+            searches["mbr_"] = mbr_search(recipe["evaluation"]["mbr"], recipe["evaluation"]["samples"])
         for prefix, search in searches.items():
             values = [getattr(scores, prefix + key) for key in HUB_METRICS]
             if values[0] is not None:

@@ -135,3 +135,8 @@ def scientific(value: float) -> str:
     """A number as the paper writes costs: 3.3·10^18."""
     digits, exponent = f"{value:.1e}".split("e")
     return f"{digits}·10^{int(exponent)}"
+
+
+def mbr_search(utility: str, samples: int) -> str:
+    """Minimum Bayes risk decoding, as the name of a search."""
+    return f"minimum Bayes risk ({utility}) of {samples} samples"

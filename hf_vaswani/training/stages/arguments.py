@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
+from ...hub.wording import mbr_search
 from ..recipe.arguments import MOST_SAMPLES
 from ..setup.text_mix import OWN
 
@@ -117,7 +118,7 @@ class TranslateArguments(Section):
     def search(self) -> str:
         """How the stage translates, in words."""
         if self.mbr:
-            words = f"minimum Bayes risk ({self.mbr}) of {self.samples} samples"
+            words = mbr_search(self.mbr, self.samples)
         elif self.sample:
             words = f"samples at temperature {self.sample:g}"
         else:
