@@ -1,12 +1,11 @@
 """Fills the documentation with content from the code; mkdocs runs this file when it builds the site.
 
-A line of a page is replaced if it is one of these:
+A line that is nothing but a link into the package is replaced by what it leads to. Pages read in the repository keep
+the links.
 
-    {{ code VaswaniLayer.residual }}   the source of a class, method or function, found by its name
-    {{ api Ensemble TranslationPipeline }}   the docstrings of classes and functions, found by their names
-    {{ recipe_keys }}                  all recipe keys, in one table per section
-    {{ commands }}                     the help of hf-vaswani and of each of its commands
-    {{ recipes }}                      the recipes and sweeps that come with the package
+    [`preset`](../../hf_vaswani/presets.py)     the source of a class, method or function of this file
+    - [`preset`](../../hf_vaswani/presets.py)   its docstrings, from an item of a list
+    [All recipes](../../hf_vaswani/recipes)     what is generated for this path; see `GENERATED`
 """
 
 import ast
@@ -19,9 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MARKER = re.compile(r"^\{\{ (?P<name>\w+)(?P<arguments>(?: [\w.]+)*) \}\}$", re.MULTILINE)
+CODE_LINK = re.compile(
+    r"^(?P<item>- )?\[`?(?P<name>[^]`\n]+)`?\]\((?:\.\./)+(?P<path>hf_vaswani/[\w/.]+)\)$", re.MULTILINE
+)
 # Model cards and their figures are pages of the site, too; the list of them is for readers of the repository.
 CARDS = "model_cards"
+CARD_LINK = re.compile(rf"\.\./(?={CARDS}/)")  # a page of the site is one folder closer to them
 LESSON = "docs/lesson"
 # Links to notebooks lead to their pages on the site, except links followed by `{download}`.
 NOTEBOOK_LINK = re.compile(r"(\]\([\w./]+)\.ipynb\)(?!\{)")
@@ -46,8 +48,15 @@ def on_files(files, config):
 
 def on_page_markdown(markdown: str, **context) -> str:
     """Called by mkdocs for each page."""
-    markdown = NOTEBOOK_LINK.sub(r"\1.md)", markdown)
-    return MARKER.sub(lambda marker: GENERATORS[marker["name"]](*marker["arguments"].split()), markdown)
+    markdown = CARD_LINK.sub("", NOTEBOOK_LINK.sub(r"\1.md)", markdown))
+    return CODE_LINK.sub(content_of, markdown)
+
+
+def content_of(link: re.Match) -> str:
+    """What a line that is nothing but a link into the package is replaced by."""
+    if link["path"] in GENERATED:
+        return GENERATED[link["path"]]()
+    return (docstrings if link["item"] else source)(link["path"], link["name"])
 
 
 def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
@@ -72,46 +81,33 @@ def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
     return "\n\n".join([parts[0], link, *parts[1:]]) + "\n", images
 
 
-def code(name: str) -> str:
+def source(path: str, name: str) -> str:
     """The source of a class, method (`Class.method`) or function, as a code block with its file as the title."""
-    path, node = find(name)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines, node = (ROOT / path).read_text(encoding="utf-8").splitlines(), find(path, name)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    source = textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno]))
-    return f'```python title="{path.relative_to(ROOT).as_posix()}"\n{source}\n```'
+    text = textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno]))
+    return f'```python title="{path}"\n{text}\n```'
 
 
-def api(*names: str) -> str:
-    """The mkdocstrings directive for each name."""
-    modules = {name: ".".join(find(name)[0].relative_to(ROOT).with_suffix("").parts) for name in names}
-    return "\n\n".join(
-        f"::: {module}.{name}\n    options:\n      heading: {name}\n      toc_label: {name}"
-        for name, module in modules.items()
-    )
+def docstrings(path: str, name: str) -> str:
+    """The mkdocstrings directive for a class, method or function."""
+    find(path, name)
+    module = path.removesuffix(".py").replace("/", ".")
+    return f"::: {module}.{name}\n    options:\n      heading: {name}\n      toc_label: {name}\n"
 
 
-def find(name: str) -> tuple[Path, ast.ClassDef | ast.FunctionDef]:
-    """Where the package defines a class, method or function.
+def find(path: str, name: str) -> ast.ClassDef | ast.FunctionDef:
+    """The class, method (`Class.method`) or function of a file.
 
     Raises:
-        LookupError: if it is not defined exactly once.
+        LookupError: if the file does not define it exactly once.
     """
-    outer, *inner = name.split(".")
-    found = [
-        (path, node)
-        for path in sorted((ROOT / "hf_vaswani").rglob("*.py"))
-        for node in _defined(_parsed(path, outer), outer)
-    ]
-    for part in inner:
-        found = [(path, node) for path, parent in found for node in _defined(parent, part)]
+    found: list[ast.AST] = [ast.parse((ROOT / path).read_text(encoding="utf-8"))]
+    for part in name.split("."):
+        found = [node for parent in found for node in _defined(parent, part)]
     if len(found) != 1:
-        raise LookupError(f"{name} is defined {len(found)} times in the package")
+        raise LookupError(f"{path} defines {name} {len(found)} times")
     return found[0]
-
-
-def _parsed(path: Path, name: str) -> ast.AST:
-    text = path.read_text(encoding="utf-8")
-    return ast.parse(text if re.search(rf"^(class|def) {name}\b", text, re.MULTILINE) else "")
 
 
 def _defined(parent: ast.AST, name: str) -> Iterator[ast.ClassDef | ast.FunctionDef]:
@@ -121,12 +117,14 @@ def _defined(parent: ast.AST, name: str) -> Iterator[ast.ClassDef | ast.Function
 
 
 def recipe_keys() -> str:
+    """All recipe keys, in one table per section."""
     from hf_vaswani.training.recipe.reference import key_tables
 
     return key_tables()
 
 
 def commands() -> str:
+    """The help of hf-vaswani and of each of its commands."""
     os.environ["COLUMNS"] = "100"  # width of the help
     from hf_vaswani.cli import _parser
 
@@ -139,6 +137,7 @@ def commands() -> str:
 
 
 def recipes() -> str:
+    """The recipes and sweeps that come with the package."""
     parts, folder = [], ROOT / "hf_vaswani" / "recipes"
     for path in [*sorted(folder.glob("*.yaml")), *sorted((folder / "sweeps").glob("*.yaml"))]:
         text = path.read_text(encoding="utf-8").rstrip()
@@ -146,4 +145,8 @@ def recipes() -> str:
     return "\n\n".join(parts)
 
 
-GENERATORS = {"code": code, "api": api, "recipe_keys": recipe_keys, "commands": commands, "recipes": recipes}
+GENERATED = {
+    "hf_vaswani/commands": commands,
+    "hf_vaswani/recipes": recipes,
+    "hf_vaswani/recipes/recipe.schema.json": recipe_keys,
+}
