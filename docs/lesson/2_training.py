@@ -105,7 +105,8 @@ by_hand = -(target * logits[0, 0].log_softmax(-1)).sum()
 print(torch.allclose(by_hand, sequence_loss(logits, torch.tensor([[right]]), label_smoothing=epsilon)))
 
 # %% [markdown]
-# The loss is smallest where the model gives the right token 0.9001 and not 1: this keeps it from being too sure.
+# The loss is smallest where the model gives the right token a probability of 0.9001, not 1: this keeps it from
+# becoming overconfident.
 #
 # ## The learning rate (section 5.3)
 #
@@ -230,9 +231,9 @@ for number, (panel, state) in enumerate(zip(panels, states)):
 plt.show()
 
 # %% [markdown]
-# At first, tokens have little in common; neighbors a bit more, because of their positions, and the two names. Then
-# each token takes in what it needs from the others. At the end, the pieces of *sagt,* have become alike: only
-# together do they mean something. And `</s>` has become like `▁Martin`, the subject of the sentence.
+# At first, tokens have little in common. Neighbors are a bit more alike, because of their positions, and so are the
+# two names. Then each token takes in what it needs from the others. At the end, the pieces of *sagt,* have become
+# alike: only together do they mean something. And `</s>` has become like `▁Martin`, the subject of the sentence.
 #
 # ## Inside: what heads look at (sections 3.2.2 and 3.2.3)
 #
@@ -253,9 +254,10 @@ def small(figure):
 small(draw_sentence(whole, tokenizer, source, kind="cross", layer="all", head="all", num_beams=1))
 
 # %% [markdown]
-# The heads of the first layer are vague. Those of the second go along the sentence with the translation: from `▁I` to
-# `▁ich`, from `▁th` to `▁an`, the preposition of *denken an*. For the first word most of them look at `</s>`. That is
-# less strange than it seems: the figure above showed that `</s>` is like `▁Martin`.
+# The heads of the first layer (layer 0) are vague. Those of the second (layer 1) go along the sentence with the
+# translation: from `▁I` to `▁ich`, from `▁th` (the beginning of *thinking*) to `▁an`, the preposition in *denken an*.
+# For the first word, most of them look at `</s>`. That is less strange than it seems: the figure above showed that
+# `</s>` is like `▁Martin`.
 #
 # The encoder's heads show why. Rows look at columns, in both directions, and `</s>` looks at `▁Martin`:
 
@@ -301,8 +303,8 @@ curve_of_whole = train(small_whole, SHORT)
 # %% [markdown]
 # ### Without 1/√d_k (section 3.2.1)
 #
-# Scores are 16 times as large. Each softmax puts all its weight on one token before it has learned which one matters,
-# and where it is that sure, hardly any gradient comes through.
+# Scores are 16 times as large. Each softmax puts all its weight on one token before the model has learned which one
+# matters, and where it is that sure, hardly any gradient comes through.
 
 # %%
 unscaled = small_model()

@@ -172,8 +172,8 @@ class TranslationPipeline(Pipeline):
             batch_size (`int`): maximum number of texts in a batch.
             num_workers (`int`): number of processes that translate batches side by side, each on one core; by default
                 as many as torch has threads (`torch.set_num_threads`, `OMP_NUM_THREADS`), if there is enough to
-                translate. With 0 or 1, only this process. Translations stay the same. Used only on a CPU, on Linux;
-                not for sampling, nor if arguments or hooks of your own must see all batches.
+                translate. With 0 or 1, only this process. Translations stay the same, and so do samples from the same
+                seed. Used only on a CPU, on Linux; not if arguments or hooks of your own must see all batches.
             on_error (`"raise"` or `"return"`): `"return"` returns the error of a text (too long, out of memory) in
                 place of its hypotheses, so that no other text is lost.
             progress: called after each batch with the number of texts finished since the last call.

@@ -188,7 +188,7 @@ class TrainingArguments(Section):
     weight_decay: float = Key(0.0, "decoupled weight decay (AdamW, Muon), on matrices", ge=0, le=1000)
     max_grad_norm: float | None = Key(None, "clip the gradient norm to this value", gt=0, le=COUNTLESS)
     r_drop: float = Key(
-        0.0, "weight α of R-Drop, which draws the outputs under two dropout masks together", ge=0, le=1000
+        0.0, "weight α of R-Drop, which pulls the outputs under two dropout masks together", ge=0, le=1000
     )
     r_drop_from: int = Key(
         1, "first step with R-Drop; earlier ones see each pair once, in half the time", ge=1, le=COUNTLESS
@@ -329,8 +329,8 @@ class GenerationArguments(Section):
     )
     early_stopping: bool = Key(
         False,
-        "stop a sentence at num_beams finished hypotheses, as in fairseq, instead of when no other hypothesis can "
-        "beat them",
+        "stop a sentence at num_beams finished hypotheses, as in fairseq, instead of when no other hypothesis would "
+        "beat them if it ended now",
         resumable=True,
     )
     max_length_offset: int = Key(
