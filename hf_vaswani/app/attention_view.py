@@ -43,7 +43,7 @@ class AttentionView:
             raise InputError(
                 f"{loaded.name} was exported to an engine that exposes no attention. Choose another model."
             )
-        key = (id(loaded), text, target, languages)
+        key = (loaded.name, text, target, languages)
         if key not in self._kept:
             with loaded.lock, explained():
                 # The pipeline checks the languages, and knows the prefix that the model expects before a text.

@@ -45,6 +45,8 @@ OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
 RECORDING_MODULE = "transformers.utils.output_capturing"
 CASTING_CLASS = "ConvertOutputsToFp32"
+# Methods that a search with shared sources does not call, and those that stand for them.
+BYPASSED, SHORTCUTS = ("forward", "decode", "project"), ("decoder_step", "_shared_source")
 # Labels come from the Trainer and are ignored.
 SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
 
@@ -220,8 +222,10 @@ class VaswaniGenerationMixin(GenerationMixin):
             )
         super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
 
-    def _get_stopping_criteria(self, generation_config, *args, **kwargs):
-        criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
+    def _get_stopping_criteria(self, generation_config, stopping_criteria, tokenizer=None, **kwargs):
+        if hasattr(tokenizer, "plain_side"):  # stop strings are text of the target
+            tokenizer = tokenizer.plain_side("target")
+        criteria = super()._get_stopping_criteria(generation_config, stopping_criteria, tokenizer=tokenizer, **kwargs)
         if generation_config.max_length_offset is not None:
             criteria.append(SourceLengthCriteria(generation_config._length_limits))
         return criteria
@@ -316,7 +320,8 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""
         cache = model_kwargs.get("past_key_values")
-        encoder = set(self.get_encoder().modules())
+        bypassed = set(self.modules()) - set(self.get_encoder().modules())
+        prepares = (self.prepare_inputs_for_generation, self._update_model_kwargs_for_generation)
         return (
             self.config._attn_implementation in MASKED_ATTENTION
             and generation_config.use_cache is not False
@@ -324,7 +329,10 @@ class VaswaniGenerationMixin(GenerationMixin):
             and (cache is None or cache.get_seq_length() == 0)
             and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
-            and not any(is_watched(module) for module in self.modules() if module not in encoder)
+            # PEFT replaces the first of these to insert virtual tokens.
+            and all(getattr(method, "__func__", None) in vars(GenerationMixin).values() for method in prepares)
+            and not any(map(is_watched, bypassed))
+            and not any(map(is_overridden, set(map(type, bypassed))))
         )
 
     def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSourceDecoder:
@@ -387,6 +395,21 @@ def is_watched(module: nn.Module) -> bool:
     return replacement is not None and type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
 
 
+def is_overridden(cls: type[nn.Module]) -> bool:
+    """Whether a subclass replaces what the search bypasses in a class of this package, without its own shortcut."""
+    for number, base in enumerate(cls.__mro__):
+        if is_own_class(base) or any(name in vars(base) for name in SHORTCUTS):
+            return False
+        if any(name in vars(base) for name in BYPASSED):
+            return any(map(is_own_class, cls.__mro__[number:]))
+    return False
+
+
+def is_own_class(cls: type) -> bool:
+    """Whether a class is defined in a sibling of this file."""
+    return cls.__module__.rpartition(".")[0] == __name__.rpartition(".")[0]
+
+
 def check_own_settings(generation_config: GenerationConfig) -> None:
     """Refuse invalid values of this package's own settings, and beams that are too large to be useful."""
     errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
@@ -408,11 +431,13 @@ def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
 def fill_token_id(generation_config: GenerationConfig) -> int:
     """The token that pads shorter outputs of a beam search: as in transformers, the end token if padding is 0.
 
-    Without an end token, it is 0; transformers pads with -1, which no tokenizer decodes.
+    Without an end token, it is 0; transformers pads with -1, which no tokenizer decodes. If each output has its own
+    length limit, it is 0, too: an output that reached its limit must not seem to have ended.
     """
     pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
     pad = 0 if pad is None else int(pad)
-    return pad or (0 if eos is None else int(eos[0]))
+    has_limits = generation_config.max_length_offset is not None
+    return pad or (0 if eos is None or has_limits else int(eos[0]))
 
 
 def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:

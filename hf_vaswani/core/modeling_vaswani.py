@@ -468,7 +468,8 @@ def is_exportable(output_class: type) -> bool:
 
 def ignore_padding(labels: torch.Tensor, config: VaswaniConfig) -> torch.Tensor:
     """Labels with padding tokens replaced by the label that the loss ignores."""
-    if config.pad_token_id is None or config.pad_token_id == config.eos_token_id:
+    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    if config.pad_token_id is None or config.pad_token_id in ends:
         return labels
     return labels.masked_fill(labels == config.pad_token_id, IGNORED_LABEL)
 

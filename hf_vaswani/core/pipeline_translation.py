@@ -297,7 +297,7 @@ class TranslationPipeline(Pipeline):
 
     def _first_token(self, stop_sequence: str) -> int:
         check_text("stop_sequence", stop_sequence)
-        token_ids = self.tokenizer.encode(stop_sequence, add_special_tokens=False)
+        token_ids = self.tokenizer(text_target=stop_sequence, add_special_tokens=False)["input_ids"]
         if not token_ids:
             raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
         return token_ids[0]

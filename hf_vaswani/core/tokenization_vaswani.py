@@ -145,10 +145,13 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         self.save_pretrained(save_directory)
         for name in ("tokenizer.json", TARGET_TOKENIZER_FILE):
             (save_directory / name).unlink()
-        settings = {**self.special_tokens_map, "split_special_tokens": self.split_special_tokens}
         for side, folder in SIDE_FOLDERS.items():
-            plain = PreTrainedTokenizerFast(tokenizer_object=self.backends[side], **settings)
-            plain.save_pretrained(save_directory / folder)
+            self.plain_side(side).save_pretrained(save_directory / folder)
+
+    def plain_side(self, side: str) -> PreTrainedTokenizerFast:
+        """The tokenizer of `"source"` or `"target"` alone."""
+        settings = {**self.special_tokens_map, "split_special_tokens": self.split_special_tokens}
+        return PreTrainedTokenizerFast(tokenizer_object=self.backends[side], **settings)
 
     def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
         saved = super()._save_pretrained(save_directory, file_names, *args, **kwargs)

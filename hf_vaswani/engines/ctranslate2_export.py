@@ -19,6 +19,7 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..interop.unexportable import unexportable
 from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
+from .ctranslate2_model import unsupported
 from .digest import digest
 from .extras import import_extra
 
@@ -90,7 +91,11 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
         f"d_k={config.d_k} and d_v={config.d_v}": any(w * count != config.d_model for w in widths for count in heads),
         "no eos_token_id": config.eos_token_id is None,
     }
-    return [feature for feature, applies in checks.items() if applies]
+    settings = unsupported(model.generation_config.to_diff_dict())
+    return [
+        *(feature for feature, applies in checks.items() if applies),
+        *(f"{name} in the model's generation_config" for name in settings),
+    ]
 
 
 def make_spec(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> Any:

@@ -25,10 +25,13 @@ from .extras import import_extra
 # Arguments of `generate()` that are supported; others raise an error unless they have a neutral value.
 SETTINGS = {
     "num_beams", "num_return_sequences", "length_penalty", "length_penalty_type", "max_length", "max_new_tokens",
-    "max_length_offset", "min_new_tokens", "repetition_penalty", "no_repeat_ngram_size", "do_sample", "temperature",
-    "top_k", "top_p", "eos_token_id", "pad_token_id", "bos_token_id", "decoder_start_token_id", "early_stopping",
-    "return_dict_in_generate", "output_scores", "use_cache",
+    "max_length_offset", "min_length", "min_new_tokens", "repetition_penalty", "no_repeat_ngram_size", "bad_words_ids",
+    "suppress_tokens", "forced_eos_token_id", "do_sample", "temperature", "top_k", "top_p", "eos_token_id",
+    "pad_token_id", "bos_token_id", "decoder_start_token_id", "early_stopping", "return_dict_in_generate",
+    "output_scores", "use_cache",
 }  # fmt: skip
+# Settings of a model that do not change its translations.
+WITHOUT_EFFECT = {"transformers_version", "cache_implementation", "cache_config", "compile_config"}
 # Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
 # The settings that limit the length of an output, in order of precedence.
@@ -53,6 +56,8 @@ class CTranslate2Model(EngineModel):
     # The engine forms batches itself and distributes them to its workers.
     makes_batches = True
     length_follows_source = True
+    # The random numbers of its workers cannot be seeded again.
+    samples_follow_seed = False
 
     def __init__(self, config: CTranslate2Config, folder: str | Path, dtype: str = "default", device: str = "auto"):
         super().__init__(config)
@@ -135,20 +140,14 @@ class CTranslate2Model(EngineModel):
         rows = [ids[kept].tolist() for ids, kept in zip(source, mask.bool())]
         prompts = self._prompts(decoder_input_ids, len(rows), search)
         results = self._translate(rows, prompts, search)
-        return self._output(results, self._limits(rows, prompts, search), search)
+        return self._output(results, prompts, self._limits(rows, prompts, search), search)
 
     def _settings(self, given: dict[str, Any], config: GenerationConfig | None) -> dict[str, Any]:
         """All settings: the call's arguments take precedence over its config, and that over the model's own."""
         given = {name: value for name, value in given.items() if value is not None}
         of_call = {**(config.to_diff_dict() if config else {}), **given}
         own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
-        is_neutral = GenerationConfig().to_dict()
-        unknown = sorted(
-            name
-            for name, value in of_call.items()
-            if name not in SETTINGS | {"transformers_version"} and value not in (is_neutral.get(name), False, [], {})
-        )
-        if unknown:
+        if unknown := unsupported({**own, **of_call}):
             raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the model it was exported from.")
         settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - set(LENGTHS)}
         settings |= length_rule(of_call) or length_rule(own) or {"max_length_offset": MAX_TOKENS_OVER_SOURCE}
@@ -174,15 +173,16 @@ class CTranslate2Model(EngineModel):
         beams, samples = search.get("num_beams", 1), bool(search.get("do_sample"))
         n_best = search.get("num_return_sequences", 1)
         eos = search.get("eos_token_id", self.config.eos_token_id)
-        ranks = beams > 1 and search.get("length_penalty_type", "length") == "gnmt"
+        ranks = beams > 1 and (search.get("length_penalty_type", "length") == "gnmt" or any(prompts))
         options: dict[str, Any] = {
             "beam_size": beams,
             "num_hypotheses": beams if ranks else n_best,
             "length_penalty": search.get("length_penalty", 1.0),
             "max_decoding_length": max(self._limits(rows, prompts, search)),
-            "min_decoding_length": search.get("min_new_tokens", 0),
+            "min_decoding_length": self._shortest(prompts, search),
             "repetition_penalty": search.get("repetition_penalty", 1.0),
             "no_repeat_ngram_size": search.get("no_repeat_ngram_size", 0),
+            "suppress_sequences": [[target_tokens[i] for i in ids] for ids in suppressed(search)] or None,
             "end_token": [eos] if isinstance(eos, int) else list(eos),
             "return_end_token": True,
             "return_scores": True,
@@ -200,6 +200,14 @@ class CTranslate2Model(EngineModel):
             [[source_tokens[i] for i in ids] for ids in rows], prefix if any(prefix) else None, **options
         )
 
+    def _shortest(self, prompts: Sequence[list[int]], search: dict[str, Any]) -> int:
+        """The minimum number of tokens in each output, without the start and end tokens."""
+        of_all, new = search.get("min_length") or 0, search.get("min_new_tokens") or 0
+        lengths = set(map(len, prompts))
+        if new and len(lengths) > 1:
+            raise ValueError("min_new_tokens needs prefixes of the same length with CTranslate2.")
+        return max(of_all - 1, new + max(lengths) if new else 0, 0)
+
     def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: dict[str, Any]) -> list[int]:
         """The maximum number of tokens in each source's output, with its end token but without the start token."""
         table = self.config.max_position_embeddings
@@ -212,23 +220,27 @@ class CTranslate2Model(EngineModel):
         return [min(limit, table) for limit in limits]
 
     def _output(
-        self, results: list[Any], limits: list[int], search: dict[str, Any]
+        self, results: list[Any], prompts: list[list[int]], limits: list[int], search: dict[str, Any]
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
         scoring = Scoring(search.get("length_penalty", 1.0), search.get("length_penalty_type", "length"))
         sequences: list[list[int]] = []
         scores: list[float] = []
-        for result, limit in zip(results, limits):
+        forced = None if "max_length_offset" in search else search.get("forced_eos_token_id")
+        forced = forced[0] if isinstance(forced, list) else forced
+        for result, prompt, limit in zip(results, prompts, limits):
             # The engine has a single limit for all sentences, the largest.
             found = [
                 (score, [self.ids[token] for token in tokens][:limit])
                 for score, tokens in zip(result.scores, result.hypotheses)
             ]
-            if scoring.length_penalty_type == "gnmt" and search.get("num_beams", 1) > 1:
-                found = [
-                    (score * max(len(ids), 1) ** scoring.length_penalty / scoring.penalty(max(len(ids), 1)), ids)
-                    for score, ids in found
-                ]
+            if scoring.length_penalty_type == "gnmt" or prompt:
+                # The engine divides by a power of the length, which includes the prefix; the model's search counts
+                # only what follows it.
+                found = [(score * max(len(ids), 1) ** scoring.length_penalty, ids) for score, ids in found]
+                found = [(total / scoring.penalty(max(len(ids) - len(prompt), 1)), ids) for total, ids in found]
                 found.sort(key=lambda pair: -pair[0])
+            if forced is not None:
+                found = [(score, [*ids[:-1], forced] if len(ids) == limit else ids) for score, ids in found]
             for score, ids in found[: search.get("num_return_sequences", 1)]:
                 sequences.append([self._start(search), *ids])
                 scores.append(score)
@@ -239,6 +251,22 @@ class CTranslate2Model(EngineModel):
         if not search.get("return_dict_in_generate"):
             return ids
         return GenerateBeamEncoderDecoderOutput(sequences=ids, sequences_scores=torch.tensor(scores))
+
+
+def unsupported(settings: dict[str, Any]) -> list[str]:
+    """The settings that CTranslate2 does not support, by name, unless they have a neutral value."""
+    neutral = GenerationConfig().to_dict()
+    return sorted(
+        name
+        for name, value in settings.items()
+        if not (name in SETTINGS | WITHOUT_EFFECT or name.startswith("_"))
+        and value not in (neutral.get(name), None, False, [], {})
+    )
+
+
+def suppressed(settings: dict[str, Any]) -> list[list[int]]:
+    """The sequences of tokens that no output may contain."""
+    return [*(settings.get("bad_words_ids") or []), *([i] for i in settings.get("suppress_tokens") or [])]
 
 
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:

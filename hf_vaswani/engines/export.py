@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ..core.modeling_alignment import to_tokens
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import own_languages, position_limit
 from ..errors import InputError
@@ -64,7 +65,8 @@ def export_model(
 
     Raises:
         InputError: the engine cannot express the model (lists all features that it cannot), it is not installed,
-            `output` cannot be written, or the engine translates differently.
+            a sentence of the sample is too long for it, `output` cannot be written, or the engine translates
+            differently.
     """
     check_new(output)
     if to != "web":
@@ -93,7 +95,19 @@ def write_checked(
     if model.training or model.dtype != torch.float32:
         model = copy.deepcopy(model).float().eval()
     sources = [tokenizer(text)["input_ids"] for text in texts]
-    sources = sources or random_sources(tokenizer, model.config.vocab_size, position_limit(model.get_encoder()))
+    limit = position_limit(model.get_encoder())
+    if limit is None and target.has_position_table:
+        limit = model.config.max_position_embeddings
+    longer = [
+        f"sentence {number} has {len(ids)}" for number, ids in enumerate(sources, 1) if limit and len(ids) > limit
+    ]
+    if longer:
+        rest = f" and {len(longer) - SHOWN} more are longer" if len(longer) > SHOWN else ""
+        raise InputError(
+            f"{target.engine} can read {limit} tokens of this model at most, but in the sample, "
+            f"{', '.join(longer[:SHOWN])}{rest}. Leave out long sentences."
+        )
+    sources = sources or random_sources(tokenizer, model.config.vocab_size, limit)
     target.write(original if target.keeps_dtype else model, tokenizer, folder, quantization)
     different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
     return Exported(target.engine, len(sources), different, weights_size(folder))
@@ -129,7 +143,7 @@ def _compare(
 
 
 def _in_words(difference: Difference, tokenizer: PreTrainedTokenizerBase, engine: str) -> str:
-    source = tokenizer.decode(difference.source)
+    source = " ".join(to_tokens(tokenizer, difference.source))
     return (
         f"{engine} translates {source!r} as tokens {difference.got}; the model gives {difference.expected}, whose "
         f"log-probability per token is {difference.loss:.3g} higher. Nothing was written."

@@ -28,6 +28,7 @@ class Format:
         num_beams: the beam size of the search whose output is compared with the model's.
         has_logits: whether the opened model has a forward pass, whose logits are compared too.
         keeps_dtype: whether 16-bit weights are written unchanged.
+        has_position_table: whether texts are limited to `max_position_embeddings` tokens, whatever the positions.
         quantization: the default weight type; `None` for float32.
     """
 
@@ -37,6 +38,7 @@ class Format:
     num_beams: int = BEAMS
     has_logits: bool = True
     keeps_dtype: bool = False
+    has_position_table: bool = False
     quantization: str | None = None
 
 
@@ -59,12 +61,14 @@ FORMATS = {
         _write_marian,
         lambda folder, model: MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval(),
         keeps_dtype=True,
+        has_position_table=True,
     ),
     "ctranslate2": Format(
         "CTranslate2",
         ctranslate2_export.write,
         lambda folder, model: CTranslate2Model.from_pretrained(folder),
         has_logits=False,
+        has_position_table=True,
     ),
     "onnx": Format("ONNX Runtime", onnx_export.write, lambda folder, model: OnnxModel.from_pretrained(folder)),
     # The config in the folder says that the model is a Marian, so the model's own config is used.

@@ -68,8 +68,17 @@ def _write_lines(shard: Path, translations: Path, output: Path, columns: Columns
 
 
 def _texts_of_json(path: Path, columns: Columns, report: Report) -> Iterator[str | None]:
+    keys: dict[str, None] = {}
     for number, record in _records(path):
+        if record is not None and columns.output in record:
+            raise InputError(
+                f"{path}, line {number}: already has {columns.output!r}. Choose another --output_column."
+            )
+        keys.update(dict.fromkeys(record or {}))
         yield None if record is None else _text(record.get(columns.source), path, number, columns)
+    # Some records may lack the text, but not all.
+    if keys and columns.source not in keys:
+        raise InputError(f"{path} has no {columns.source!r}, only {', '.join(map(repr, keys))}.")
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:

@@ -1,11 +1,18 @@
 """HTML of the page: what users type and what models output never becomes markup."""
 
+import gc
 from html.parser import HTMLParser
 
+import torch
+
 from hf_vaswani.app.attention_view import AttentionView, draw
+from hf_vaswani.app.models import LoadedModel
 from hf_vaswani.app.translate import Sentence, Translation
 from hf_vaswani.app.views import alternatives, linked_text, paragraphs, table
 from hf_vaswani.core.pipeline_sentence_splitting import Piece
+
+from ..conftest import tiny_model
+from ..core.test_modeling_vaswani import randomize
 
 NASTY = "<img src=x onerror=alert(1)> & \"'<script>alert(2)</script>"
 
@@ -61,6 +68,18 @@ def test_words_carry_the_indices_of_their_aligned_words(tokenizer):
 def test_table_shows_200_rows_and_says_how_many_more_there_are():
     markup = table("Rows", ["n"], [[n] for n in range(1203)], numbers=1)
     assert markup.count("<td") == 200 and "1,003 more rows are not shown." in markup
+
+
+def test_attention_is_that_of_the_chosen_model_even_after_others_were_unloaded(loaded):
+    view = AttentionView()
+    for number in range(30):
+        # Each may be at the address of the one before, which is gone by now.
+        other = LoadedModel(f"model {number}", tiny_model(), loaded.tokenizer)
+        randomize(other.model, seed=number)
+        weights = view.attention(other, "w1 w2", "w3").weights.cross
+        assert torch.equal(weights, AttentionView().attention(other, "w1 w2", "w3").weights.cross)
+        del other
+        gc.collect()
 
 
 def test_heat_map_has_alt_text_and_switching_heads_needs_no_forward_pass(loaded, monkeypatch):

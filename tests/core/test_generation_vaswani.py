@@ -9,6 +9,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core import generation_vaswani
+from hf_vaswani.core.modeling_vaswani import VaswaniDecoder
 from hf_vaswani.translation.ensemble import Ensemble
 
 from ..conftest import tiny_model
@@ -305,6 +306,65 @@ def test_replaced_forward_is_called_at_each_step(num_beams, part):
     module.forward = lambda *args, **kwargs: calls.append(1) or forward(*args, **kwargs)
     assert torch.equal(generate(model, **search), expected)
     assert len(calls) == 6
+
+
+class Shifted(VaswaniForConditionalGeneration):
+    """Has the logits of its base class, moved by one token."""
+
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.logits = output.logits.roll(1, dims=-1)
+        return output
+
+
+class Constant(VaswaniDecoder):
+    """Has the same states whatever it reads."""
+
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.last_hidden_state = torch.ones_like(output.last_hidden_state)
+        return output
+
+
+def with_decoder(decoder):
+    model = tiny_model()
+    made = decoder(model.config).eval()
+    made.load_state_dict(model.model.decoder.state_dict())
+    model.model.decoder = made
+    return model
+
+
+def shifted():
+    model = Shifted(tiny_model().config).eval()
+    model.load_state_dict(tiny_model().state_dict())
+    return model
+
+
+@pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 3}, {"do_sample": True, "top_k": 1}])
+@pytest.mark.parametrize(
+    "make",
+    [shifted, lambda: with_decoder(Constant), lambda: Ensemble([shifted(), tiny_model()])],
+    ids=["model", "decoder", "member of an ensemble"],
+)
+def test_forward_overridden_in_a_subclass_decides_the_output(make, settings):
+    model, search = make(), {"max_new_tokens": 6, "eos_token_id": None}
+    # Without a cache, each step is a call of the model.
+    expected = generate(model, **search, **settings, use_cache=False)
+    assert torch.equal(generate(model, **search, **settings), expected)
+    assert not torch.equal(generate(tiny_model(), **search, **settings), expected)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_inputs_prepared_by_a_subclass_are_used(num_beams):
+    calls = []
+
+    class Prepared(VaswaniForConditionalGeneration):
+        def prepare_inputs_for_generation(self, *args, **kwargs):
+            calls.append(1)
+            return super().prepare_inputs_for_generation(*args, **kwargs)
+
+    generate(Prepared(tiny_model().config).eval(), num_beams=num_beams, max_new_tokens=4, eos_token_id=None)
+    assert len(calls) == 4
 
 
 @pytest.mark.parametrize("watched", ["", "members.1"])

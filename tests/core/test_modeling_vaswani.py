@@ -497,6 +497,15 @@ def test_loss_ignores_padding(padding):
     torch.testing.assert_close(model(**inputs, labels=padded).loss, model(**inputs, labels=labels).loss)
 
 
+@pytest.mark.parametrize("eos_token_id", [2, [3, 2]])
+def test_end_token_that_is_also_padding_is_learned(eos_token_id):
+    model = tiny_model(pad_token_id=2, eos_token_id=eos_token_id)
+    labels = torch.tensor([[5, 6, 2]])
+    output = model(input_ids=torch.tensor([[5, 7, 2]]), labels=labels)
+    expected = -output.logits[0].log_softmax(-1)[range(3), labels[0]].mean()
+    torch.testing.assert_close(output.loss, expected)
+
+
 def test_loss_of_labels_that_are_all_padding_is_zero():
     model = tiny_model()
     inputs = batch()

@@ -95,3 +95,19 @@ def test_each_sentence_of_a_batch_may_use_its_own_adapter(num_beams):
     with adapted.disable_adapter():
         assert torch.equal(mixed[1], adapted.generate(**INPUTS, **search)[1])
     assert not torch.equal(mixed[0], tiny_model().generate(**INPUTS, **search)[0])
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_search_reads_the_virtual_tokens_of_prefix_tuning(num_beams):
+    sizes = {"num_layers": 2, "num_attention_heads": 4, "token_dim": 16, "num_transformer_submodules": 2}
+    config = peft.PrefixTuningConfig(task_type=peft.TaskType.SEQ_2_SEQ_LM, num_virtual_tokens=4, **sizes)
+    adapted = peft.get_peft_model(tiny_model(), config).eval()
+    torch.manual_seed(0)
+    for name, parameter in adapted.named_parameters():
+        if "prompt" in name:
+            torch.nn.init.normal_(parameter, std=3)
+    target = torch.full((2, 1), adapted.config.decoder_start_token_id)
+    search = {"num_beams": num_beams, "eos_token_id": None}
+    first = adapted.generate(**INPUTS, **search, max_new_tokens=1)[:, 1]
+    assert torch.equal(first, adapted(**INPUTS, decoder_input_ids=target).logits[:, -1].argmax(-1))
+    assert not torch.equal(first, tiny_model()(**INPUTS, decoder_input_ids=target).logits[:, -1].argmax(-1))

@@ -12,6 +12,8 @@ from transformers.pipelines.pt_utils import KeyDataset
 from hf_vaswani import TranslationPipeline
 from hf_vaswani.core import pipeline_translation
 from hf_vaswani.core.pipeline_batches import default_batch_size
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.translation.pair_scores import score_pairs
 from hf_vaswani.translation.translate import translate
 
@@ -586,3 +588,31 @@ def test_marians_tokenizer_determines_the_languages_unless_a_text_does(tmp_path)
     assert pipeline("translation_de_to_fr", model=model, tokenizer=tokenizer)
     tokenizer.source_lang = "gem"  # the Germanic languages
     assert pipeline("translation_nl_to_fr", model=model, tokenizer=tokenizer)
+
+
+def test_token_ids_of_an_output_at_its_length_limit_do_not_depend_on_the_batch(translator):
+    options = {"num_beams": 2, "max_length_offset": 3, "max_new_tokens": None, "return_tensors": True}
+    options |= {"bad_words_ids": [[2]]}  # no output ends before its limit
+    texts = ["w1", "w1 w2 w3 w4 w5 w6"]
+    together = [entry["translation_token_ids"].tolist() for entry in translator(texts, batch_size=2, **options)]
+    alone = [translator(text, **options)[0]["translation_token_ids"].tolist() for text in texts]
+    assert together == alone and [len(ids) for ids in alone] == [1 + 2 + 3, 1 + 7 + 3]
+
+
+def test_stop_texts_are_read_in_the_target_vocabulary():
+    pairs = [("ein hund läuft im park", "a dog runs fast"), ("der ball abcdef", "the ball abcdef")] * 3
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(vocab_size=60, joint=False))
+    model = tiny_model(
+        share_encoder_decoder_embeddings=False,
+        vocab_size=len(tokenizer),
+        decoder_vocab_size=tokenizer.target_vocab_size,
+    )
+    translator = pipeline("translation", model=model, tokenizer=tokenizer, max_new_tokens=8, num_beams=1)
+    settings = {"return_tensors": True, "suppress_tokens": [0, 1, 2, 3]}
+    [entry] = translator("ein hund läuft", **settings)
+    ids = entry["translation_token_ids"].tolist()
+    token = tokenizer.backends["target"].id_to_token(ids[1])
+    assert tokenizer.convert_tokens_to_ids(token) != ids[1]  # the source has it under another id
+    for stop in ({"stop_sequence": token.strip("▁")}, {"stop_strings": [token.strip("▁")], "tokenizer": tokenizer}):
+        [entry] = translator("ein hund läuft", **settings, **stop)
+        assert entry["translation_token_ids"].tolist() == ids[:2]

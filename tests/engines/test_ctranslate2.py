@@ -12,6 +12,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.engines import ctranslate2_export
 from hf_vaswani.engines.export import export_model
 from hf_vaswani.errors import InputError
+from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomize
@@ -75,12 +76,74 @@ def test_hypotheses_are_ranked_by_the_length_penalty_of_the_paper(exported):
     torch.testing.assert_close(got.sequences_scores, expected.sequences_scores, atol=1e-4, rtol=0)
 
 
-def test_translations_begin_with_their_prefixes(exported):
+@pytest.mark.parametrize("settings", [{}, {"length_penalty": 0.6, "length_penalty_type": "gnmt"}])
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_translations_begin_with_their_prefixes_which_their_scores_leave_out(exported, num_beams, settings):
     own, engine = (pipeline("translation", model=str(folder), max_new_tokens=5) for folder in exported)
     texts, prefixes = ["w1 w2", "w3"], ["w7 w8", "w9"]
-    got = engine(texts, prefixes=prefixes, num_beams=2)
-    assert got == own(texts, prefixes=prefixes, num_beams=2)
-    assert [r["translation_text"].startswith(prefix) for r, prefix in zip(got, prefixes)] == [True, True]
+    settings = {**settings, "prefixes": prefixes, "num_beams": num_beams, "return_scores": True}
+    expected, got = own(texts, **settings), engine(texts, **settings)
+    assert texts_of(got) == texts_of(expected)
+    assert [text.startswith(prefix) for text, prefix in zip(texts_of(got), prefixes)] == [True, True]
+    torch.testing.assert_close(scores_of(got), scores_of(expected), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["suppress_tokens", "bad_words_ids"])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_tokens_that_the_model_may_not_write_are_left_out(exported, name, num_beams):
+    own, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
+    settings = {"attention_mask": MASK, "num_beams": num_beams, "max_new_tokens": 6}
+    before = own.generate(SOURCES, **settings)
+    banned = before[0, 1].item()
+    for model in (own, engine):
+        setattr(model.generation_config, name, [banned] if name == "suppress_tokens" else [[banned]])
+    got = engine.generate(SOURCES, **settings)
+    assert banned in before and banned not in got
+    if num_beams == 1:  # with beams, the engine's scores of the other tokens differ
+        assert up_to_end(got) == up_to_end(own.generate(SOURCES, **settings))
+
+
+def test_settings_of_the_model_that_the_engine_lacks_are_reported_before_anything_is_written(tokenizer, tmp_path):
+    model = tiny_model(activation_function="mish")
+    model.generation_config.begin_suppress_tokens = [5]
+    model.generation_config.sequence_bias = [[[5], -1.0]]
+    with pytest.raises(InputError) as error:
+        export_model(model, tokenizer, tmp_path / "ct2")
+    for expected in ("mish", "begin_suppress_tokens in the model's generation_config", "sequence_bias in"):
+        assert expected in str(error.value)
+    assert not (tmp_path / "ct2").exists()
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_output_at_its_length_limit_ends_with_the_forced_end_token(exported, num_beams):
+    settings = {"num_beams": num_beams, "max_new_tokens": 4, "forced_eos_token_id": 2, "suppress_tokens": [0]}
+    for folder in exported:
+        model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+        assert model.generate(SOURCES, attention_mask=MASK, **settings)[:, 1:].eq(2).any(1).all()
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "marian", "onnx"])
+def test_sample_with_a_sentence_beyond_the_positions_is_rejected(to, tokenizer, tmp_path):
+    model = tiny_model(max_position_embeddings=10, position_type="learned" if to == "onnx" else "sinusoidal")
+    texts = ["w1 w2", " ".join(["w3"] * 10), " ".join(["w4"] * 20)]
+    with pytest.raises(InputError, match="10 tokens of this model at most.*sentence 2 has 11, sentence 3 has 21"):
+        export_model(model, tokenizer, tmp_path / "out", texts=texts, to=to)
+    assert not (tmp_path / "out").exists()
+
+
+def test_difference_is_reported_in_words_of_the_source(separate, tmp_path, monkeypatch):
+    monkeypatch.setattr(ctranslate2_export, "positions", lambda stack, config: torch.zeros(1024, config.d_model))
+    model, tokenizer = load(str(separate))
+    with pytest.raises(InputError, match=r"translates 's3 s5 </s>' as tokens"):
+        export_model(model, tokenizer, tmp_path / "ct2", texts=["s3 s5"])
+
+
+def test_note_says_that_samples_cannot_be_repeated(exported, write_lines, tmp_path, capsys):
+    source = write_lines("source", ["w1 w2"])
+    for folder, expected in zip(exported, (False, True)):
+        command = ["translate", str(folder), "--input", source, "--output", str(tmp_path / f"{folder.name}.out")]
+        assert main([*command, "--sample", "1", "--max_new_tokens", "3"]) == 0
+        assert ("samples differ each time" in capsys.readouterr().err) == expected
 
 
 def test_command_translates_and_resumes_with_an_exported_folder(exported, write_lines, tmp_path):

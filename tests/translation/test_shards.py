@@ -120,6 +120,8 @@ def test_unreadable_shard_does_not_affect_the_others_and_is_translated_once_read
     (folder / "d.jsonl").write_text('{"text": 7}\n')
     parquet.write_table(pa.table({"other": ["w1"]}), folder / "e.parquet")
     parquet.write_table(pa.table({"text": ["w1"], "translation": ["w1"]}), folder / "f.parquet")
+    (folder / "g.jsonl").write_text('{"id": 1}\n\n{"sentence": "w1"}\n')
+    (folder / "h.jsonl").write_text('{"text": "w1"}\n{"text": "w2", "translation": {"de": "w3"}}\n')
     (folder / "z.txt").write_bytes(text_of(lines))
     shards, _, _ = translate()
     errors = {shard.path.name: shard.error for shard in shards}
@@ -127,7 +129,8 @@ def test_unreadable_shard_does_not_affect_the_others_and_is_translated_once_read
     for name, message in {
         "a.txt.gz": "cannot be read", "b.parquet": "cannot be read", "c.jsonl": "line 2: not JSON",
         "d.jsonl": "'text' is int, not a text", "e.parquet": "no column 'text', only 'other'",
-        "f.parquet": "already has a column 'translation'",
+        "f.parquet": "already has a column 'translation'", "g.jsonl": "has no 'text', only 'id', 'sentence'",
+        "h.jsonl": "line 2: already has 'translation'",
     }.items():  # fmt: skip
         assert str(folder / name) in errors[name] and message in errors[name]
         assert not (tmp_path / "out" / name).exists()
