@@ -73,7 +73,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
         reason = run.early_end()
     else:
-        reason = run.nothing_to_train()
+        reason = run.nothing_to_train() or run.early_end()
     if reason:
         say(reason, processes)
     model = run.raw_model

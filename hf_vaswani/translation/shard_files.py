@@ -71,9 +71,7 @@ def _texts_of_json(path: Path, columns: Columns, report: Report) -> Iterator[str
     keys: dict[str, None] = {}
     for number, record in _records(path):
         if record is not None and columns.output in record:
-            raise InputError(
-                f"{path}, line {number}: already has {columns.output!r}. Choose another --output_column."
-            )
+            raise InputError(f"{path}, line {number}: already has {columns.output!r}. Choose another --output_column.")
         keys.update(dict.fromkeys(record or {}))
         yield None if record is None else _text(record.get(columns.source), path, number, columns)
     # Some records may lack the text, but not all.

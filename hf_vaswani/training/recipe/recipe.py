@@ -48,8 +48,10 @@ class Recipe(BaseModel):
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
     stages: dict[str, Stage] = Field(default_factory=dict, exclude=True)  # those that run before it
     whole: "Recipe | None" = Field(default=None, exclude=True)  # the recipe with stages of which this is the last run
-    # Of the last run of such a recipe: stage → digest of the model or tokenizer from it that the run begins with.
+    # Of the last run of such a recipe: stage → digest of what the run uses of it; and what else its stages read, each
+    # file or model with the key that names it.
     made_from: dict[str, str] = Field(default_factory=dict, exclude=True)
+    stages_read: list[tuple[str, str]] = Field(default_factory=list, exclude=True)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The sections with plain values, as in the YAML file, and the stages as they were given."""

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from torch import nn
 from tqdm import tqdm
 
-from ...errors import TrainingInterrupted
+from ...errors import InputError, TrainingInterrupted
 from ...hub.trail import FIRST_STEPS, Environment, StepRecord, Trail, TrailPart
 from ...runtime.processes import in_all_processes
 from ...runtime.threads import share_of_cores
 from ..build import TrainingSetup, build
 from ..check import check
-from ..checkpoints.checkpoint import WEIGHTS_FILE
+from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
 from ..checkpoints.progress import Progress
 from ..checkpoints.state import gather_weights
 from ..listeners import StepListener, StepResult
@@ -81,11 +82,13 @@ class ReplayedPart(TrailPart):
         environments: the environments here, one for each in which the run made the steps.
         distance: between the final weights and those of the run, relative to the norm of the latter; `None` if the
             run's weights are missing, or have other names or shapes.
+        fits: whether the model made here has the shapes of the checkpoint; otherwise nothing was replayed.
     """
 
     environments: list[Environment]
     steps: list[StepRecord]
     distance: float | None = None
+    fits: bool = True
 
 
 class Replayed(TrailPart):
@@ -185,11 +188,16 @@ def replay(job: ReplayJob) -> Replayed:
         for part in job.parts:
             # The initial model stays unchanged for the next part.
             own = replace(setup, model=copy.deepcopy(setup.model))
-            run = ReplayRun(own, Path(part.checkpoint) if part.checkpoint else None, part.last)
+            checkpoint = Path(part.checkpoint) if part.checkpoint else None
+            fits = checkpoint is None or is_of_model(checkpoint, own.model)
+            run = ReplayRun(own, checkpoint if fits else None, part.last)
             listener = ReplayListener(run, job, part, share)
             run.listeners.append(listener)
             listener.set_threads(part.first)
             trail = trail or beginning(setup, setup.model, listener.environments[0])
+            if not fits:
+                parts.append(ReplayedPart(environments=listener.environments, steps=[], fits=False))
+                continue
             with run.active():
                 loop_of(job.environment.loop)(run)
             distance = None
@@ -198,6 +206,15 @@ def replay(job: ReplayJob) -> Replayed:
             parts.append(ReplayedPart(environments=listener.environments, steps=listener.records, distance=distance))
         assert trail is not None, "a job has a part at least"
         return Replayed(trail=trail, parts=parts)
+
+
+def is_of_model(checkpoint: Path, model: nn.Module) -> bool:
+    """Whether a checkpoint has weights of a model's shapes."""
+    try:
+        check_fits(model, checkpoint)
+    except InputError:
+        return False
+    return True
 
 
 def loop_of(name: str) -> Callable[[TrainingRun], None]:

@@ -124,6 +124,10 @@ def compare(
     all_causes: list[str] = []
     by_part = []
     for part, _, result in replayed:
+        if not result.fits:
+            words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
+            by_part.append(Finding(str(part), Outcome.DIFFERENT, words))
+            continue
         recorded = [record for record in trail.steps if part.first <= record.step <= part.last]
         then = environments_within(trail, part.first, part.last)
         causes = [(entry.first_step, causes_of(entry, here)) for entry, here in zip(then, result.environments)]

@@ -221,8 +221,8 @@ def earlier_run(folder: Path) -> list[Path]:
 
 
 def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
-    """All existing files and folders that a run reads, each with the key that names it."""
-    paths = [("the recipe", recipe.file)] if recipe.file else []
+    """All existing files and folders that a run and the stages before it read, each with the key that names it."""
+    paths = [*recipe.stages_read, *([("the recipe", recipe.file)] if recipe.file else [])]
     for split, entries in sources.items():
         for source in entries:
             named = (source.dataset, source.file, *source.source, *source.target)

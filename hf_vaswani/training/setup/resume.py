@@ -67,12 +67,12 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
         tidy(folder / CHECKPOINTS)
     ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
-    if not is_resumable and any((folder / name).exists() for name in FINAL_WEIGHTS):
+    if not can_go_on(folder):
         raise InputError(
             f"{folder} contains a finished model, but no checkpoints to resume its run from. Choose another "
             "--output_dir, or set --overwrite true to replace the model."
         )
-    if not is_resumable and not checkpoint_folders(folder / BEST):
+    if not has_weights(folder):
         # Before its first weights are saved, a run has nothing to lose.
         return False
     content = read_stored(stored)
@@ -89,6 +89,18 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     if before.processes not in (None, now.processes):
         print(f"Number of processes: {before.processes} before, {now.processes} now; the tokens per step change")
     return True
+
+
+def can_go_on(folder: Path) -> bool:
+    """Whether a run in a folder, if there is one, can be resumed or has saved no final model."""
+    has_model = any((folder / name).exists() for name in FINAL_WEIGHTS)
+    return not has_model or bool(checkpoint_folders(folder / CHECKPOINTS))
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a run in a folder has saved any weights."""
+    has_model = any((folder / name).exists() for name in FINAL_WEIGHTS)
+    return has_model or any(checkpoint_folders(folder / name) for name in (CHECKPOINTS, BEST))
 
 
 def stored_differences(recipe: Recipe) -> list[str]:

@@ -13,12 +13,14 @@ from ...data.sources.text_files import check_file, iterate_lines
 from ...data.sources.text_source import TextSource, digest
 from ...errors import InputError
 from ...files import collect_errors
+from ...interop.model_files import CONFIG_FILE
 from ..check import look_at, open_hub
 from ..checkpoints.output_folder import RECIPE_FILE, read_stored
 from ..recipe.recipe import Recipe
-from ..setup.resume import MADE_FROM
+from ..setup.resume import MADE_FROM, can_go_on, has_weights
 from ..setup.splits import held_out_of, languages_of, own_sources, own_text, parse_sources, text_errors_to_end
 from ..setup.text_mix import OWN, REVERSED
+from ..setup.tokenizer_and_model import FREE_FIELDS
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .options import PREFIX
 from .order import models_named
@@ -35,7 +37,7 @@ from .record import (
     settings_of,
 )
 from .teacher import asked_languages, teacher_errors
-from .together import together_errors, word_teacher_errors
+from .together import errors_of_models_used, together_errors
 
 VALIDATION_TEXT, HELD_OUT = "the validation text", "what is held out"
 LANGUAGES, NAMES = "the pair of languages", "source_language or target_language"
@@ -121,7 +123,7 @@ def find_stages(plan: Plan, digests: Digests) -> tuple[FoundStages, list[str]]:
             )
         elif state is State.REPLACED and not overwrites:
             errors.append(f"{where}: {planned.folder} contains another stage ({'; '.join(why)}). {OVERWRITE}")
-        if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
+        if record is None and planned.folder.exists() and any(planned.folder.iterdir()):
             errors.append(f"{where}: {planned.folder} is not empty and contains no stage. Move it elsewhere.")
         found.states[planned.name] = state
     if not overwrites and (changed := collect_errors(errors, lambda: _changed_since_last_run(plan, found))):
@@ -140,11 +142,11 @@ def errors_of_others(plan: Plan, finished: list[str], known: dict[str, list[str]
         known: errors in the files and models of stages that were looked at before, so that several plans look at each
             only once.
     """
-    errors = word_teacher_errors(plan.recipe, plan.recipe.stages)
+    errors = errors_of_models_used(plan.recipe, plan.recipe.stages)
     for planned in plan.stages:
         found = []
         if planned.name not in finished and planned.stage.kind == TRAIN:
-            found = word_teacher_errors(planned.stage.arguments, plan.recipe.stages)
+            found = errors_of_models_used(planned.stage.arguments, plan.recipe.stages)
         elif planned.name not in finished:
             key = repr([settings_of(planned.stage), languages_of(plan.recipe.data), list(plan.recipe.stages)])
             if key not in known:
@@ -158,14 +160,17 @@ def errors_of_others(plan: Plan, finished: list[str], known: dict[str, list[str]
 
 def _state(planned: PlannedStage, record: Record | None, found: FoundStages) -> tuple[State, list[str]]:
     """The state of a stage and what has changed; the stages that it needs must have been checked before."""
-    if record is None:
+    if record is None or (record.kind == planned.stage.kind == TRAIN and not has_weights(planned.folder)):
+        # Before its first weights are saved, a run has nothing to lose.
         return State.NEW, []
     made = inputs_from_stages(_products(planned.needs, found))
     why = differences(record, planned, {**found.inputs[planned.name], **made})
     why += [f"stage {name} has changed or is trained further" for name in planned.needs if not found.is_finished(name)]
-    if why:
-        return State.REPLACED, why
-    return (State.FINISHED if is_complete(record, planned) else State.BEGUN), []
+    if not why and is_complete(record, planned):
+        return State.FINISHED, []
+    if not why and planned.stage.kind == TRAIN and not can_go_on(planned.folder):
+        why = ["it cannot be trained further or saved differently, since its checkpoints are gone"]
+    return (State.REPLACED if why else State.BEGUN), why
 
 
 def _products(names: list[str], found: FoundStages) -> dict[str, str]:
@@ -248,8 +253,11 @@ def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> l
         state = found.states[planned.name]
         if planned.stage.kind == TRAIN and state is not State.FINISHED:
             recipe = _without_unfinished(planned.arguments, plan, found)
-            recipe = with_overwrite(recipe, state is State.REPLACED)
-            of_stage = look_at(recipe, processes)[0]
+            of_stage = look_at(with_overwrite(recipe, state is State.REPLACED), processes)[0]
+            if of_stage and state is State.BEGUN and plan.recipe.training.overwrite:
+                instead = look_at(with_overwrite(recipe, True), processes)[0]
+                if len(instead) < len(of_stage):  # it can be redone, but not continued
+                    of_stage, found.states[planned.name] = instead, State.REPLACED
             errors += [f"{PREFIX}.{planned.name}: {error}" for error in of_stage if error not in errors]
     return errors
 
@@ -270,10 +278,15 @@ def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recip
         tokenizer = tokenizer.model_copy(update={"path": None})
     while training.start_from in missing:
         start = missing[training.start_from]
-        training = training.model_copy(update={"start_from": None})
         if start.stage.kind == TRAIN:
-            model = {**start.arguments.model, **model}
+            # The run has the architecture of that model; `together.py` reports what contradicts it.
+            model = {**start.arguments.model, **{key: model[key] for key in FREE_FIELDS & model.keys()}}
             training = training.model_copy(update={"start_from": start.arguments.training.start_from})
+            continue
+        # The mean has the architecture of its first model, which may be a folder of checkpoints.
+        first = start.arguments.models[0]
+        is_model = first in missing or (Path(first) / CONFIG_FILE).exists()
+        training = training.model_copy(update={"start_from": first if is_model else None})
     peft = recipe.peft if training.start_from else type(recipe.peft)()
     return recipe.model_copy(
         update={"data": data, "training": training, "tokenizer": tokenizer, "model": model, "peft": peft}

@@ -7,7 +7,9 @@ from typing import Any
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ..checkpoints.output_folder import STAGES_FOLDER
 from ..recipe.recipe import Recipe
+from ..setup.text_mix import OWN
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE, Stage
+from .options import PREFIX
 from .order import in_order, models_named, needs
 
 
@@ -46,7 +48,8 @@ class Plan:
         recipe: as it was given.
         last: the recipe of the last run alone.
         last_needs: names of the stages that it needs.
-        begins_with: the names among them of those whose model or tokenizer it begins with.
+        begins_with: the names among them of those whose model or tokenizer it begins with, and if it reads a stream,
+            of those that make its text; other text is compared itself.
     """
 
     recipe: Recipe
@@ -90,8 +93,25 @@ def make_plan(recipe: Recipe) -> Plan:
     ]
     last = _with_paths(TRAIN, recipe, folders)
     last.stages, last.whole = {}, recipe
-    begins_with = [name for names in models_named(TRAIN, recipe).values() for name in names if name in stages]
-    return Plan(recipe, planned, last, needs(TRAIN, recipe, stages), begins_with)
+    last.stages_read = [
+        (f"{PREFIX}.{stage.name}.{key}", name)
+        for stage in planned
+        for key, names in _files_named(stage.stage).items()
+        for name in names
+        if name not in stages
+    ]
+    last_needs = needs(TRAIN, recipe, stages)
+    models = {name for names in models_named(TRAIN, recipe).values() for name in names}
+    begins_with = [name for name in last_needs if name in models or recipe.data.streaming]
+    return Plan(recipe, planned, last, last_needs, begins_with)
+
+
+def _files_named(stage: Stage) -> dict[str, list[str]]:
+    """Key → the models and files that a stage names, apart from its training text."""
+    named = models_named(stage.kind, stage.arguments)
+    if stage.kind == TRANSLATE:
+        named["translate.input"] = [name for name in stage.arguments.inputs if name != OWN]
+    return named
 
 
 def _with_paths(kind: str, arguments: Any, folders: dict[str, Path]) -> Any:

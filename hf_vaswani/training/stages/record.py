@@ -24,7 +24,7 @@ from .translate_text import has_all_translations
 # Keys that may change when a run is resumed, but that change its final model.
 OF_FINAL_WEIGHTS = {
     "max_steps", "num_train_epochs", "max_minutes", "eval_steps", "early_stopping_patience", "save_steps",
-    "save_total_limit", "keep_best", "average", "average_last", "average_best",
+    "save_total_limit", "keep_best", "average", "average_last", "average_best", "merge",
 }  # fmt: skip
 # Names of inputs in a record: what that of a file or a stage begins with, and the recipe's own training text.
 OF_FILE, OF_STAGE, OWN_TEXT = "file ", "stage ", "the training text"

@@ -80,7 +80,13 @@ def _run_stage(
     say(f"\nstage {planned.name} ({number}) {DOES[kind]}: {planned.folder}", group)
     record = on_main_process(group, lambda: _begin(planned, state, plan, found))
     if kind == TRAIN:
-        report = train_one(with_overwrite(planned.arguments, False), ends_group=False)
+        try:
+            report = train_one(with_overwrite(planned.arguments, False), ends_group=False)
+        except InputError:
+            before = found.records[planned.name]
+            if state is State.BEGUN and before is not None:  # the run was refused, so what it made is still there
+                on_main_process(group, lambda: before.write(planned.record))
+            raise
 
         def finish_run() -> None:
             _finish(planned, record, result_of_run(report), report.seconds)

@@ -44,6 +44,35 @@ def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
     return [f"{stage.kind}.{'models' if stage.kind == AVERAGE else 'model'}: {error}" for error in errors]
 
 
+def errors_of_models_used(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str]:
+    """Errors for models of stages that a training run cannot start from, or cannot distill.
+
+    Args:
+        recipe: of the run, with stages by name.
+        stages: all stages of the recipe, without cycles.
+    """
+    return start_errors(recipe, stages) + word_teacher_errors(recipe, stages)
+
+
+def start_errors(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str]:
+    """Errors for a stage that a training run cannot start from. Arguments as in [`errors_of_models_used`]."""
+    name = recipe.training.start_from
+    if not name or name not in stages:
+        return []
+    if remedy := _adapter_remedy(stages[name], False):
+        return [f"training.start_from: stage '{name}' trains an adapter. {remedy}"]
+    model = _architecture(name, stages)
+    config = None if model is None else _config(model)
+    if config is None:
+        return []
+    return [
+        f"model.{key}={value!r} contradicts training.start_from: stage '{name}' has {getattr(config, key)!r}; remove "
+        "it, or set it in both"
+        for key, value in recipe.model.items()
+        if key not in FREE_FIELDS and getattr(config, key) != value
+    ]
+
+
 def word_teacher_errors(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str]:
     """Errors for models that a training run cannot distill word by word, as far as stages make the models or the run's
     vocabulary.
@@ -65,7 +94,8 @@ def word_teacher_errors(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str
         if remedy := _adapter_remedy(stages[name], False):
             errors.append(f"stage '{name}' trains an adapter. {remedy}")
         model = _architecture(name, stages)
-        limit = VaswaniConfig(**model).longest_sequence if model else None
+        config = _config(model) if model else None
+        limit = config.longest_sequence if config else None
         if limit and (recipe.data.max_length or 0) > limit:
             errors.append(
                 f"stage '{name}' has {limit} learned positions, fewer than data.max_length={recipe.data.max_length}; "
@@ -90,7 +120,7 @@ def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:
     Args:
         models: stage → its values of the section `model`; `None` if it starts from a model that no stage makes.
     """
-    known = {name: model for name, model in models.items() if model is not None}
+    known = {name: model for name, model in models.items() if model is not None and _config(model)}
     shapes = {name: _shapes(model) for name, model in known.items()}
     first = next(iter(known), "")
     errors = []
@@ -122,8 +152,12 @@ def vocabulary_of(recipe: Recipe, stages: Mapping[str, Stage]) -> Any:
     if place:
         return _vocabulary(place, stages) if place in stages else place
     settings = recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"})
-    # With one vocabulary for both languages, the direction makes no difference.
-    turned = {REVERSED} if recipe.tokenizer.joint else set()
+    # With one vocabulary for both languages, the direction makes no difference. But with both directions, all words
+    # are counted twice, so that fewer are too rare.
+    is_joint = recipe.tokenizer.joint and (
+        recipe.tokenizer.min_frequency == 1 or OWN not in (recipe.data.text or [OWN])
+    )
+    turned = {REVERSED} if is_joint else set()
     text = sorted(set(recipe.data.text or [OWN]) - turned)
     made = [_made_by(name, stages) for name in text if name in stages]
     keys = recipe.data.model_dump()
@@ -155,6 +189,14 @@ def _adapter_remedy(stage: Stage, of_checkpoints: bool) -> str | None:
     if of_checkpoints:
         return "Average its final model, without average.last and average.best, and set peft.merge: true in it"
     return None if stage.arguments.peft.merge else "Set peft.merge: true in it, or leave it out"
+
+
+def _config(model: dict[str, Any]) -> VaswaniConfig | None:
+    """The config of a section `model`; `None` if its values contradict each other, which is reported elsewhere."""
+    try:
+        return VaswaniConfig(**model)
+    except ValueError:
+        return None
 
 
 def _shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:

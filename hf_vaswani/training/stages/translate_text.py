@@ -24,7 +24,7 @@ from transformers import pipeline
 
 from ...core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
 from ...core.pipeline_engine import Result, TranslationEngine
-from ...core.pipeline_inputs import is_blank
+from ...core.pipeline_inputs import is_blank, position_limit
 from ...data.sources.text_files import iterate_lines
 from ...errors import InputError, TrainingError, TrainingInterrupted, counted
 from ...files import atomic_write
@@ -245,12 +245,15 @@ def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: R
 def greatest_length(engine: TranslationEngine, text: str) -> int:
     """The maximum number of tokens in a translation of a text, not counting the start token."""
     arguments, model = engine.arguments, engine.pipeline.model
+    # The start token takes the first position.
+    of_positions = (position_limit(model.get_decoder()) or math.inf) - 1
     if (number := arguments.get("max_new_tokens")) is not None:
-        return number
+        return int(min(number, of_positions))
     if (length := arguments.length()) is not None:
-        return length - 1
+        return int(min(length - 1, of_positions))
     offset = getattr(model.generation_config, "max_length_offset", None)
-    return len(engine.pipeline.tokenizer(text)["input_ids"]) + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
+    source_length = len(engine.pipeline.tokenizer(text)["input_ids"])
+    return int(min(source_length + (MAX_TOKENS_OVER_SOURCE if offset is None else offset), of_positions))
 
 
 def closest_translations(translations: Path, metric: str, texts: Iterable[tuple[str, list[str]]]) -> list[int]:

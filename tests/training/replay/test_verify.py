@@ -446,3 +446,13 @@ def test_keys_of_the_model_are_compared_with_its_defaults():
     assert not is_equal({"dropout": 0.0}, {}) and not is_equal({}, {"dropout": 0.2})
     recipe = load_recipe("quickstart", ["--dropout=0"]).to_dict()
     assert deciding_keys(recipe)["model"]["dropout"] == 0
+
+
+def test_text_with_another_vocabulary_size_is_named_and_nothing_is_replayed_from_a_checkpoint(finished, tmp_path):
+    text = (tmp_path / "train.x").read_text().splitlines()
+    (tmp_path / "train.x").write_text("\n".join(line.replace("a", "q").replace("b", "z") for line in text) + "\n")
+    (tmp_path / "train.y").write_text("\n".join("k" for _ in text) + "\n")
+    result = verify(str(finished), checkpoint="6")
+    assert result.outcome == Outcome.DIFFERENT
+    assert {"training text", "tokenizer"} <= details(result).keys()
+    assert "weights of other shapes" in details(result)["steps 7 to 12, from update-00000006"]

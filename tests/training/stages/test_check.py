@@ -189,9 +189,12 @@ def test_ensemble_of_stages_with_different_vocabularies_is_an_error(staged):
     ]
     small["train"]["tokenizer"] = {"path": "both"}
     assert errors_together(staged, "forward", small=small, forward=pair) == []
-    # `both` also reads its text reversed, which gives the same vocabulary.
+    # `both` also reads its text reversed: the same words, counted twice.
     one_direction = {"train": {"data": {"text": ["own"]}}}
-    assert errors_together(staged, "forward", small=one_direction, forward=pair) == []
+    assert len(errors_together(staged, "forward", small=one_direction, forward=pair)) == 1
+    every = {"train": {"tokenizer": {"min_frequency": 1}, "data": {"text": ["own", "reversed"]}}}
+    one_direction["train"]["tokenizer"] = {"min_frequency": 1}
+    assert errors_together(staged, "forward", both=every, small=one_direction, forward=pair) == []
 
 
 def test_average_of_stages_with_different_weights_is_an_error(staged):
@@ -246,3 +249,116 @@ def test_errors_of_models_together_are_reported_before_any_stage_runs(staged, tm
     with pytest.raises(InputError, match="stages.forward.translate.model: stages 'small' and 'both' learn"):
         train(staged(small=small, forward=forward))
     assert not (tmp_path / "out").exists()
+
+
+def test_model_that_a_stage_translates_with_is_not_overwritten(staged, tmp_path):
+    train(staged("--data.text=[own]", **FROM_BOTH))
+    before = files_in(tmp_path / "out")
+    teacher = {"translate": {"model": str(tmp_path / "out"), "max_new_tokens": 8}}
+    # In a recipe of its own, in the same folder.
+    content = {"both": None, "mean": None, "forward": teacher, "backward": None}
+    with pytest.raises(InputError, match="stages.forward.translate.model: .*out, or a part of it, would be deleted"):
+        train(staged("--data.text=[own, forward]", "--start_from=null", "--overwrite=true", **content))
+    assert files_in(tmp_path / "out") == before
+
+
+def test_stage_without_checkpoints_is_trained_further_only_by_redoing_it(staged, tmp_path):
+    def load(*options):
+        return staged("--data.text=[own]", *options, **FROM_BOTH)
+
+    train(load())
+    shutil.rmtree(tmp_path / "out" / "stages" / "both" / "checkpoints")
+    before = files_in(tmp_path / "out")
+    with pytest.raises(InputError, match="both contains another stage .*its checkpoints are gone.*overwrite true"):
+        train(load("--both.max_steps=10"))
+    assert files_in(tmp_path / "out") == before
+    assert train(load()).steps == 6  # what is finished can still be used
+    train(load("--both.max_steps=10", "--overwrite=true"))
+    assert json.loads((tmp_path / "out" / "stages" / "both.json").read_text())["is_finished"]
+    assert (tmp_path / "out" / "stages" / "both" / "checkpoints" / "update-00000010").exists()
+
+
+def test_finished_stage_stays_finished_if_its_run_is_refused(staged, tmp_path, monkeypatch):
+    train(staged("--data.text=[own]", **FROM_BOTH))
+    before = files_in(tmp_path / "out")
+
+    def refuse(recipe, *arguments):
+        raise InputError("refused")
+
+    with monkeypatch.context() as patched, pytest.raises(InputError, match="refused"):
+        patched.setattr(build_module, "begin_output", refuse)
+        train(staged("--data.text=[own]", "--both.max_steps=10", "--overwrite=true", **FROM_BOTH))
+    assert files_in(tmp_path / "out") == before
+
+
+def test_stage_that_failed_before_its_first_weights_can_be_corrected(staged, tmp_path, monkeypatch):
+    def fail(recipe, *arguments):
+        raise InputError("too large")
+
+    with monkeypatch.context() as patched, pytest.raises(InputError, match="too large"):
+        patched.setattr(build_module, "begin_output", fail)
+        train(staged("--data.text=[own]", "--both.learning_rate=0.01", **FROM_BOTH))
+    assert (tmp_path / "out" / "stages" / "both.json").exists()
+    assert train(staged("--data.text=[own]", **FROM_BOTH)).steps == 6
+
+
+def test_streaming_run_is_not_resumed_on_pairs_that_were_made_again(staged, tmp_path, monkeypatch):
+    def load(*options):
+        changes = {"backward": None, "mean": None}
+        return staged("--data.text=[own, forward]", "--streaming=true", "--max_length=40", *options, **changes)
+
+    train(load())
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(build_module, "begin_output", kill_after_stages(build_module.begin_output))
+        train(load("--forward.n_best=1", "--overwrite=true"))
+    with pytest.raises(InputError, match="contains a run that used another model or text from forward"):
+        train(load("--forward.n_best=1"))
+
+
+def errors_before(staged, *options, **stages) -> str:
+    """The errors that are reported before any stage runs."""
+    with pytest.raises(InputError) as error:
+        train(staged("--data.text=[own]", *options, output="none", **{**FROM_BOTH, **stages}))
+    return str(error.value)
+
+
+def test_start_from_a_stage_that_leaves_an_adapter_is_an_error_before_any_stage_runs(staged, tmp_path):
+    adapter = {"train": {"training": {"start_from": "both"}, "peft": {"r": 2}}}
+    error = errors_before(staged, "--start_from=adapter", adapter=adapter)
+    assert error.startswith("training.start_from: stage 'adapter' trains an adapter. Set peft.merge: true")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [({"d_model": 64}, {}), ({"encoder_attention_heads": 4}, {}), ({}, {"encoder_attention_heads": 3})],
+    ids=["width", "heads", "heads that do not divide the width"],
+)
+def test_architecture_that_contradicts_the_stage_it_starts_from_is_an_error_before_any_stage_runs(
+    staged, tmp_path, given, own
+):
+    both = {"train": {"data": {"text": ["own", "reversed"]}, "model": given}}
+    further = {"train": {"training": {"start_from": "both"}, "model": own}}
+    error = errors_before(staged, "--start_from=further", both=both, further=further)
+    [key] = {**given, **own}
+    where = "stages.further.model" if own else "model"
+    assert f"{where}.{key}=" in error and "contradicts training.start_from: stage" in error
+    assert not (tmp_path / "none").exists()
+
+
+def test_run_that_starts_from_a_mean_is_checked_with_the_architecture_of_its_models(staged):
+    both = {"train": {"data": {"text": ["own", "reversed"]}, "model": {"encoder_layers": 2}}}
+    options = ["--data.text=[own]", "--start_from=mean", "--encoder_layers=2", "--freeze=[model.encoder.layers.1]"]
+    recipe = staged(*options, both=both, forward=None, backward=None)
+    recipe.model.pop("encoder_layers")
+    assert train(recipe).steps == 6
+
+
+def test_adapter_of_a_finished_stage_is_merged_when_asked_for(staged, tmp_path):
+    adapter = {"train": {"training": {"start_from": "both"}, "peft": {"r": 2}}}
+    train(staged("--data.text=[own]", adapter=adapter, **FROM_BOTH))
+    folder = tmp_path / "out" / "stages" / "adapter"
+    assert not (folder / "model.safetensors").exists()
+    adapter["train"]["peft"]["merge"] = True
+    train(staged("--data.text=[own]", adapter=adapter, **FROM_BOTH))
+    assert (folder / "model.safetensors").exists()

@@ -137,6 +137,13 @@ def test_greatest_length_is_the_limit_of_generation_wherever_it_is_set(tmp_path)
     assert found == source + 50
 
 
+@pytest.mark.parametrize("settings", [{}, {"max_new_tokens": 40}, {"max_length": 40}])
+def test_greatest_length_is_within_the_positions(tokenizer, settings):
+    model = tiny_model(position_type="learned", max_position_embeddings=10)
+    engine = pipeline("translation", model=model, tokenizer=tokenizer).engine(**settings)
+    assert greatest_length(engine, "w1 w2") == 9
+
+
 def test_minimum_bayes_risk_chooses_the_candidates_of_highest_utility(data, saved_model, tmp_path):
     import zlib
 
