@@ -3,6 +3,7 @@
 import base64
 import io
 from collections import OrderedDict
+from threading import Lock
 
 from ..errors import InputError
 from ..evaluation.attention import (
@@ -28,6 +29,7 @@ class AttentionView:
 
     def __init__(self):
         self._kept: OrderedDict[tuple, SentenceAttention] = OrderedDict()
+        self._lock = Lock()
 
     def attention(
         self, loaded: LoadedModel, text: str, target: str | None, languages: Languages = NO_LANGUAGES
@@ -44,18 +46,21 @@ class AttentionView:
                 f"{loaded.name} was exported to an engine that exposes no attention. Choose another model."
             )
         key = (loaded.name, text, target, languages)
-        if key not in self._kept:
+        attention = self._kept.get(key)
+        if attention is None:
             with loaded.lock, explained():
                 # The pipeline checks the languages, and knows the prefix that the model expects before a text.
                 pipeline = loaded.pipeline(languages)
                 given = {"src_lang": languages.source, "tgt_lang": languages.target} if loaded.choices.sources else {}
                 settings = set_languages(loaded.tokenizer, {name: code for name, code in given.items() if code})
-                self._kept[key] = sentence_attention(
+                attention = sentence_attention(
                     loaded.model, loaded.tokenizer, pipeline.prefix + text, target, **settings
                 )
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return self._kept[key]
+            with self._lock:  # other visitors add to it, too
+                self._kept[key] = attention
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        return attention
 
 
 def layers_and_heads(attention: SentenceAttention, kind: str) -> tuple[list[str], list[str]]:

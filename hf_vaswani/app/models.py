@@ -190,7 +190,8 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
 
 
 def has_unknown_type(name: str) -> bool:
-    """Whether a model is of a type for which transformers and this package have no code."""
+    """Whether transformers and this package have no code for the type of a model, or of an adapter's base."""
+    name = adapter_base(name) or name
     return (model_kind(Path(name)) if Path(name).is_dir() else hub_kind(name)) not in CONFIG_MAPPING
 
 

@@ -47,6 +47,8 @@ RECORDING_MODULE = "transformers.utils.output_capturing"
 CASTING_CLASS = "ConvertOutputsToFp32"
 # Methods that a search with shared sources does not call, and those that stand for them.
 BYPASSED, SHORTCUTS = ("forward", "decode", "project"), ("decoder_step", "_shared_source")
+# Methods of transformers that it does not call, either. PEFT replaces the first of them to insert virtual tokens.
+PREPARING = ("prepare_inputs_for_generation", "_update_model_kwargs_for_generation")
 # Labels come from the Trainer and are ignored.
 SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
 
@@ -321,7 +323,6 @@ class VaswaniGenerationMixin(GenerationMixin):
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""
         cache = model_kwargs.get("past_key_values")
         bypassed = set(self.modules()) - set(self.get_encoder().modules())
-        prepares = (self.prepare_inputs_for_generation, self._update_model_kwargs_for_generation)
         return (
             self.config._attn_implementation in MASKED_ATTENTION
             and generation_config.use_cache is not False
@@ -329,8 +330,9 @@ class VaswaniGenerationMixin(GenerationMixin):
             and (cache is None or cache.get_seq_length() == 0)
             and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
-            # PEFT replaces the first of these to insert virtual tokens.
-            and all(getattr(method, "__func__", None) in vars(GenerationMixin).values() for method in prepares)
+            and all(
+                getattr(getattr(self, name), "__func__", None) is vars(GenerationMixin)[name] for name in PREPARING
+            )
             and not any(map(is_watched, bypassed))
             and not any(map(is_overridden, set(map(type, bypassed))))
         )

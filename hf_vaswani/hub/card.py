@@ -155,7 +155,7 @@ def _texts(recipe: dict[str, Any], report: RunReport) -> str:
         share = recipe["data"].get(f"{split}_share")
         held_out = f"{100 * share:g}% of the text, held out at random" if share else "–"
         origin = "; ".join(map(_origin, sources)) if sources else held_out
-        rows.append([split, origin, f"{number:,}" if number else "streamed"])
+        rows.append([plain(split), origin, f"{number:,}" if number else "streamed"])
     return table(["split", "from", "pairs"], rows)
 
 

@@ -28,6 +28,10 @@ def file_names(value: Any, is_path: bool = False) -> Any:
 
 def hub_id(name: str | None) -> str | None:
     """A model's name, if it is an id on the Hub: neither a path nor anything that exists here."""
-    is_id = name and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) and not Path(name).exists()
     # A plain string: of an option's own string type, YAML would write the type, too.
-    return str(name) if is_id else None
+    return str(name) if name and is_hub_id(name) and not Path(name).exists() else None
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name has the form of an id on the Hub."""
+    return bool(re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name))

@@ -54,9 +54,13 @@ def hub_languages(codes: list[str]) -> list[str] | None:
 
 
 def languages_of(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[str]:
-    """The source and target languages that are known, from the recipe or else from the model that it started from."""
-    codes = [recipe["data"][name] or own for name, own in zip(LANGUAGE_KEYS, report.languages)]
-    return [code for code in codes if code]
+    """The source and target languages of the model that are known, from the model itself or else from the recipe."""
+    data = recipe["data"]
+    if "reversed" in (data.get("text") or ()):
+        return []  # it translates in both directions
+    given = [data[name] for name in LANGUAGE_KEYS]
+    given = given[::-1] if data.get("reversed") else given
+    return [code for pair in zip(report.languages, given) if (code := pair[0] or pair[1])]
 
 
 def evaluations(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[EvalResult]:

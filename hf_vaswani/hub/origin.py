@@ -13,7 +13,7 @@ from ..core.pipeline_inputs import own_languages
 from ..engines.folders import weights_size
 from ..errors import InputError
 from ..interop.model_files import CONFIG_FILE
-from .file_names import hub_id
+from .file_names import hub_id, is_hub_id
 from .metadata import hub_languages
 from .run_report import RESULTS_FILE, read_report
 
@@ -50,8 +50,9 @@ def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     card = card_metadata(path)
     license = {key: card[key] for key in LICENSE_KEYS if isinstance(card.get(key), str)}
     codes = [code for code in own_languages(model.config, tokenizer) if code]
-    folder = Path(path) if Path(path).is_dir() else Path(cached_file(path, CONFIG_FILE)).parent
-    return Origin(published_name(path), hub_languages(codes), license, weights_size(folder))
+    config = Path(path) / CONFIG_FILE if Path(path).is_dir() else cached_file(path, CONFIG_FILE, **QUIET)
+    size = weights_size(Path(config).parent) if config else 0  # an adapter has none
+    return Origin(published_name(path), hub_languages(codes), license, size)
 
 
 def card_metadata(path: str) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def published_name(path: str) -> str | None:
         name = read_report(Path(path)).name if (Path(path) / RESULTS_FILE).exists() else None
     except InputError:
         return None
-    return hub_id(name) if name and "/" in name else None
+    return name if name and "/" in name and is_hub_id(name) else None
 
 
 __all__ = ["Origin", "read_origin"]

@@ -11,8 +11,8 @@ from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
-from .file_names import hub_id
-from .repository import MODEL, SPACE, commit_folder, open_repository
+from .file_names import is_hub_id
+from .repository import MODEL, OF_MODELS, SPACE, commit_folder, open_repository
 from .space import needed_extras, open_space, push_space
 
 # The key of an adapter's config that names the base model.
@@ -25,6 +25,13 @@ RUN_FILES = (
 # separate vocabularies.
 IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
 OF_PAGES = ("model/**/*", "runtime/*")
+IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
+# What else is uploaded from a model's folder; other files in it may be private.
+PUSHED = (
+    "*.safetensors", "*.json", "*.py", "*.md", "*.png", "*.svg", "*.model", "*.spm", "*.jinja", "*.bin", "vocab*",
+    "merges.txt", "dict.*.txt", "bpecodes", "codes", "LICENSE*", "NOTICE*",
+)  # fmt: skip
+NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 
 
 def push(
@@ -60,7 +67,8 @@ def push(
     kind = SPACE if is_page(folder) else MODEL
     name = open_repository(repo_id, private, revision, kind=kind)
     opened = open_space(space, private) if space is not None else None
-    address = commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision, kind=kind)
+    replaced = OF_MODELS if kind == MODEL else IN_PAGES
+    address = commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision, replaced, kind)
     if opened:
         push_space(opened, name, needed_extras(folder))
     return address
@@ -108,7 +116,7 @@ def check_adapter(folder: Path) -> None:
     errors = []
     if not (folder / ADAPTER_SAFE_WEIGHTS_NAME).exists():
         errors.append(f"{folder} is an adapter without weights ({ADAPTER_SAFE_WEIGHTS_NAME}).")
-    if not (isinstance(base, str) and hub_id(base)):
+    if not (isinstance(base, str) and is_hub_id(base)):  # a local base is an absolute path
         errors.append(
             f"{folder / ADAPTER_CONFIG_NAME} names the base model {base!r}, which is not on the Hub. Push that model, "
             f"and write its id into {BASE_MODEL}."
@@ -120,7 +128,8 @@ def check_adapter(folder: Path) -> None:
 def files_to_push(folder: Path) -> Iterator[str]:
     """The files that people need to use and judge a folder's model, as paths relative to the folder."""
     for path in sorted(folder.iterdir()):
-        if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in RUN_FILES):
+        is_wanted = is_page(folder) or any(fnmatch(path.name, pattern) for pattern in PUSHED)
+        if path.is_file() and is_wanted and not any(fnmatch(path.name, pattern) for pattern in NOT_PUSHED):
             yield path.name
     for pattern in OF_PAGES if is_page(folder) else IN_FOLDERS:
         for path in sorted(folder.glob(pattern)):

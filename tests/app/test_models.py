@@ -6,7 +6,7 @@ import pytest
 from transformers import BertConfig
 
 from hf_vaswani.app import models
-from hf_vaswani.app.models import Languages, ModelShelf, chosen_models, language_choices
+from hf_vaswani.app.models import Languages, ModelShelf, chosen_models, has_unknown_type, language_choices
 from hf_vaswani.errors import InputError
 
 from ..families import family
@@ -46,6 +46,18 @@ def test_unknown_model_type_needs_trust_remote_code(model_folder):
     (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery"}))
     assert "'mystery' is unknown to transformers" in errors_of(model_folder)[0]
     assert chosen_models([str(model_folder)], trust_remote_code=True) == [str(model_folder)]
+
+
+def test_type_of_an_adapter_is_that_of_its_base(tmp_path, model_folder):
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text(
+        json.dumps({"base_model_name_or_path": str(model_folder), "peft_type": "LORA"})
+    )
+    (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"")
+    assert not has_unknown_type(str(tmp_path / "adapter"))
+    config = json.loads((model_folder / "config.json").read_text())
+    (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery"}))
+    assert has_unknown_type(str(tmp_path / "adapter"))
 
 
 def test_models_are_loaded_on_first_use_and_the_last_two_are_kept(monkeypatch, model_folder):

@@ -169,6 +169,29 @@ def test_languages_with_a_region_become_the_hubs_language_codes(codes):
     assert ModelCard(card_of(recipe)).data.language == ["pt", "zh"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "direction"),
+    [
+        ({}, "from de to en"),
+        ({"reversed": True}, "from en to de"),
+        ({"text": ["own", "reversed"]}, "from one language to another"),
+        ({"text": {"own": 2, "reversed": 1}}, "from one language to another"),
+    ],
+)
+def test_direction_is_that_of_the_model(changes, direction):
+    recipe = recipe_dict()
+    recipe["data"].update(source_language="de", target_language="en", **changes)
+    card = card_of(recipe)
+    assert f"Translates single sentences {direction}." in card
+    assert (ModelCard(card).data.language or []) == re.findall(r"\b(?:de|en)\b", direction)
+
+
+def test_languages_of_the_model_come_before_those_of_the_recipe():
+    recipe = recipe_dict()
+    recipe["data"].update(source_language="source", target_language="target")
+    assert ModelCard(card_of(recipe, languages=["fr", "nl"])).data.language == ["fr", "nl"]
+
+
 def test_column_names_that_are_not_languages_are_not_listed_as_languages():
     recipe = recipe_dict()
     recipe["data"].update(source_language="source_text", target_language="en")

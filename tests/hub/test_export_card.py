@@ -9,8 +9,9 @@ from transformers import pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.files import InputPath
+from hf_vaswani.hub import origin as origin_module
 from hf_vaswani.hub.export_card import Comparison, MetricLoss, export_card
-from hf_vaswani.hub.origin import Origin, published_name
+from hf_vaswani.hub.origin import Origin, published_name, read_origin
 from hf_vaswani.hub.push import files_to_push
 
 from ..conftest import tiny_model
@@ -135,6 +136,13 @@ def test_card_without_a_test_set_says_what_was_not_measured():
         assert ("not measured" in card.text) == (quantization == "int8")
         assert getattr(card.data, "base_model_relation", None) == ("quantized" if quantization else None)
     assert 'await pipeline("translation", "a\\"b")' in export_card('a"b', "transformers.js", None, 1, ORIGIN)
+
+
+def test_model_without_a_config_on_the_hub_has_an_origin(monkeypatch, tokenizer):
+    # Only the config of an adapter is there.
+    monkeypatch.setattr(origin_module, "cached_file", lambda *_, **__: None)
+    origin = read_origin("you/adapter", tiny_model(), tokenizer)
+    assert (origin.hub_id, origin.size, origin.license) == ("you/adapter", 0, {})
 
 
 def test_published_name_is_the_repository_id_or_none(tmp_path):

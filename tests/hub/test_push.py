@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from hf_vaswani.cli import main
-from hf_vaswani.hub.push import files_to_push
+from hf_vaswani.errors import InputError
+from hf_vaswani.hub.push import check_adapter, files_to_push
 from hf_vaswani.hub.space import needed_extras
 
 from .fake_hub import environment
@@ -116,6 +117,40 @@ def test_training_files_are_not_pushed(run_folder):
     names = set(files_to_push(run_folder))
     assert "pictures/file.png" in names
     assert not names & {"log.jsonl", "training_recipe.yaml", "test_translations.txt", "checkpoints/file.png"}
+
+
+def test_files_that_are_no_part_of_a_model_are_not_pushed(run_folder):
+    private = {"notes.txt", "nohup.out", "train.de.gz", "train.de", "optimizer.bin", "training_args.bin"}
+    for name in private:
+        (run_folder / name).write_text("private")
+    (run_folder / "LICENSE").write_text("MIT")
+    names = set(files_to_push(run_folder))
+    assert not names & private and {"LICENSE", "model.safetensors", "tokenizer.json", "README.md"} <= names
+
+
+def test_weights_of_an_earlier_model_do_not_remain_beside_the_new_ones(hub_here, run_folder):
+    earlier = {
+        "adapter_config.json", "adapter_model.safetensors", "model-00001-of-00002.safetensors",
+        "model.safetensors.index.json", "onnx/decoder_model_merged.onnx", "model.bin", "pictures/old.png",
+    }  # fmt: skip
+    kept = {"last-checkpoint/model.safetensors", "other.txt", "data/model.json"}
+    hub_here.repositories["you/de-en"] = {"main": dict.fromkeys(earlier | kept, b"earlier")}
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    files = hub_here.repositories["you/de-en"]["main"]
+    assert not earlier & files.keys() and kept <= files.keys()
+    assert hub_here.commits == 1
+
+
+def test_adapter_is_pushed_although_its_base_is_also_here(tmp_path, monkeypatch):
+    (tmp_path / "you" / "base").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text('{"base_model_name_or_path": "you/base"}')
+    (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"")
+    check_adapter(tmp_path / "adapter")
+    (tmp_path / "adapter" / "adapter_config.json").write_text(f'{{"base_model_name_or_path": "{tmp_path}/you/base"}}')
+    with pytest.raises(InputError, match="is not on the Hub"):
+        check_adapter(tmp_path / "adapter")
 
 
 def broken_connection(**_):

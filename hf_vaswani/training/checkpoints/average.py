@@ -100,7 +100,10 @@ def members_of(source: Path, last: int | None, best: int | None, finished: bool 
     Raises:
         InputError: if it holds no weights, or fewer than requested.
     """
-    if (source / CHECKPOINTS).is_dir() and not (finished and (source / "config.json").exists()):
+    has_model = (source / "config.json").exists()
+    # Without checkpoints, which may have been deleted to save space, a run stands for its model.
+    finished |= not (last or best or checkpoint_folders(source / CHECKPOINTS))
+    if (source / CHECKPOINTS).is_dir() and not (finished and has_model):
         kept = ranked(source / BEST) if best else checkpoint_folders(source / CHECKPOINTS)
         number = best or last or len(kept)
         if not kept or number > len(kept):
@@ -110,7 +113,7 @@ def members_of(source: Path, last: int | None, best: int | None, finished: bool 
         return [_of_run(path, source) for path in chosen]
     if is_checkpoint(source):
         return [_of_run(source, Path(os.path.abspath(source)).parent.parent)]
-    if (source / "config.json").exists():
+    if has_model:
         kind = model_kind(source)
         if kind != VaswaniConfig.model_type:
             raise InputError(

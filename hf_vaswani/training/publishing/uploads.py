@@ -15,7 +15,7 @@ from ...data.tokenizers.tokenizer import save_tokenizer
 from ...errors import InputError, TrainingError, reason
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
-from ...hub.repository import commit_folder
+from ...hub.repository import OF_MODELS, commit_folder
 from ...hub.run_report import RESULTS_FILE
 from ...hub.unfinished_card import unfinished_card
 from ...runtime.processes import on_main_process, say
@@ -26,7 +26,7 @@ from ..listeners import StepListener
 from ..optimization.weights import set_weights
 from ..reporting.artifacts import CARD_FILE, FIGURES
 from ..setup.final_model import FinalModel
-from ..setup.splits import languages_of
+from ..setup.splits import model_languages
 from .background import BackgroundUploads, Upload, seconds_for, within
 from .portable_run import link_folder, write_portable_run
 
@@ -84,7 +84,7 @@ class HubUploads(StepListener):
         final_model.finish()(folder)
         save_tokenizer(setup.tokenizer, folder)
         is_adapter = setup.recipe.peft.is_used and not setup.recipe.peft.merge
-        languages = [code for code in languages_of(setup.recipe.data) if code]
+        languages = [code for code in model_languages(setup.recipe.data) if code]
         card = unfinished_card(
             self.repository, step_of(checkpoint), languages, setup.recipe.training.license, is_adapter
         )
@@ -99,7 +99,7 @@ class HubUploads(StepListener):
         """
         files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
         # Files about an earlier model, or from an earlier checkpoint, must not remain beside this one.
-        replaced = [RESULTS_FILE, f"{FIGURES}/*"]
+        replaced = [RESULTS_FILE, f"{FIGURES}/*", *OF_MODELS]
         if self.strategy in WITH_CHECKPOINTS:
             replaced.append(f"{LAST_CHECKPOINT}/*")
         message = f"Training in progress, {upload.what}"

@@ -221,6 +221,8 @@ def _end_errors(training: TrainingArguments) -> list[str]:
             f"training.warmup_steps={training.warmup_steps} leaves no steps of training.max_steps={last} for "
             f"{schedule} to decay: lower the former or raise the latter"
         )
+    elif last == 1:
+        errors.append(f"training.max_steps=1 trains nothing: {schedule} is at 0 in its last step. Raise it")
     if training.num_train_epochs is not None:
         others = ", ".join(name for name, other in SCHEDULES.items() if not other.falls_to_end)
         errors.append(

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,14 @@ def matches(folder: Path, report: RunReport) -> bool:
 
 
 def keep_edited_card(folder: Path) -> None:
-    """Rename an edited card, so that a new one can take its place."""
+    """Rename an edited card, or copy it if it is a symbolic link, so that a new one can take its place."""
     if has_edited_card(folder):
         names = itertools.chain([OLD_CARD_FILE], (f"{OLD_CARD_FILE}.{number}" for number in itertools.count(2)))
         free = next(folder / name for name in names if not (folder / name).exists())
-        (folder / CARD_FILE).replace(free)
+        if (folder / CARD_FILE).is_symlink():  # the new card is written to where it leads
+            shutil.copyfile(folder / CARD_FILE, free)
+        else:
+            (folder / CARD_FILE).replace(free)
 
 
 def artifacts(folder: Path) -> list[Path]:

@@ -57,6 +57,16 @@ def test_mean_of_named_checkpoints_and_finished_models(run_folder, tmp_path):
         torch.testing.assert_close(value.detach().double(), expected.detach(), atol=1e-7, rtol=0)
 
 
+def test_run_without_checkpoints_stands_for_its_model(run_folder, tmp_path):
+    shutil.rmtree(run_folder / "checkpoints")
+    (run_folder / "checkpoints").mkdir()
+    average([run_folder], tmp_path / "mean")
+    final = parameters(run_folder)
+    assert all(torch.equal(value, final[name]) for name, value in parameters(tmp_path / "mean").items())
+    with pytest.raises(InputError, match="too few checkpoints: 2 needed, 0 found"):
+        average([run_folder], tmp_path / "other", last=2)
+
+
 @pytest.mark.parametrize("missing", ["absent", "empty"])
 def test_folders_without_weights_are_rejected_together(tmp_path, missing):
     (tmp_path / "empty").mkdir()

@@ -97,6 +97,13 @@ def test_schedules_other_than_the_papers_need_a_learning_rate(recipe, schedule):
     assert load_recipe(recipe()).training.learning_rate == 1
 
 
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_single_step_at_a_learning_rate_of_0_is_an_error(recipe, schedule):
+    options = ["--lr_scheduler_type", schedule, "--learning_rate", "0.1", "--warmup_steps", "0", "--max_steps"]
+    assert "training.max_steps=1 trains nothing" in errors_of(recipe(), [*options, "1"])
+    assert load_recipe(recipe(), [*options, "2"]).training.max_steps == 2
+
+
 def test_learning_rate_is_dropped_along_with_its_kind_of_schedule(recipe):
     rate = RECIPE.replace("output_dir: out", "output_dir: out, lr_scheduler_type: linear, learning_rate: 0.003")
     assert load_recipe(recipe(rate), ["--lr_scheduler_type", "cosine"]).training.learning_rate == 0.003

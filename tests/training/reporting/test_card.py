@@ -141,6 +141,16 @@ def test_every_edited_card_is_kept(recipe):
     assert {path.read_text() for path in folder.glob("README.md.old*")} == {"first words", "second words"}
 
 
+def test_edited_card_behind_a_symbolic_link_is_kept(recipe, tmp_path):
+    folder = train(recipe()).folder
+    (tmp_path / "mine.md").write_text("my own words")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to(tmp_path / "mine.md")
+    assert main(["card", str(folder)]) == 0
+    assert (folder / "README.md.old").read_text() == "my own words"
+    assert (folder / "README.md").is_symlink() and "library_name" in (folder / "README.md").read_text()
+
+
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "results.json", "README.md", "notes.md", "pictures", "pictures.md"]
 )
