@@ -58,6 +58,7 @@ class RayActors(Generic[Payload, Result]):
         make: called in each actor to make its work function, which takes a payload. It is pickled, as are payloads and
             results.
         number: number of actors; by default, as many as the cluster has GPUs, or else cores.
+        uses_gpus: whether each takes a GPU, if the cluster has any.
 
     Attributes:
         number: number of actors.
@@ -66,10 +67,12 @@ class RayActors(Generic[Payload, Result]):
         InputError: the cluster has too few cores or GPUs for them.
     """
 
-    def __init__(self, make: Callable[[], Callable[[Payload], Result]], number: int | None = None):
+    def __init__(
+        self, make: Callable[[], Callable[[Payload], Result]], number: int | None = None, uses_gpus: bool = True
+    ):
         import ray
 
-        kind = "GPU" if ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
+        kind = "GPU" if uses_gpus and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
         there = int(ray.cluster_resources().get(kind, 0))
         if there < (number or 1):
             raise InputError(

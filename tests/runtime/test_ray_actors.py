@@ -1,8 +1,10 @@
 """Work divided among Ray actors: the order of the results, and the loss of processes and machines."""
 
 import os
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,3 +79,18 @@ def test_work_of_a_lost_machine_is_done_by_the_others(machines):
     machines.remove_node(machines.second, allow_graceful=False)
     assert got + [result for _, _, result in results] == [number**2 for number in range(60)]
     actors.close()
+
+
+@pytest.mark.parametrize(("uses_gpus", "resources"), [(True, (1, 1)), (False, (6, 0))])
+def test_actors_that_need_no_gpu_reserve_none(monkeypatch, uses_gpus, resources):
+    reserved = []
+
+    def options(**given):
+        reserved.append(given["num_gpus"])
+        return SimpleNamespace(remote=lambda make: None)
+
+    cluster = {"GPU": 1.0, "CPU": 6.0}
+    stub = SimpleNamespace(cluster_resources=lambda: cluster, remote=lambda cls: SimpleNamespace(options=options))
+    monkeypatch.setitem(sys.modules, "ray", stub)
+    actors = RayActors(make_work, uses_gpus=uses_gpus)
+    assert (actors.number, *reserved) == resources

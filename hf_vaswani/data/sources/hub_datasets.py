@@ -4,6 +4,7 @@ Every failure becomes an `InputError` that says what to do. If the Hub cannot be
 text work just as well.
 """
 
+import csv
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import InputError, reason
 from ...files import path_error
 from .columns import NESTED, choose_columns, flat_record, stored_columns
+
+TSV = re.compile(r"\.tsv(\.\w+)?$", re.IGNORECASE)
 
 if TYPE_CHECKING:
     from datasets import DatasetBuilder, Features
@@ -56,6 +59,10 @@ class HubDataset:
                 # A CSV file: by default, pandas reads text such as "null" and "NA" as missing. (Hub datasets keep the
                 # default settings, since the offline cache is looked up by them.)
                 self.arguments |= {"keep_default_na": False, "na_values": [""]}
+                files = [str(file) for files in (self.builder.config.data_files or {}).values() for file in files]
+                if files and all(TSV.search(file) for file in files):
+                    # As in a single TSV file, quotation marks are plain text.
+                    self.arguments |= {"sep": "\t", "quoting": csv.QUOTE_NONE}
                 self.builder = load_dataset_builder(**self.arguments)
         self.split = self._checked_split(split)
 

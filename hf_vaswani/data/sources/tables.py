@@ -166,7 +166,11 @@ def _parquet_columns(schema: Any, candidates: Candidates, where: str) -> list[st
 
     nested = schema.field(NESTED).type if NESTED in schema.names else None
     inner = [field.name for field in nested] if nested is not None and pyarrow.types.is_struct(nested) else []
-    return stored_columns(schema.names, choose_columns([*schema.names, *inner], candidates, where))
+    columns = stored_columns(schema.names, choose_columns([*schema.names, *inner], candidates, where))
+    for column in columns:
+        if schema.names.count(column) > 1:
+            raise InputError(f"{where}: more than one column is named '{column}'.")
+    return columns
 
 
 READERS: dict[str, Callable[[str | Path, Candidates, bool | None], Records]] = {

@@ -100,6 +100,8 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
     if error := path_error(path):
         raise InputError(error)
     if not (path.exists() and not path.is_dir() if any_kind else path.is_file()):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a pipe or a device, which can be read only once. Save its text to a file.")
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {kind}. Give the path of a file with text.")
     if path.stat().st_size == 0 and not any_kind:
@@ -117,7 +119,9 @@ def compressed_name_error(path: str | Path) -> str | None:
 def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
     """The bytes of a file, decompressed according to its suffix."""
     check_file(path, any_kind)
-    if Path(path).suffix.lower() in OTHER_COMPRESSIONS:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    inner = suffixes[-2:-1] if suffixes[-1:] and suffixes[-1] in COMPRESSED else []  # .tar.gz, for example
+    if any(suffix in OTHER_COMPRESSIONS for suffix in [*suffixes[-1:], *inner]):
         raise InputError(f"{path}: unsupported compression. Decompress it, or compress it as .gz or .zst.")
     decompress = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}.get(Path(path).suffix.lower(), _plain_chunks)
     try:

@@ -83,6 +83,12 @@ def _share_errors(data: DataArguments) -> list[str]:
         if others:
             names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
             errors.append(f"data.{name}={share} holds out a {split} set, but one is also given by {names}: choose one")
+    entries = data.train if isinstance(data.train, list) else [data.train]
+    if shares and any(isinstance(entry, dict) and entry.get("reversed") for entry in entries):
+        errors.append(
+            f"data.train: a source with reversed: true cannot be combined with data.{next(iter(shares))}: its pairs "
+            "might be held out in one direction only. Swap its source and target instead"
+        )
     if not errors and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
         total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
         errors.append(f"{total} leave nothing to train on: their sum must be below 1")

@@ -10,6 +10,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...core.pipeline_inputs import language_code, target_vocab_size, vocabularies, vocabulary_error
+from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import (
     check_target_encoding,
@@ -53,11 +54,14 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
 
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     """The tokenizer that the recipe names, or that of the model that it starts from; `None` if it names neither."""
+    tokenizer = None
     if source := recipe.tokenizer.path:
-        return named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
-    if source := recipe.training.start_from:
-        return named("training.start_from", lambda: checked(tokenizer_of(source), source))
-    return None
+        tokenizer = named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
+    elif source := recipe.training.start_from:
+        tokenizer = named("training.start_from", lambda: checked(tokenizer_of(source), source))
+    if tokenizer is not None and (probability := recipe.tokenizer.bpe_dropout):
+        named("tokenizer.bpe_dropout", lambda: dropout_encoder(tokenizer, probability))
+    return tokenizer
 
 
 def named(key: str, work: Callable[[], T]) -> T:
@@ -149,6 +153,12 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
         InputError: if the tokenizer has a vocabulary for each side, but the recipe one embedding matrix for both.
     """
     source, target = vocabularies(tokenizer)
+    for side, ids in (("source", source.values()), ("target", target.values())):
+        if max(ids) >= len(ids):
+            raise InputError(
+                f"tokenizer.path={recipe.tokenizer.path} has gaps in its ids: {len(ids):,} {side} tokens, and ids up "
+                f"to {max(ids):,}. Number its tokens from 0 without gaps."
+            )
     are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
     if are_shared and source != target:
         raise InputError(

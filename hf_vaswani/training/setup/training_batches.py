@@ -78,6 +78,12 @@ def make_corpus(
             )
         settings = replace(settings, max_length=length)
     pairs, text, counts = usable(splits.train, tokenized, settings)
+    if lost := set(tokenized.origins.tolist()) - set(pairs.origins.tolist()):
+        names = ", ".join(splits.sources[number].name for number in sorted(lost))
+        raise InputError(
+            f"{names}: the length filters leave out all pairs. Raise data.max_length and data.max_length_ratio, or "
+            "remove the source."
+        )
     corpus = TokenizedCorpus(pairs, budget(), splits.weights)
     if probability:
         corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights)

@@ -180,3 +180,10 @@ def test_cached_dataset_is_read_offline_and_identified_by_its_commit(folder):
     assert digest(TextSource(dataset="someone/talks", split="train")) != first
     commit.rename(commit.with_name("decade"))
     assert digest(source) != first
+
+
+def test_quotation_marks_in_a_tsv_of_a_folder_are_text(tmp_path):
+    (tmp_path / "train.tsv").write_text('de\ten\n"Hund\tdog\nKatze"\tcat\nMaus\t"mouse"\n')
+    expected = [('"Hund', "dog"), ('Katze"', "cat"), ("Maus", '"mouse"')]
+    assert read(TextSource(dataset=str(tmp_path), split="train")) == expected
+    assert read(TextSource(file=str(tmp_path / "train.tsv"))) == expected

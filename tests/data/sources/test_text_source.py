@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import shutil
 
@@ -10,6 +11,7 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
+from hf_vaswani.data.sources.text_files import iterate_lines
 from hf_vaswani.data.sources.text_source import TextSource, check_source, digest, iterate_pairs
 from hf_vaswani.errors import InputError
 from scripts.corpus import generate_corpus
@@ -118,6 +120,26 @@ def test_null_translation_is_an_empty_pair(write, write_parquet):
 
 def test_csv_cell_may_be_very_long(write):
     assert read(write("text.csv", f"de,en\n{'a' * 200_000},b\n")) == [("a" * 200_000, "b")]
+
+
+@pytest.mark.parametrize("name", ["text.tar.gz", "text.tgz", "text.tar.zst"])
+def test_archive_is_not_read_as_text(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"text"))
+    with pytest.raises(InputError, match="unsupported compression"):
+        list(iterate_lines(tmp_path / name))
+
+
+def test_pipe_is_not_taken_for_a_missing_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a pipe or a device.*Save its text to a file"):
+        list(iterate_lines(tmp_path / "pipe"))
+
+
+def test_two_parquet_columns_of_one_name_are_an_error(tmp_path):
+    table = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["de", "de", "en"])
+    parquet.write_table(table, tmp_path / "text.parquet")
+    with pytest.raises(InputError, match="more than one column is named 'de'"):
+        read(str(tmp_path / "text.parquet"))
 
 
 def test_quotation_marks_in_tsv_are_text(write):

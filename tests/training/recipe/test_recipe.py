@@ -2,12 +2,15 @@ import re
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
 from hf_vaswani.training.recipe.key_help import describe_keys
 from hf_vaswani.training.recipe.model_arguments import field_descriptions
 from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
+from hf_vaswani.training.setup.tokenizer_and_model import existing_tokenizer, make_model
 
 RECIPE = """
 data: {dataset: built-in}
@@ -425,3 +428,28 @@ def test_options_of_a_new_tokenizer_are_rejected_beside_an_existing_one(recipe, 
 def test_value_of_a_wrong_type_is_not_also_reported_as_missing(recipe):
     lines = errors_of(recipe(), ["--lr_scheduler_type=linear", "--learning_rate=fast"]).splitlines()
     assert lines == ["training.learning_rate must be a number or null, got 'fast'"]
+
+
+def saved_tokenizer(folder: Path, vocabulary: dict[str, int]) -> str:
+    """Saves a tokenizer of words."""
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    end = ("</s>", vocabulary["</s>"])
+    words.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[end])
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+    return str(folder)
+
+
+def test_tokenizer_without_merges_cannot_drop_any(recipe, tmp_path):
+    folder = saved_tokenizer(tmp_path / "words", {"<pad>": 0, "</s>": 1, "<unk>": 2, "a": 3})
+    loaded = load_recipe(recipe(), ["--tokenizer.path", folder, "--bpe_dropout", "0.1"])
+    with pytest.raises(InputError, match=r"^tokenizer.bpe_dropout: BPE-dropout drops merges"):
+        existing_tokenizer(loaded)
+
+
+def test_tokenizer_with_gaps_in_its_ids_is_an_error(recipe, tmp_path):
+    folder = saved_tokenizer(tmp_path / "words", {"<pad>": 0, "</s>": 1, "<unk>": 2, "a": 9})
+    loaded = load_recipe(recipe(), ["--tokenizer.path", folder])
+    with pytest.raises(InputError, match="gaps in its ids: 4 source tokens, and ids up to 9"):
+        make_model(loaded, existing_tokenizer(loaded))

@@ -270,3 +270,18 @@ def test_recipe_without_test_sets_has_none(data_of, table):
     text = table("all.tsv", PAIRS)
     data = data_of(f"--train={text}", f"--validation={text}")
     assert load_test_sets(data, parse_sources(data)) == {}
+
+
+def test_reversed_source_cannot_be_combined_with_a_share(tmp_path, table):
+    path = tmp_path / "bare.yaml"
+    path.write_text(BARE)
+    entries = f"[{{file: {table('a.tsv', PAIRS)}}}, {{file: {table('b.tsv', PAIRS)}, reversed: true}}]"
+    with pytest.raises(InputError, match="reversed: true cannot be combined with data.validation_share"):
+        load_recipe(path, [f"--train={entries}", "--validation_share=0.2"])
+
+
+def test_source_whose_pairs_are_all_too_long_is_named(recipe, table):
+    long, short = table("long.tsv", [("a b c d e f g h", "h g f e d c b a")] * 30), table("short.tsv", NUMBERS)
+    entries = f"[{{file: {long}, weight: 3}}, {{file: {short}, weight: 1}}]"
+    with pytest.raises(InputError, match="long.tsv: the length filters leave out all pairs"):
+        train(recipe(*WITHOUT_FILES, f"--train={entries}", f"--validation={short}", "--max_length=4"))
