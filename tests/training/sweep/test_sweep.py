@@ -311,8 +311,8 @@ def test_changed_settings_of_stages_are_rejected_with_the_runs(staged_plan):
     plan = staged_plan(seeds=(1, 2))
     for run in plan.runs:
         stages = stages_plan(load_recipe(plan.recipe, run.options))
-        stages.folder.mkdir(parents=True)
         first = stages.named("first")
+        (first.folder / "checkpoints" / "update-00000001").mkdir(parents=True)
         Record(first.stage.kind, settings_of(first.stage), {}).write(first.record)
     with open_folder(plan):
         pass
