@@ -15,11 +15,10 @@ from ...errors import InputError, reason
 from ...files import path_error
 from .columns import NESTED, choose_columns, flat_record, stored_columns
 
-TSV = re.compile(r"\.tsv(\.\w+)?$", re.IGNORECASE)
-
 if TYPE_CHECKING:
     from datasets import DatasetBuilder, Features
 
+TSV = re.compile(r"\.tsv(\.\w+)?$", re.IGNORECASE)
 LOCAL_FILES = "give local files instead: --train_source FILE --train_target FILE, or --train FILE.tsv"
 # The branch in which the Hub keeps Parquet copies of script-based datasets, one folder per config.
 PARQUET_BRANCH = "refs/convert/parquet"

@@ -119,9 +119,9 @@ def compressed_name_error(path: str | Path) -> str | None:
 def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
     """The bytes of a file, decompressed according to its suffix."""
     check_file(path, any_kind)
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    inner = suffixes[-2:-1] if suffixes[-1:] and suffixes[-1] in COMPRESSED else []  # .tar.gz, for example
-    if any(suffix in OTHER_COMPRESSIONS for suffix in [*suffixes[-1:], *inner]):
+    # An archive may also be inside: text.tar.gz.
+    inner = Path(path).with_suffix("") if Path(path).suffix.lower() in COMPRESSED else Path(path)
+    if inner.suffix.lower() in OTHER_COMPRESSIONS:
         raise InputError(f"{path}: unsupported compression. Decompress it, or compress it as .gz or .zst.")
     decompress = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}.get(Path(path).suffix.lower(), _plain_chunks)
     try:

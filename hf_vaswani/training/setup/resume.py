@@ -91,16 +91,19 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     return True
 
 
+def has_final_weights(folder: Path) -> bool:
+    """Whether a folder holds the weights of a finished model or adapter."""
+    return any((folder / name).exists() for name in FINAL_WEIGHTS)
+
+
 def can_go_on(folder: Path) -> bool:
     """Whether a run in a folder, if there is one, can be resumed or has saved no final model."""
-    has_model = any((folder / name).exists() for name in FINAL_WEIGHTS)
-    return not has_model or bool(checkpoint_folders(folder / CHECKPOINTS))
+    return not has_final_weights(folder) or bool(checkpoint_folders(folder / CHECKPOINTS))
 
 
 def has_weights(folder: Path) -> bool:
     """Whether a run in a folder has saved any weights."""
-    has_model = any((folder / name).exists() for name in FINAL_WEIGHTS)
-    return has_model or any(checkpoint_folders(folder / name) for name in (CHECKPOINTS, BEST))
+    return has_final_weights(folder) or any(checkpoint_folders(folder / name) for name in (CHECKPOINTS, BEST))
 
 
 def stored_differences(recipe: Recipe) -> list[str]:

@@ -15,7 +15,7 @@ from ...errors import InputError, reason
 from ...files import atomic_write, read_json, type_errors
 from ..checkpoints.checkpoint import file_digest
 from ..recipe.recipe import SECTIONS, Recipe
-from ..setup.resume import FINAL_WEIGHTS, recipe_differences
+from ..setup.resume import has_final_weights, recipe_differences
 from ..setup.text_mix import OWN
 from .arguments import PAIRS_FILE, SECTION_OF_KIND, SELECTION, TRAIN, TRANSLATE, Stage, listed
 from .plan import PlannedStage
@@ -162,8 +162,8 @@ def inputs_from_stages(products: dict[str, str]) -> dict[str, str]:
 
 def is_complete(record: Record, planned: PlannedStage) -> bool:
     """Whether a stage was finished, what it made still exists, and no setting that affects it has changed."""
-    names = (PAIRS_FILE,) if record.kind == TRANSLATE else FINAL_WEIGHTS
-    is_there = any((planned.folder / name).exists() for name in names)
+    folder = planned.folder
+    is_there = (folder / PAIRS_FILE).exists() if record.kind == TRANSLATE else has_final_weights(folder)
     before, now = _of_product(record.kind, record.settings), _of_product(record.kind, settings_of(planned.stage))
     return record.is_finished and is_there and before == now
 

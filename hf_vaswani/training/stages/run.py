@@ -31,7 +31,7 @@ from ..checkpoints.output_folder import BEST, CHECKPOINTS
 from ..processes import processes_of
 from ..recipe.recipe import Recipe
 from ..setup.output import hold_output
-from ..setup.resume import FINAL_WEIGHTS
+from ..setup.resume import FINAL_WEIGHTS, has_final_weights
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE
 from .check import FoundStages, State, check_stages, with_overwrite
 from .plan import Plan, PlannedStage, make_plan
@@ -169,7 +169,7 @@ def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
 def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
     arguments, folder = planned.arguments, planned.folder
     # Stopped before it was recorded: the config is written last.
-    if (folder / CONFIG_FILE).exists() and any((folder / name).exists() for name in FINAL_WEIGHTS):
+    if (folder / CONFIG_FILE).exists() and has_final_weights(folder):
         return {}
     is_of_models = not (arguments.last or arguments.best)
     sources = [Path(name) for name in arguments.models]

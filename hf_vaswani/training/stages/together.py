@@ -154,10 +154,8 @@ def vocabulary_of(recipe: Recipe, stages: Mapping[str, Stage]) -> Any:
     settings = recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"})
     # With one vocabulary for both languages, the direction makes no difference. But with both directions, all words
     # are counted twice, so that fewer are too rare.
-    is_joint = recipe.tokenizer.joint and (
-        recipe.tokenizer.min_frequency == 1 or OWN not in (recipe.data.text or [OWN])
-    )
-    turned = {REVERSED} if is_joint else set()
+    counts_matter = recipe.tokenizer.min_frequency != 1 and OWN in (recipe.data.text or [OWN])
+    turned = {REVERSED} if recipe.tokenizer.joint and not counts_matter else set()
     text = sorted(set(recipe.data.text or [OWN]) - turned)
     made = [_made_by(name, stages) for name in text if name in stages]
     keys = recipe.data.model_dump()

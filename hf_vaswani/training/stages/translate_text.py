@@ -245,15 +245,16 @@ def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: R
 def greatest_length(engine: TranslationEngine, text: str) -> int:
     """The maximum number of tokens in a translation of a text, not counting the start token."""
     arguments, model = engine.arguments, engine.pipeline.model
-    # The start token takes the first position.
-    of_positions = (position_limit(model.get_decoder()) or math.inf) - 1
     if (number := arguments.get("max_new_tokens")) is not None:
-        return int(min(number, of_positions))
-    if (length := arguments.length()) is not None:
-        return int(min(length - 1, of_positions))
-    offset = getattr(model.generation_config, "max_length_offset", None)
-    source_length = len(engine.pipeline.tokenizer(text)["input_ids"])
-    return int(min(source_length + (MAX_TOKENS_OVER_SOURCE if offset is None else offset), of_positions))
+        length = number
+    elif (given := arguments.length()) is not None:
+        length = given - 1
+    else:
+        offset = getattr(model.generation_config, "max_length_offset", None)
+        source_length = len(engine.pipeline.tokenizer(text)["input_ids"])
+        length = source_length + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
+    positions = position_limit(model.get_decoder())
+    return length if positions is None else min(length, positions - 1)  # the start token takes the first one
 
 
 def closest_translations(translations: Path, metric: str, texts: Iterable[tuple[str, list[str]]]) -> list[int]:
