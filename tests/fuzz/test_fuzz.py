@@ -15,7 +15,7 @@ from .runner import Input, Outcome
 SEED = 20261123
 SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
 # By default only every n-th input is run; inputs that train take longer.
-SHARE = {"commands": 30, "recipes": 50, "folders": 50, "calls": 30}
+SHARE = {"commands": 60, "recipes": 100, "folders": 100, "calls": 30}
 SHOWN = 100
 
 

@@ -25,6 +25,7 @@ os.write(1, f"{during} {has_thread()}\\n".encode())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the threads in /proc")
 def test_threads_of_the_group_end_with_it(tmp_path):
     script = tmp_path / "group.py"

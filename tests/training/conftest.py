@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from hf_vaswani.evaluation.figure_file import save_figure
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import figures
+from hf_vaswani.training.stages import report
 
 RECIPE = """
 tokenizer: {vocab_size: 60}
@@ -58,3 +59,12 @@ def blank_figures(request, monkeypatch):
     if not request.node.get_closest_marker("draws_figures"):
         monkeypatch.setattr(figures, "draw_curves", lambda logs, path: save_figure(blank(), path))
         monkeypatch.setattr(figures, "attention_figure", blank)
+
+
+@pytest.fixture(autouse=True)
+def no_int8_export(monkeypatch):
+    """Students are not exported in int8 to know their size, which takes longer than to train one.
+
+    A run that a fixture of a module makes has its size.
+    """
+    monkeypatch.setattr(report, "int8_size", lambda *_: None)

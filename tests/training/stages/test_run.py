@@ -109,6 +109,14 @@ def test_report_has_all_stages_with_their_times_and_the_teacher(finished):
     assert report.stages[0].name == "both"
 
 
+def test_report_has_the_size_of_the_student_in_int8(finished, tmp_path):
+    pytest.importorskip("ctranslate2")
+    _, out, _ = finished
+    size = json.loads((out / "results.json").read_text())["teacher"]["int8_bytes"]
+    assert main(["export", str(out), str(tmp_path / "int8"), "--to", "ctranslate2", "--quantization", "int8"]) == 0
+    assert size == (tmp_path / "int8" / "model.bin").stat().st_size
+
+
 def test_card_shows_the_stages_and_a_loadable_recipe(finished, tmp_path):
     staged, out, _ = finished
     card = (out / "README.md").read_text()
