@@ -29,9 +29,9 @@ def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
     """The slots of a sweep, one for each run that trains at the same time.
 
     On GPUs, there is one slot per GPU by default; with `jobs`, that many are dealt out over the GPUs. On a CPU, the
-    default is one slot per run, up to the number of cores divided by the threads that the recipe or OMP_NUM_THREADS
-    asks for (one if neither does); if neither does, the cores are divided among the slots. The threads depend on the
-    whole sweep, not on what is left of it, so that a resumed run keeps its number of threads.
+    default is one slot per run, up to `jobs`, or else up to the number of cores divided by the threads that the recipe
+    or OMP_NUM_THREADS asks for (one if neither does); if neither does, the cores are divided among the slots. The
+    threads depend on the whole sweep, not on what is left of it, so that a resumed run keeps its number of threads.
 
     Args:
         jobs: the number of runs side by side that the user asks for, if any.
@@ -40,7 +40,7 @@ def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
         return [Slot(devices[number % len(devices)]) for number in range(jobs or len(devices))]
     if _is_mps():
         return [Slot()] * (jobs or 1)
-    number = jobs or min(runs_side_by_side(plan), len(plan.runs))
+    number = min(jobs or runs_side_by_side(plan), len(plan.runs))
     by_recipe = _threads_of_recipe(plan)
     threads = None if by_recipe else threads_of_user() or max(available_cores() // number, 1)
     return [Slot(threads=threads)] * number

@@ -201,7 +201,8 @@ def test_cores_are_divided_among_the_runs_of_a_sweep(plan_of, runs, monkeypatch)
     monkeypatch.setattr(slots_module, "available_cores", lambda: 8)
     assert slots(plan_of(grid=GRID), None) == [Slot(threads=4)] * 2
     assert slots(plan_of(grid=GRID, seeds=tuple(range(20))), None) == [Slot(threads=1)] * 8
-    assert slots(plan_of(grid=GRID), 3) == [Slot(threads=2)] * 3
+    assert slots(plan_of(grid=GRID, seeds=(1, 2)), 3) == [Slot(threads=2)] * 3
+    assert slots(plan_of(grid=GRID), 3) == [Slot(threads=4)] * 2
     assert slots(plan_of(grid=GRID, options=("--cpu_threads=3",)), None) == [Slot()] * 2
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert slots(plan_of(grid=GRID, seeds=(1, 2, 3)), None) == [Slot(threads=4)] * 2
