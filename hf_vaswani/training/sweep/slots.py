@@ -28,10 +28,10 @@ class Slot:
 def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
     """The slots of a sweep, one for each run that trains at the same time.
 
-    On GPUs, there is one slot per GPU by default; with `jobs`, that many are dealt out over the GPUs. On a CPU, the
-    default is one slot per run, up to `jobs`, or else up to the number of cores divided by the threads that the recipe
-    or OMP_NUM_THREADS asks for (one if neither does); if neither does, the cores are divided among the slots. The
-    threads depend on the whole sweep, not on what is left of it, so that a resumed run keeps its number of threads.
+    On GPUs, there is one slot per GPU by default; with `jobs`, that many are dealt out over the GPUs. On a CPU, there
+    is one slot per run, up to `jobs` or by default the number of cores divided by the threads that the recipe or
+    OMP_NUM_THREADS asks for (one if neither does); if neither does, the cores are divided among the slots. The threads
+    depend on the whole sweep, not on what is left of it, so that a resumed run keeps its number of threads.
 
     Args:
         jobs: the number of runs side by side that the user asks for, if any.
