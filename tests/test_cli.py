@@ -205,10 +205,13 @@ def test_curves_of_a_folder_without_a_log_exit_with_status_2(error_of, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-def test_full_standard_output_is_one_error():
+@pytest.mark.parametrize("name", ["recipes", pytest.param("evaluate", marks=pytest.mark.slow)])
+def test_full_standard_output_is_one_error(write_lines, name):
+    text = write_lines("text", ["a b c d", "e"])
+    options = {"recipes": [], "evaluate": ["--hypotheses", text, "--reference", text]}[name]
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "hf_vaswani", "recipes"],
+            [sys.executable, "-m", "hf_vaswani", name, *options],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

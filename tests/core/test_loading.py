@@ -22,6 +22,7 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from ..conftest import tiny_model, word_tokenizer
 
+PROJECT = Path(hf_vaswani.__file__).parents[1]
 # Leaves an interpreter with transformers but without this package.
 WITHOUT_PACKAGE = """
 import importlib.abc, sys
@@ -127,6 +128,10 @@ print("loaded")
     assert printed.strip().endswith("loaded")
 
 
+def test_import_prints_nothing(tmp_path):
+    assert run_python("import hf_vaswani", tmp_path, PYTHONPATH=str(PROJECT)) == ""
+
+
 @pytest.mark.slow
 def test_import_adds_little_time(tmp_path):
     code = """
@@ -139,8 +144,7 @@ import hf_vaswani
 after = time.perf_counter()
 print((after - before) / (before - start))
 """
-    root = str(Path(hf_vaswani.__file__).parents[1])
-    assert float(run_python(code, tmp_path, PYTHONPATH=root)) < 0.25
+    assert float(run_python(code, tmp_path, PYTHONPATH=str(PROJECT))) < 0.25
 
 
 def test_registering_twice_changes_nothing(saved_model):

@@ -96,7 +96,7 @@ def test_signal_saves_the_state_with_a_message_and_the_run_resumes(recipe, tmp_p
             break
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + number
-    assert "Run the same command again to resume" in output
+    assert "the state is saved in" in output and "Run the same command again to resume" in output
     assert "Traceback" not in output
     train(recipe(*options, output="parts"))
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
