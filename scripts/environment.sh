@@ -5,6 +5,9 @@
 extra=$1
 gpu=$2
 
+# pip leaves compilation to Python (see install), and each process would compile everything again.
+unset PYTHONDONTWRITEBYTECODE
+
 fail() {
     echo "error: $*" >&2
     exit 2
