@@ -38,6 +38,12 @@ def asked_threads(cpu_threads: int | None) -> tuple[int | None, str]:
     return threads_of_user(), "OMP_NUM_THREADS"
 
 
+def cores_of_run(cpu_threads: int | None, processes: int) -> int:
+    """The number of this machine's cores that a run may use: as many as it asks for in its processes, or else all."""
+    asked, _ = asked_threads(cpu_threads)
+    return min(asked * processes_here(processes), available_cores()) if asked else available_cores()
+
+
 def share_of_cores(accelerator: Accelerator) -> int:
     """The number of cores for this process: those of its affinity mask, shared with other processes of the run."""
     if accelerator.num_processes == 1:

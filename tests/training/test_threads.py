@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from hf_vaswani.runtime import threads
-from hf_vaswani.runtime.threads import AdaptiveThreads, asked_threads, best_number, fair_share, measure, numbers_to_try
+from hf_vaswani.runtime import threads as threads_module
+from hf_vaswani.runtime.threads import (
+    AdaptiveThreads,
+    asked_threads,
+    best_number,
+    cores_of_run,
+    fair_share,
+    measure,
+    numbers_to_try,
+)
 from hf_vaswani.training.checkpoints.checkpoint import checkpoint_folders, load_checkpoint
 from hf_vaswani.training.train import train
 
@@ -159,3 +168,10 @@ def test_run_adapts_its_number_of_threads_during_training(recipe, monkeypatch, c
     assert "switched from 2 to 1 thread, measured 5.0 times as fast" in capsys.readouterr().out
     stored = [load_checkpoint(path).progress.threads for path in checkpoint_folders(folder / "checkpoints")]
     assert stored == [2, 1]
+
+
+def test_run_uses_the_cores_that_its_processes_ask_for_or_all(monkeypatch):
+    monkeypatch.setattr(threads_module, "available_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert (cores_of_run(None, 2), cores_of_run(1, 2), cores_of_run(3, 1), cores_of_run(9, 1)) == (8, 2, 3, 8)

@@ -15,13 +15,20 @@ from ...core.pipeline_inputs import vocabulary_error
 from ...data.prepared import tokenizer_digest
 from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ...errors import InputError, reason
-from ...files import new_folder
+from ...files import collect_errors, new_folder
 from ...interop.model_files import check_settings, model_kind
 from ...interop.pretrained import damage_errors, load_model
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, damage_of, weights_file
 from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
+
+# Fields of a config that decide what weights mean, without changing their shapes.
+MEANINGS = (
+    "encoder_attention_heads", "decoder_attention_heads", "activation_function", "norm_position", "layer_norm_eps",
+    "position_type", "sinusoid_layout", "sinusoid_exponent", "sinusoid_offset", "positions_skip_padding",
+    "scale_embedding", "decoder_start_embedding",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,14 +81,7 @@ def average(
     Raises:
         InputError: if a source is of another kind, or has weights of other names or shapes, or if the output exists.
     """
-    members, errors = [], []
-    for source in sources:
-        try:
-            members += members_of(source, last, best, finished)
-        except InputError as error:
-            errors.append(str(error))
-    if errors:
-        raise InputError.of(errors)
+    members = open_members(sources, last, best, finished)
     tokenizer = _common_tokenizer(members)
     model = _empty_model(members[0].config)
     if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
@@ -92,6 +92,27 @@ def average(
         if tokenizer is not None:
             save_tokenizer(tokenizer, folder)
     return [member.path for member in members]
+
+
+def open_members(
+    sources: list[Path], last: int | None = None, best: int | None = None, finished: bool = False
+) -> list[Member]:
+    """What is averaged, checked as far as possible without reading weights; arguments as in [`average`].
+
+    Raises:
+        InputError: all errors at once: of each source, or of sources that do not belong together.
+    """
+    errors: list[str] = []
+    found = [
+        collect_errors(errors, lambda source=source: members_of(source, last, best, finished)) for source in sources
+    ]
+    members = [member for of_source in found for member in of_source or []]
+    if members:
+        collect_errors(errors, lambda: _common_tokenizer(members))
+        collect_errors(errors, lambda: _check_meanings(members))
+    if errors:
+        raise InputError.of(errors)
+    return members
 
 
 def members_of(source: Path, last: int | None, best: int | None, finished: bool = False) -> list[Member]:
@@ -136,11 +157,44 @@ def _of_run(path: Path, run: Path) -> Member:
     return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)
 
 
-def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
-    """A model built from a folder's config and generation config, without reading its weights."""
+def _check_meanings(members: list[Member]) -> None:
+    """Check that the same weights would mean the same in all members.
+
+    Raises:
+        InputError: if they would not, or if a config cannot be read.
+    """
+    configs = {folder: _config(folder) for folder in dict.fromkeys(member.config for member in members)}
+    first, errors = members[0], []
+    for folder, config in configs.items():
+        own, other = config, configs[first.config]
+        differ = [
+            f"{name} is {getattr(own, name)!r} and {getattr(other, name)!r}"
+            for name in MEANINGS
+            if getattr(own, name) != getattr(other, name)
+        ]
+        if differ:
+            path = next(member.path for member in members if member.config == folder)
+            errors.append(
+                f"{path} and {first.path} differ: {'; '.join(differ)}. Only models of the same architecture can be "
+                "averaged."
+            )
+    if errors:
+        raise InputError.of(errors)
+
+
+def _config(folder: Path) -> VaswaniConfig:
     check_settings(folder)
     try:
-        model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(folder))
+        return VaswaniConfig.from_pretrained(folder)
+    except Exception as error:  # a config with wrong types raises various exceptions
+        raise InputError(f"{folder} cannot be read: {reason(error)}") from None
+
+
+def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
+    """A model built from a folder's config and generation config, without reading its weights."""
+    config = _config(folder)
+    try:
+        model = VaswaniForConditionalGeneration(config)
         if (folder / "generation_config.json").exists():
             model.generation_config = GenerationConfig.from_pretrained(folder)
     except Exception as error:  # a config with wrong types raises various exceptions

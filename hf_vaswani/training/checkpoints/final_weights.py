@@ -51,14 +51,16 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     Raises:
         InputError: if there are no intact weights.
     """
-    kind, best = arguments.average, ranked(folder / BEST)
+    kind, checkpoints = arguments.average, checkpoint_folders(folder / CHECKPOINTS)
+    # A session that was killed may have validated steps that the run, resumed with other limits, did not take again.
+    end = step_of(checkpoints[-1]) if checkpoints else math.inf
+    best = [path for path in ranked(folder / BEST) if step_of(path) <= end]
     if kind == "best" and not best:
         report(
             "There were no validations, so there are no best weights: the final model is the mean of the last "
             "checkpoints"
         )
         kind = "last"
-    checkpoints = checkpoint_folders(folder / CHECKPOINTS)
     last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
     found = {
         "last": _mean("last", "checkpoint", last),

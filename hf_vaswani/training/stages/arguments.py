@@ -111,6 +111,8 @@ class TranslateArguments(Section):
         most, name = (self.samples, "samples") if self.mbr else (self.num_beams, "num_beams")
         if most is not None and not self.sample and self.n_best > most:
             errors.append(f"translate.n_best={self.n_best} exceeds translate.{name}={most}")
+        if not self.mbr and self.samples != type(self).model_fields["samples"].default:
+            errors.append(f"translate.samples={self.samples}: no effect without translate.mbr; remove it")
         if self.keep_closest and self.n_best == 1:
             errors.append("translate.keep_closest has nothing to choose from: raise translate.n_best")
         return errors
@@ -145,6 +147,11 @@ class AverageArguments(Section):
         ge=1,
         le=COUNTLESS,
     )
+
+    @property
+    def is_of_checkpoints(self) -> bool:
+        """Whether checkpoints of runs are averaged instead of their final models."""
+        return bool(self.last or self.best)
 
     def violations(self) -> list[str]:
         """Conflicts between keys that are each valid on their own."""

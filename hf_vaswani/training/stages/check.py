@@ -15,13 +15,15 @@ from ...errors import InputError
 from ...files import collect_errors
 from ...interop.model_files import CONFIG_FILE
 from ..check import look_at, open_hub
+from ..checkpoints.average import members_of, open_members
+from ..checkpoints.checkpoint import weights_file
 from ..checkpoints.output_folder import RECIPE_FILE, read_stored
 from ..recipe.recipe import Recipe
 from ..setup.resume import MADE_FROM, can_go_on, has_weights
 from ..setup.splits import held_out_of, languages_of, own_sources, own_text, parse_sources, text_errors_to_end
 from ..setup.text_mix import OWN, REVERSED
 from ..setup.tokenizer_and_model import FREE_FIELDS
-from .arguments import AVERAGE, TRAIN, TRANSLATE
+from .arguments import AVERAGE, TRAIN, TRANSLATE, AverageArguments
 from .options import PREFIX
 from .order import models_named
 from .plan import Plan, PlannedStage
@@ -148,9 +150,10 @@ def errors_of_others(plan: Plan, finished: list[str], known: dict[str, list[str]
         if planned.name not in finished and planned.stage.kind == TRAIN:
             found = errors_of_models_used(planned.stage.arguments, plan.recipe.stages)
         elif planned.name not in finished:
-            key = repr([settings_of(planned.stage), languages_of(plan.recipe.data), list(plan.recipe.stages)])
+            made = [plan.named(name).folder for name in planned.needs if name in finished]
+            key = repr([settings_of(planned.stage), languages_of(plan.recipe.data), list(plan.recipe.stages), made])
             if key not in known:
-                known[key] = _errors_of_other(planned, plan.recipe)
+                known[key] = _errors_of_other(planned, plan.recipe, made)
             found = [*together_errors(planned.stage, plan.recipe.stages), *known[key]]
         elif planned is plan.teacher:  # which the last run is compared with
             found = _errors_of_models(planned, plan.recipe)
@@ -225,9 +228,21 @@ class _Inputs:
                 found[VALIDATION_TEXT] = self._text(sources["validation"])
         for names in models_named(kind, arguments).values():
             for name in names:
-                if name not in self.recipe.stages and (known_by := self._of_files(name)):
-                    found[f"model {name}"] = known_by
+                if name not in self.recipe.stages and (known_by := self._of_model(name, arguments)):
+                    key = "checkpoints of" if kind == AVERAGE and arguments.is_of_checkpoints else "model"
+                    found[f"{key} {name}"] = known_by
         return found
+
+    def _of_model(self, name: str, arguments: Any) -> str:
+        """Digest of a model that is used, or of the checkpoints that are averaged; empty if there are none."""
+        if not isinstance(arguments, AverageArguments):
+            return self._of_files(name)
+        last, best, finished = arguments.last, arguments.best, not arguments.is_of_checkpoints
+        # What cannot be averaged is reported by `_errors_of_other`, unless the stage is finished and needs it no more.
+        members = collect_errors([], lambda: members_of(Path(name), last, best, finished)) or []
+        return " ".join(
+            self._of_files(str(member.path if member.is_model else weights_file(member.path))) for member in members
+        )
 
     def _of_files(self, name: str) -> str:
         return self._digest(Path(name), lambda: model_digest(Path(name)))
@@ -316,11 +331,14 @@ def _check_lines(path: str) -> None:
 
 
 def _errors_in_texts(plan: Plan, found: FoundStages) -> list[str]:
-    """Errors anywhere in the texts that runs read, if a stage would translate for hours before that."""
+    """Errors anywhere in the texts that runs read, if a stage would work for hours before that."""
     unfinished = [planned for planned in plan.stages if not found.is_finished(planned.name)]
+    return errors_in_texts(plan, unfinished) if unfinished else []
+
+
+def errors_in_texts(plan: Plan, unfinished: list[PlannedStage]) -> list[str]:
+    """Errors anywhere in the texts that the last run and unfinished stages read."""
     translating = [planned for planned in unfinished if planned.stage.kind == TRANSLATE]
-    if not translating:
-        return []
     runs = [plan.last, *(planned.arguments for planned in unfinished if planned.stage.kind == TRAIN)]
     is_train_read = any(planned.stage.arguments.has_own_text for planned in translating) or any(
         {*(run.data.text or [OWN])} & {OWN, REVERSED} or held_out_of(run.data) for run in runs
@@ -329,8 +347,12 @@ def _errors_in_texts(plan: Plan, found: FoundStages) -> list[str]:
     return [error for data in texts.values() for error in text_errors_to_end(data, is_train_read)]
 
 
-def _errors_of_other(planned: PlannedStage, recipe: Recipe) -> list[str]:
-    """Errors in the files and models of a stage that does not train."""
+def _errors_of_other(planned: PlannedStage, recipe: Recipe, made: list[Path]) -> list[str]:
+    """Errors in the files and models of a stage that does not train.
+
+    Args:
+        made: folders of finished stages that it needs.
+    """
     arguments, errors = planned.stage.arguments, []
     if planned.stage.kind == TRANSLATE:
         errors += _errors_of_models(planned, recipe)
@@ -344,9 +366,11 @@ def _errors_of_other(planned: PlannedStage, recipe: Recipe) -> list[str]:
                     "for own and for stages that translate."
                 )
     elif planned.stage.kind == AVERAGE:
-        errors += [
-            f"average.models: {name} is neither a stage nor a folder. Name one."
-            for name in arguments.models
-            if name not in recipe.stages and not Path(name).is_dir()
-        ]
+        others = [Path(name) for name in arguments.models if name not in recipe.stages]
+        missing = [path for path in others if not path.is_dir()]
+        errors += [f"average.models: {path} is neither a stage nor a folder. Name one." for path in missing]
+        there = [*made, *(path for path in others if path not in missing)]
+        last, best, wrong = arguments.last, arguments.best, []
+        collect_errors(wrong, lambda: open_members(there, last, best, not arguments.is_of_checkpoints))
+        errors += [f"average.models: {error}" for error in wrong]
     return errors

@@ -17,8 +17,8 @@ from ...evaluation.score import bleu
 from ...hub.file_names import file_names
 from ...hub.run_report import RunReport, SearchReport, StageReport, TeacherReport, TestScores
 from ...hub.trail import read_trail
-from ...runtime.cores import available_cores
 from ...runtime.processes import say
+from ...runtime.threads import cores_of_run
 from ...translation.lines import LineTranslator
 from ...translation.windows import Line
 from ..build import TrainingSetup
@@ -107,8 +107,10 @@ def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForCond
     best = arguments.model_copy(update={"n_best": 1, "keep_closest": None})
     search = search_of(best, opened.model)
     by_teacher = [opened.prefix + source for source in sources]
+    workers = cores_of_run(setup.recipe.training.cpu_threads, setup.processes.num_processes)
+    search |= {"num_workers": workers}
     taught, speed = timed(opened.model, opened.tokenizer, by_teacher, opened.languages, seed=arguments.seed, **search)
-    learned, own_speed = timed(student, setup.tokenizer, sources, {}, num_beams=1)
+    learned, own_speed = timed(student, setup.tokenizer, sources, {}, num_workers=workers, num_beams=1)
     scores = [bleu_and_chrf(texts, references, tokenize) for texts in (taught, learned)]
     agreement = bleu(learned, taught, tokenize=tokenize, force=tokenize == "none")
     return TeacherReport(
@@ -138,7 +140,7 @@ def timed(
     """Translations of texts, and the speed in sentences per second."""
     was_training = model.training
     translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, **languages)
-    translate = LineTranslator(translator, num_workers=available_cores(), **search)
+    translate = LineTranslator(translator, **search)
     lines = [Line(text) for text in texts]
     translate(lines[:WARM_UP])
 

@@ -19,12 +19,11 @@ from ...errors import InputError, TrainingInterrupted, counted, reason
 from ...hub.run_report import RunReport
 from ...hub.wording import duration
 from ...interop.model_files import CONFIG_FILE
-from ...runtime.cores import available_cores
 from ...runtime.launcher import is_set
 from ...runtime.process_group import process_group
 from ...runtime.processes import on_main_process, say
 from ...runtime.signals import StopSignals
-from ...runtime.threads import threads_set
+from ...runtime.threads import cores_of_run, threads_set
 from ..checkpoints.average import average
 from ..checkpoints.checkpoint import is_of_checkpoints
 from ..checkpoints.output_folder import BEST, CHECKPOINTS
@@ -94,7 +93,7 @@ def _run_stage(
         on_main_process(group, finish_run)
         return
     if group.is_main_process:
-        on_main_process(group, lambda: _run_other(planned, record, plan))
+        on_main_process(group, lambda: _run_other(planned, record, plan, group))
     else:
         with StopSignals():  # the main process stops for all
             on_main_process(group, lambda: None)
@@ -140,11 +139,11 @@ def _remove(planned: PlannedStage, kind: str) -> None:
         raise InputError(f"{planned.folder} cannot be written: {reason(error)}") from None
 
 
-def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
+def _run_other(planned: PlannedStage, record: Record, plan: Plan, group: PartialState) -> None:
     """Run a stage that does not train."""
     began, seconds = time.monotonic(), record.seconds
     try:
-        result = _translate(planned, plan) if planned.stage.kind == TRANSLATE else _average(planned, plan)
+        result = _translate(planned, plan, group) if planned.stage.kind == TRANSLATE else _average(planned, plan)
     finally:
         # The time of a stage that was stopped counts, too. A launcher may pass on the signal that stopped it.
         with StopSignals() as signals:
@@ -158,10 +157,12 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
     (planned.folder / TRANSLATIONS_FILE).unlink(missing_ok=True)
 
 
-def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
+def _translate(planned: PlannedStage, plan: Plan, group: PartialState) -> dict[str, Any]:
+    training = plan.recipe.training
+    cores = cores_of_run(training.cpu_threads, group.num_processes)
     # The last bits of scores depend on the number of threads, so it must not be what an earlier stage has left.
-    with threads_set(available_cores()):
-        counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data, plan.recipe.training.overwrite)
+    with threads_set(cores):
+        counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data, training.overwrite, cores)
     say(counts.in_words())
     return asdict(counts)
 
@@ -171,12 +172,12 @@ def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
     # Stopped before it was recorded: the config is written last.
     if (folder / CONFIG_FILE).exists() and has_final_weights(folder):
         return {}
-    is_of_models = not (arguments.last or arguments.best)
+    finished = not arguments.is_of_checkpoints
     sources = [Path(name) for name in arguments.models]
     try:
         folder.mkdir(parents=True, exist_ok=True)  # the folder may exist, with other files in it
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
-            members = average(sources, Path(made), arguments.last, arguments.best, finished=is_of_models)
+            members = average(sources, Path(made), arguments.last, arguments.best, finished)
             for path in sorted(Path(made).iterdir(), key=lambda path: path.name == CONFIG_FILE):
                 path.replace(folder / path.name)
     except OSError as error:

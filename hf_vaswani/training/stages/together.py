@@ -9,12 +9,17 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...core.pipeline_inputs import vocabularies
 from ...errors import InputError
+from ..checkpoints.average import MEANINGS
 from ..recipe.recipe import Recipe
 from ..setup.text_mix import OWN, REVERSED
 from ..setup.tokenizer_and_model import FREE_FIELDS, tokenizer_of
 from .arguments import AVERAGE, TRAIN, Stage
 from .order import needs
 from .record import settings_of
+
+# Keys that decide which pairs a vocabulary is learned from, besides those of the training text and of its filters.
+OF_PAIRS = ("source_column", "target_column", "header", "source_language", "target_language")
+OF_SPLIT = ("validation_share", "test_share", "split_seed")
 
 
 def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
@@ -25,20 +30,32 @@ def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
         stages: all stages of the recipe, without cycles.
     """
     names = [name for name in stage.arguments.models if name in stages]
-    # Tokenizers that exist already are compared when the models are loaded.
     learned = {name: found for name in names if not isinstance(found := _vocabulary(name, stages), str)}
-    first = next(iter(learned), "")
+    # Those that exist already, by the name of the stage or model that has them.
+    existing = {name: _vocabulary(name, stages) if name in stages else name for name in stage.arguments.models}
+    existing = {name: place for name, place in existing.items() if name not in learned}
+    first, other = next(iter(learned), ""), next(iter(existing), "")
     errors = [
         f"stages '{name}' and '{first}' learn vocabularies from different text, or with different settings. Set "
         f"tokenizer.path: {first} in stage '{name}', or in the stage that it starts from"
         for name, vocabulary in learned.items()
         if vocabulary != learned[first]
     ]
+    if learned and existing:
+        errors.append(
+            f"stage '{first}' learns a vocabulary, but that of '{other}' exists already. Set tokenizer.path: "
+            f"{existing[other]} in stage '{first}', or in the stage that it starts from"
+        )
+    errors += [
+        f"'{name}' has another vocabulary than '{other}'. Use the same tokenizer.path, or other models"
+        for name, place in existing.items()
+        if not _is_same_vocabulary(place, existing[other])
+    ]
     if stage.kind == AVERAGE:
         errors += [
             f"stage '{name}' trains an adapter. {remedy}"
             for name in names
-            if (remedy := _adapter_remedy(stages[name], bool(stage.arguments.last or stage.arguments.best)))
+            if (remedy := _adapter_remedy(stages[name], stage.arguments.is_of_checkpoints))
         ]
         errors += _architecture_errors({name: _architecture(name, stages) for name in names})
     return [f"{stage.kind}.{'models' if stage.kind == AVERAGE else 'model'}: {error}" for error in errors]
@@ -121,14 +138,18 @@ def _architecture_errors(models: dict[str, dict[str, Any] | None]) -> list[str]:
         models: stage → its values of the section `model`; `None` if it starts from a model that no stage makes.
     """
     known = {name: model for name, model in models.items() if model is not None and _config(model)}
-    shapes = {name: _shapes(model) for name, model in known.items()}
+    weights = {
+        name: [_shapes(model), [getattr(_config(model), key) for key in MEANINGS]] for name, model in known.items()
+    }
     first = next(iter(known), "")
     errors = []
     for name, model in known.items():
-        if shapes[name] != shapes[first]:
+        if weights[name] != weights[first]:
             keys = [key for key in {**known[first], **model} if key not in FREE_FIELDS]
             differ = ", ".join(f"model.{key}" for key in keys if model.get(key) != known[first].get(key))
-            errors.append(f"stages '{name}' and '{first}' have different weights: {differ} must be the same in both")
+            errors.append(
+                f"stages '{name}' and '{first}' have different architectures: {differ} must be the same in both"
+            )
     return errors
 
 
@@ -159,7 +180,12 @@ def vocabulary_of(recipe: Recipe, stages: Mapping[str, Stage]) -> Any:
     text = sorted(set(recipe.data.text or [OWN]) - turned)
     made = [_made_by(name, stages) for name in text if name in stages]
     keys = recipe.data.model_dump()
-    own = {key: value for key, value in keys.items() if key.startswith(("train", "dataset"))}
+    is_split = recipe.data.validation_share or recipe.data.test_share
+    own = {
+        key: value
+        for key, value in keys.items()
+        if key.startswith(("train", "dataset", "drop_")) or key in OF_PAIRS or (is_split and key in OF_SPLIT)
+    }
     return settings, text, made, own, recipe.data.reversed and not recipe.tokenizer.joint
 
 

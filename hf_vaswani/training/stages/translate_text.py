@@ -28,7 +28,6 @@ from ...core.pipeline_inputs import is_blank, position_limit
 from ...data.sources.text_files import iterate_lines
 from ...errors import InputError, TrainingError, TrainingInterrupted, counted
 from ...files import atomic_write
-from ...runtime.cores import available_cores
 from ...runtime.processes import say
 from ...runtime.signals import StopSignals
 from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
@@ -86,7 +85,7 @@ class PairCounts:
 
 
 def make_pairs(
-    folder: Path, arguments: TranslateArguments, data: DataArguments, overwrite: bool = False
+    folder: Path, arguments: TranslateArguments, data: DataArguments, overwrite: bool = False, workers: int = 1
 ) -> PairCounts:
     """Translate the text of a stage into the pairs file in its folder, resuming translations that were begun.
 
@@ -94,6 +93,7 @@ def make_pairs(
         arguments: of the stage, with paths in place of stage names.
         data: of the recipe.
         overwrite: start over if the existing translations cannot be resumed.
+        workers: number of processes that translate, on a CPU.
 
     Raises:
         InputError: if the text or the model cannot be used or, without `overwrite`, differs from what the
@@ -107,13 +107,13 @@ def make_pairs(
         if path.exists() and not (has_all_translations(folder) or (folder / PROGRESS_FILE).exists()):
             path.unlink()  # killed before any progress was recorded
         try:
-            translate_rest(path, arguments, data)
+            translate_rest(path, arguments, data, workers)
         except NotResumable:
             if not overwrite:
                 raise
             for name in (TRANSLATIONS_FILE, PROGRESS_FILE):
                 (folder / name).unlink(missing_ok=True)
-            translate_rest(path, arguments, data)
+            translate_rest(path, arguments, data, workers)
         closest = None
         if arguments.keep_closest:
             closest = closest_translations(path, arguments.keep_closest, texts_with_translations(arguments, data))
@@ -132,7 +132,7 @@ def has_all_translations(folder: Path) -> bool:
     return path.exists() and path.stat().st_size > 0 and not (folder / PROGRESS_FILE).exists()
 
 
-def translate_rest(path: Path, arguments: TranslateArguments, data: DataArguments) -> None:
+def translate_rest(path: Path, arguments: TranslateArguments, data: DataArguments, workers: int = 1) -> None:
     """Translate the lines that are not in a file of translations yet.
 
     Raises:
@@ -145,7 +145,7 @@ def translate_rest(path: Path, arguments: TranslateArguments, data: DataArgument
     except NothingToResume:  # it is complete
         return
     with closing(output):
-        translate_all(output, open_teacher(arguments, data), arguments, data)
+        translate_all(output, open_teacher(arguments, data), arguments, data, workers)
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _stopped_by_signals(folder: Path) -> Iterator[None]:
 
 
 def translate_all(
-    output: ResumableOutput, teacher: Teacher, arguments: TranslateArguments, data: DataArguments
+    output: ResumableOutput, teacher: Teacher, arguments: TranslateArguments, data: DataArguments, workers: int
 ) -> None:
     """Translate all lines of a stage's text that are not in its output yet."""
     translator = pipeline("translation", model=teacher.model, tokenizer=teacher.tokenizer, **teacher.languages)
@@ -177,7 +177,7 @@ def translate_all(
             n_best=arguments.n_best,
             seed=arguments.seed,
             return_scores=None if arguments.mbr else True,
-            num_workers=available_cores(),
+            num_workers=workers,
             **search_of(arguments, teacher.model),
         )
     except (ValueError, RuntimeError) as error:

@@ -13,7 +13,8 @@ from ...files import collect_errors
 from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
 from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of, stages_in
 from ..setup.splits import own_text, parse_sources, source_errors
-from ..stages.check import errors_of_others
+from ..setup.tokenizer_and_model import check_is_model, existing_tokenizer
+from ..stages.check import errors_in_texts, errors_of_others
 from ..stages.options import PREFIX as STAGES
 from ..stages.options import key_of_stage
 from ..stages.plan import make_plan as stages_plan
@@ -107,12 +108,12 @@ class SweepPlan:
         return [run for run in self.runs if run.combination == combination]
 
 
-def make_plan(request: SweepRequest, errors: list[str], looks_at_stages: bool = False) -> SweepPlan:
+def make_plan(request: SweepRequest, errors: list[str], reads_inputs: bool = False) -> SweepPlan:
     """Check a request, apart from what its output folder holds, and return its plan. Nothing is written.
 
     Args:
         errors: the errors found in the request so far.
-        looks_at_stages: whether the files and models that stages need are checked, too.
+        reads_inputs: whether texts are read to their ends, and the models that are named are looked for, too.
 
     Raises:
         InputError: all errors at once.
@@ -145,7 +146,7 @@ def make_plan(request: SweepRequest, errors: list[str], looks_at_stages: bool = 
         )
     if "training.overwrite" not in given and any(run.recipe.training.overwrite for run in loaded):
         errors.append(f"training.overwrite cannot be set in a sweep: {NOT_SWEPT['training', 'overwrite']}")
-    errors += _errors_of_recipes([run.recipe for run in loaded], looks_at_stages)
+    errors += _errors_of_recipes([run.recipe for run in loaded], reads_inputs)
     if errors:
         raise InputError.of(errors)
     runs = [_with_seed(run, seed, folder, request) for run in loaded for seed in request.seeds]
@@ -275,8 +276,9 @@ def losses_compare(recipes: list[Recipe]) -> bool:
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)
 
 
-def _errors_of_recipes(recipes: list[Recipe], looks_at_stages: bool) -> list[str]:
-    """Errors in the recipes that show without a model and without reading whole texts, each error once."""
+def _errors_of_recipes(recipes: list[Recipe], reads_inputs: bool) -> list[str]:
+    """Errors in the recipes, in their texts, and in models that they name, as far as they show without loading models;
+    each error once."""
     errors: list[str] = []
     for data in {str(data): data for data in (own_text(recipe.data) for recipe in recipes)}.values():
         sources = collect_errors(errors, partial(parse_sources, data))
@@ -286,6 +288,27 @@ def _errors_of_recipes(recipes: list[Recipe], looks_at_stages: bool) -> list[str
     known: dict[str, list[str]] = {}
     for recipe in recipes:
         errors += tracker_errors(recipe.training.report_to) + freeze_errors(recipe) + path_errors(recipe)
-        if recipe.stages and looks_at_stages:
-            errors += errors_of_others(stages_plan(recipe), [], known)
+        if reads_inputs:
+            errors += errors_of_others(stages_plan(recipe), [], known) if recipe.stages else _errors_of_names(recipe)
+    if reads_inputs and not errors:
+        errors = _errors_in_texts(recipes)
     return list(dict.fromkeys(errors))
+
+
+def _errors_of_names(recipe: Recipe) -> list[str]:
+    """Errors for a tokenizer or models that a recipe names and that are not there."""
+    errors: list[str] = []
+    named = [("training.start_from", name) for name in [recipe.training.start_from] if name]
+    named += [("training.distill_from", name) for name in recipe.training.teachers]
+    for key, name in named:
+        collect_errors(errors, partial(check_is_model, key, name))
+    if not errors:
+        collect_errors(errors, partial(existing_tokenizer, recipe))
+    return errors
+
+
+def _errors_in_texts(recipes: list[Recipe]) -> list[str]:
+    """Errors anywhere in the texts of the recipes; each text is read once."""
+    plans = [stages_plan(recipe) for recipe in recipes]
+    runs = {repr(own_text(plan.last.data)): plan for plan in plans}
+    return [error for plan in runs.values() for error in errors_in_texts(plan, plan.stages)]

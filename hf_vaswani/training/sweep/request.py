@@ -170,6 +170,8 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
     if type(trials) is not int or trials < 1:
         errors.append(f"{path}: trials must be a whole number of at least 1, got {trials!r}")
         trials = DEFAULT_TRIALS
+    if "trials" in content and not space:
+        errors.append(f"{path}: trials is the number of combinations of a search: add search, or remove it")
     seeds = content.get("seeds", list(DEFAULT_SEEDS))
     seeds = seeds if isinstance(seeds, list) else split_values(str(seeds))
     output_dir = content.get("output_dir")

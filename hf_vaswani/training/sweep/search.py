@@ -70,7 +70,7 @@ def check_search(request: SweepRequest, errors: list[str]) -> Search:
         )
     request = replace(request, rows={}, grid={})
     ends = {combination_name("", values): values for values in corners(request.space)}
-    at_ends = make_plan(replace(request, rows=ends), errors)
+    at_ends = make_plan(replace(request, rows=ends), errors, reads_inputs=True)
     space = dict(zip(at_ends.combinations[0].values, request.space.values()))
     import_extra("optuna", "search")
     if not losses_compare([run.recipe for run in at_ends.runs]):
@@ -108,7 +108,7 @@ def run_search(search: Search, jobs: int | None = None) -> SweepReport:
         trials = propose(search, [], [], min(in_round - 1, request.trials))
     failed: dict[str, Outcome] = {}
     while True:
-        plan = check_sweep(replace(request, rows=_rows(trials)), [], looks_at_stages=False)
+        plan = check_sweep(replace(request, rows=_rows(trials)), [], reads_inputs=False)
         report = run_sweep(plan, jobs, failed, is_draft=True)
         # A failed run is tried again by the next command, not in each round of this one.
         failed = {run.folder: Outcome(run.exit_code, run.error) for run in report.failed}

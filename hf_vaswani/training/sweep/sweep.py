@@ -24,18 +24,18 @@ from .table import page
 RESULT_FILE, PAGE_FILE = "sweep.json", "README.md"
 
 
-def check_sweep(request: SweepRequest, errors: list[str], looks_at_stages: bool = True) -> SweepPlan:
+def check_sweep(request: SweepRequest, errors: list[str], reads_inputs: bool = True) -> SweepPlan:
     """Check a request for all errors that show before the runs, and return its plan. Nothing is written.
 
     Args:
         errors: the errors found in the request so far.
-        looks_at_stages: as for [`make_plan`].
+        reads_inputs: as for [`make_plan`].
 
     Raises:
         InputError: all errors at once.
     """
     wrong = place_errors(Path(request.output_dir)) if request.output_dir else []
-    plan = make_plan(request, [*errors, *wrong], looks_at_stages)
+    plan = make_plan(request, [*errors, *wrong], reads_inputs)
     if found := content_errors(plan):
         raise InputError.of(found)
     return plan

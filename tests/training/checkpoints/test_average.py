@@ -89,6 +89,16 @@ def test_models_of_different_shapes_are_rejected_and_leave_nothing_behind(tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
+def test_models_with_other_numbers_of_heads_or_activations_are_rejected(tmp_path):
+    changes = {"heads": {"encoder_attention_heads": 4}, "gelu": {"activation_function": "gelu"}}
+    for name, change in {"a": {}, **changes}.items():
+        tiny_model(**change).save_pretrained(tmp_path / name)
+    for name, change in changes.items():
+        with pytest.raises(InputError, match=rf"{name} and .*a differ: {next(iter(change))} is "):
+            average([tmp_path / "a", tmp_path / name], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
 def test_models_of_another_type_or_with_missing_weights_are_rejected(tmp_path):
     for name in ("whole", "incomplete", "foreign"):
         tiny_model().save_pretrained(tmp_path / name)

@@ -1,6 +1,7 @@
 """Which weights become the final model: those with the best validation loss, or those that the recipe names."""
 
 import json
+import shutil
 
 import pytest
 
@@ -130,3 +131,14 @@ def test_newest_intact_checkpoint_is_used_if_the_last_ones_are_damaged(recipe):
     [candidate] = candidates(given.training, folder, messages.append)
     assert candidate.steps == [4] and isinstance(candidate, Candidate)
     assert len(messages) == 2
+
+
+def test_weights_of_steps_after_the_last_one_are_not_used(recipe):
+    options = ["--save_steps=2", "--eval_steps=1", "--keep_best=9", "--average=best", "--average_best=9"]
+    folder = train(recipe("--max_steps=6", *options)).folder
+    # As if the run had been killed before its last checkpoints were saved.
+    for path in (folder / "checkpoints").glob("update-*"):
+        if int(path.name.removeprefix("update-")) > 2:
+            shutil.rmtree(path)
+    results = train(recipe("--max_steps=4", *options))
+    assert results.steps == 4 and sorted(results.averaged) == [1, 2, 3, 4]

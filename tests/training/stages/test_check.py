@@ -20,6 +20,7 @@ from ..helpers import files_in, same_weights
 from .conftest import stop_in_second_window
 
 ONLY_FORWARD = {"both": None, "mean": None, "backward": None}
+NO_STAGES = {"both": None, "mean": None, "forward": None, "backward": None}
 FROM_BOTH = {"mean": None, "forward": None, "backward": None}
 
 
@@ -149,7 +150,7 @@ def test_translations_use_a_fixed_number_of_threads(staged, monkeypatch):
         return make_pairs(*arguments)
 
     monkeypatch.setattr(run_module, "make_pairs", recorded)
-    monkeypatch.setattr(run_module, "available_cores", lambda: 3)
+    monkeypatch.setattr(run_module, "cores_of_run", lambda *_: 3)
     try:
         train(staged("--cpu_threads=1"))
         assert used == [3, 3] and torch.get_num_threads() == 1
@@ -202,8 +203,8 @@ def test_average_of_stages_with_different_weights_is_an_error(staged):
     further = {"train": {"model": {"dropout": 0.2}, "training": {"start_from": "both"}}}
     mean = {"average": {"models": ["both", "further", "wide"]}}
     assert errors_together(staged, "mean", wide=wide, further=further, mean=mean) == [
-        "average.models: stages 'wide' and 'both' have different weights: model.encoder_ffn_dim must be the same in "
-        "both"
+        "average.models: stages 'wide' and 'both' have different architectures: model.encoder_ffn_dim must be the "
+        "same in both"
     ]
 
 
@@ -225,8 +226,67 @@ def test_stages_that_start_from_different_models_may_have_the_same_vocabulary(st
     shutil.copytree(saved_model, tmp_path / "copy")
     one, two = ({"train": {"training": {"start_from": str(path)}}} for path in (saved_model, tmp_path / "copy"))
     assert errors_together(staged, "mean", one=one, two=two, mean={"average": {"models": ["one", "two"]}}) == []
-    pair = {"translate": {"model": ["one", "both", "two"]}}
+    pair = {"translate": {"model": ["one", str(saved_model), "two"]}}
     assert errors_together(staged, "forward", one=one, two=two, forward=pair) == []
+
+
+def test_ensemble_of_a_stage_that_learns_a_vocabulary_and_a_model_that_has_one_is_an_error(staged, saved_model):
+    pair = {"translate": {"model": ["both", str(saved_model)]}}
+    [error] = errors_together(staged, "forward", forward=pair)
+    assert "stage 'both' learns a vocabulary" in error and f"tokenizer.path: {saved_model} in stage 'both'" in error
+
+
+def test_ensemble_with_two_vocabularies_that_exist_is_an_error(staged, saved_model, tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path)
+    (tmp_path / "tokenizer.json").write_text((tmp_path / "tokenizer.json").read_text().replace("w7", "x7"))
+    one, two = ({"train": {"tokenizer": {"path": str(path)}}} for path in (saved_model, tmp_path))
+    pair = {"translate": {"model": ["one", "two"]}}
+    assert errors_together(staged, "forward", one=one, two=two, forward=pair) == [
+        "translate.model: 'two' has another vocabulary than 'one'. Use the same tokenizer.path, or other models"
+    ]
+
+
+@pytest.mark.parametrize("key, value", [("drop_duplicates", True), ("validation_share", 0.1)])
+def test_stages_that_filter_or_divide_the_text_differently_learn_different_vocabularies(staged, key, value):
+    other = {"train": {"data": {"text": ["own", "reversed"], key: value}}}
+    pair = {"translate": {"model": ["both", "other"]}}
+    [error] = errors_together(staged, "forward", other=other, forward=pair)
+    assert "learn vocabularies from different text" in error
+
+
+def test_average_of_stages_whose_weights_mean_different_things_is_an_error(staged):
+    other = {"train": {"tokenizer": {"path": "both"}, "model": {"encoder_attention_heads": 4}}}
+    [error] = errors_together(staged, "mean", other=other, mean={"average": {"models": ["both", "other"]}})
+    assert "different architectures: model.encoder_attention_heads must be the same" in error
+
+
+def test_run_with_too_few_checkpoints_to_average_is_found_before_any_stage_runs(staged, tmp_path, monkeypatch):
+    train(staged("--start_from=null", "--data.text=[own]", output="other", **NO_STAGES))
+    monkeypatch.setattr(run_module, "_begin", lambda *_: pytest.fail("a stage began"))
+    mean = {"average": {"models": ["both", str(tmp_path / "other")], "last": 4}}
+    with pytest.raises(InputError, match=r"stages.mean.average.models: .*other has too few checkpoints: 4 needed"):
+        train(staged("--data.text=[own]", mean=mean, forward=None, backward=None))
+
+
+def test_finished_average_of_a_run_that_was_trained_further_is_stale(staged, tmp_path):
+    def other(steps: int):
+        options = ("--start_from=null", "--data.text=[own]", "--lr_scheduler_type=constant", f"--max_steps={steps}")
+        return staged(*options, output="other", **NO_STAGES)
+
+    train(other(4))
+    mean = {"average": {"models": [str(tmp_path / "other")], "last": 1}}
+    train(staged("--data.text=[own]", "--start_from=mean", mean=mean, both=None, forward=None, backward=None))
+    train(other(6))
+    recipe = staged("--data.text=[own]", "--start_from=mean", mean=mean, both=None, forward=None, backward=None)
+    _, [error, *_] = find_stages(make_plan(recipe), {})
+    assert "checkpoints of" in error and "has changed" in error
+
+
+def test_line_missing_at_the_end_of_a_text_is_found_before_training_an_earlier_stage(staged, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "_begin", lambda *_: pytest.fail("a stage began"))
+    append(tmp_path / "test.source", "a b c\n")
+    with pytest.raises(InputError, match=r"data.test: .*test\.(source|target)"):
+        train(staged("--data.text=[own]", mean=None, forward=None, backward=None))
 
 
 def test_average_of_stages_with_a_vocabulary_for_each_side_is_no_error(staged):

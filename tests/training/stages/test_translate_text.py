@@ -308,3 +308,9 @@ def test_languages_given_to_a_multilingual_model_must_be_those_of_the_recipe():
     assert [languages(groups, tgt_lang=code)[1] for code in ("en", "eng")] == [">>en<< ", ">>eng<< "]
     with pytest.raises(InputError, match="this model translates de to any language"):
         languages(groups, side="target", tgt_lang="eng")
+
+
+def test_number_of_candidates_without_minimum_bayes_risk_is_an_error():
+    [error] = TranslateArguments(model="m", sample=0.8, samples=64).violations()
+    assert error == "translate.samples=64: no effect without translate.mbr; remove it"
+    assert TranslateArguments(model="m", mbr="bleu", samples=64).violations() == []

@@ -96,7 +96,8 @@ def plan_of(tmp_path, write_lines):
     )
     path.write_text(f"data:\n{splits}  test_source: {text}\n  test_target: {references}\n")
 
-    def plan(output: str = "out", **parts) -> SweepPlan:
-        return make_plan(SweepRequest(str(path), str(tmp_path / output), **parts), [])
+    def plan(output: str = "out", reads_inputs: bool = False, **parts) -> SweepPlan:
+        request = SweepRequest(str(path), str(tmp_path / output), **parts)
+        return make_plan(request, [], reads_inputs)
 
     return plan

@@ -169,6 +169,11 @@ def test_errors_in_a_sweep_file_name_the_file(write_sweep):
     assert errors_of(path) == [f"{path}: recipe is missing: the name of a recipe, or of its file. Is 'recpe' a typo?"]
 
 
+def test_trials_in_a_sweep_file_need_a_search(write_sweep):
+    path = write_sweep("recipe: quickstart\ngrid: {dropout: [0.1]}\ntrials: 5\n")
+    assert errors_of(path) == [f"{path}: trials is the number of combinations of a search: add search, or remove it"]
+
+
 def test_row_and_grid_that_set_the_same_key_are_rejected():
     request = SweepRequest("quickstart", "out", {"a": {"dropout": "0.1", "dropot": "1"}}, {"dropout": ["0"]}, (1,))
     with pytest.raises(InputError) as error:

@@ -256,6 +256,18 @@ def test_losses_of_runs_whose_vocabularies_come_from_different_texts_are_not_ran
     assert losses_compare([r.model_copy(update={"tokenizer": tokenizer}) for r, tokenizer in zip(recipes, same)])
 
 
+def test_line_missing_at_the_end_of_a_text_is_found_before_any_run(plan_of, write_lines):
+    write_lines("text.y", [*REFERENCES, "one more"])
+    with pytest.raises(InputError, match=r"data.train: .*text.x has \d+ lines and .*text.y has"):
+        plan_of(grid=GRID, reads_inputs=True)
+
+
+@pytest.mark.parametrize("key", ["start_from", "tokenizer.path", "distill_from"])
+def test_model_that_a_combination_names_and_that_is_missing_is_found_before_any_run(plan_of, tmp_path, key):
+    with pytest.raises(InputError, match=rf"{key}.*absent"):
+        plan_of(grid={key: ["null", str(tmp_path / "absent")]}, reads_inputs=True)
+
+
 def test_changed_text_in_the_same_files_is_noted(plan_of, runs):
     plan = plan_of(seeds=(1, 2, 3))
     for run, digest in zip(plan.runs, "aab"):
