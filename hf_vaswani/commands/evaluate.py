@@ -23,6 +23,7 @@ from .common.options import (
     check_language_options,
     languages,
     search,
+    seed,
     speed,
     up_to,
     with_option_names,
@@ -101,7 +102,7 @@ def _add_bootstrap_options(group) -> None:
     )
     group.add_argument(
         "--seed",
-        type=up_to(2**32 - 1),
+        type=seed,
         default=12345,
         metavar="N",
         help="random seed of the resamples (default: %(default)s)",
@@ -161,8 +162,18 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     if not options.models:
         errors += [
             f"--{name} is for models, and none is given. Name one, before all options, or omit --{name}."
-            for name in ("source", "output", "num_beams", "source_language", "target_language")
-            if getattr(options, name)
+            for name in (
+                "source",
+                "output",
+                "overwrite",
+                "num_beams",
+                "batch_size",
+                "num_workers",
+                "quantize",
+                "source_language",
+                "target_language",
+            )  # fmt: skip
+            if getattr(options, name, None)
         ]
     if options.sentences and options.format != "json":
         errors.append("--sentences needs --format json.")

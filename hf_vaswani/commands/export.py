@@ -40,7 +40,7 @@ LIBRARIES = {
 }
 DESCRIPTION = """\
 Convert a model of this package for another engine. marian: a folder that transformers loads as a MarianMT.
-ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, which all commands accept as a model.
+ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, for use with translate, evaluate, app, and push.
 transformers.js: a folder for browsers and Node, with greedy search. web: a page that contains the model and translates
 in the browser, for any static host. The folder is opened and compared with the model; if its translations differ in
 float32, nothing is written. Its card reports what 8 or 16 bits cost in BLEU and chrF if there is a test set."""
@@ -102,6 +102,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin
+    from ..interop.marian import lost_settings
     from ..translation.load import load
 
     model, tokenizer = load(options.model)
@@ -126,6 +127,11 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         f"the model for {same} of {counted(result.sentences, 'sentence')}. Weights: {result.size / 1e6:.1f} MB; the "
         f"model's: {origin.size / 1e6:.1f} MB."
     )
+    if options.to == "marian" and (lost := lost_settings(model.generation_config)):
+        print(
+            f"MarianMT's search does not have {' and '.join(lost)}: with its own settings, some translations may "
+            "differ."
+        )
     if comparison:
         print(comparison.summary())
     if runtime:

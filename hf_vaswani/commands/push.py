@@ -1,6 +1,8 @@
 """`hf-vaswani push`: uploads a model to the Hub."""
 
 import argparse
+from pathlib import Path
+from shlex import quote
 
 from ..files import InputPath
 
@@ -31,5 +33,11 @@ def run(options: argparse.Namespace) -> None:
         options.folder, options.repository, options.private, options.revision, options.message, options.space
     )
     print(f"{options.folder} is on the Hub: {address}")
+    card = Path(options.folder) / "README.md"
+    if card.exists() and options.repository not in card.read_text(encoding="utf-8", errors="replace"):
+        print(
+            f"Its card does not have the name {options.repository}. To set it: hf-vaswani card "
+            f"{quote(str(options.folder))} --name {options.repository}, and push again."
+        )
     if options.space:
         print(f"It can be tried in the Space {options.space}.")

@@ -166,7 +166,8 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     if not on_main_process(processes, check):
         if processes.is_main_process:
             print(
-                f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do.",
+                f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do. "
+                "(Which model wrote it is not recorded; to translate again, use --overwrite.)",
                 file=sys.stderr,
             )
         return
@@ -177,7 +178,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     _check_same_model(options, processes, own)
     write_line = as_json if options.format == "jsonl" else as_text
     reports = LineReports()
-    is_resumable = isinstance(output, ResumableOutput)
+    is_resumable, samples = isinstance(output, ResumableOutput), bool(options.sample or options.mbr)
 
     def begin() -> "tuple[Iterator[Line], Callable[[], bool]]":
         lines, is_waiting = _lines(options, reports)
@@ -205,8 +206,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 output,
                 reports.of(_name(options)),
                 lambda done: bar.update(done - bar.n),
-                # A file must have the same windows whether it is written in one go or resumed.
-                is_waiting if not is_resumable or sys.stdin.isatty() else lambda: False,
+                # A file must have the same windows whether it is written in one go or resumed; and the random numbers
+                # of samples depend on the window.
+                is_waiting if sys.stdin.isatty() or not (is_resumable or samples) else lambda: False,
                 partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
             )
         except KeyboardInterrupt:

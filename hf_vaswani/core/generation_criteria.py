@@ -29,7 +29,7 @@ class SourceLengthCriteria(StoppingCriteria):
 def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationConfig, input_ids) -> torch.Tensor:
     """The maximum number of tokens in the output of each row, prompt included: `(rows,)`."""
     lengths = [criterion.max_length for criterion in criteria if type(criterion) is MaxLengthCriteria]
-    longest = min([generation_config.max_length, *lengths])
+    longest = min(lengths, default=generation_config.max_length)
     for criterion in criteria:
         if isinstance(criterion, SourceLengthCriteria):
             return criterion.limits.to(input_ids.device).clamp(max=longest)

@@ -26,6 +26,7 @@ from transformers import (
 )
 from transformers import generation as processors
 from transformers.generation import GenerateBeamEncoderDecoderOutput
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
@@ -92,6 +93,37 @@ def own_max_length(config: GenerationConfig) -> int | None:
     return None if are_written and config.max_length == defaults["max_length"] else config.max_length
 
 
+def length_offset(given: dict[str, Any], of_call: GenerationConfig | None, own: GenerationConfig) -> int | None:
+    """The `max_length_offset` of a call; `None` if it has another length instead.
+
+    A call's arguments come first, then its config, the model's config, and the paper. Where a length and an offset are
+    both given, both apply; but a length that is set in a config overrides an offset that was in it.
+
+    Args:
+        given: the arguments of the call.
+        of_call: the config that the call was given, which may be a changed copy of the model's.
+        own: the model's config.
+    """
+    if given.get("max_length_offset") is not None:
+        return given["max_length_offset"]
+    if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
+        return None
+    inherited = getattr(own, "max_length_offset", None)
+    if of_call is not None:
+        offset = getattr(of_call, "max_length_offset", None)
+        max_length = own_max_length(of_call)
+        is_set = of_call.max_new_tokens is not None or max_length not in (None, own_max_length(own))
+        if offset is not None and (offset != inherited or not is_set):
+            return offset
+        if is_set or max_length is not None:
+            return None
+    if own.max_new_tokens is not None:
+        return None
+    if inherited is not None:
+        return inherited
+    return None if own_max_length(own) is not None else MAX_TOKENS_OVER_SOURCE
+
+
 class VaswaniGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the paper's search (section 6.1).
 
@@ -135,29 +167,21 @@ class VaswaniGenerationMixin(GenerationMixin):
         prepared.length_penalty_type = own.get(
             "length_penalty_type", getattr(prepared, "length_penalty_type", None) or LENGTH_PENALTY_TYPES[0]
         )
-        prepared.max_length_offset = self._max_length_offset(of_call)
+        prepared.max_length_offset = length_offset({**kwargs, **own}, generation_config, self.generation_config)
         check_own_settings(prepared)
         lengths = (of_call.get("max_length"), own_max_length(self.generation_config), prepared.max_new_tokens)
         prepared._has_only_offset = all(length is None for length in lengths)
         return prepared, model_kwargs
 
-    def _max_length_offset(self, of_call: dict[str, Any]) -> int | None:
-        """The offset of the call, else of the checkpoint, else of the paper; `None` if a length was given instead."""
-        own = {**vars(self.generation_config), "max_length": own_max_length(self.generation_config)}
-        for settings in (of_call, own):
-            if settings.get("max_length_offset") is not None:
-                return settings["max_length_offset"]
-            if settings.get("max_length") is not None or settings.get("max_new_tokens") is not None:
-                return None
-        return MAX_TOKENS_OVER_SOURCE
-
     @property
     def longest_output_offset(self) -> int | None:
         """How many more tokens than its source an output may have if a call sets no length; `None` for any number."""
-        return self._max_length_offset({})
+        return length_offset({}, None, self.generation_config)
 
     def _prepare_model_inputs(self, *args, **kwargs):
         inputs, name, model_kwargs = super()._prepare_model_inputs(*args, **kwargs)
+        if isinstance(states := model_kwargs.get("encoder_outputs"), tuple | list):
+            model_kwargs["encoder_outputs"] = BaseModelOutput(*states)
         if name == "input_ids":
             check_ids(name, inputs)
         mask = model_kwargs.get("attention_mask")
@@ -327,7 +351,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             self.config._attn_implementation in MASKED_ATTENTION
             and generation_config.use_cache is not False
             and generation_config.cache_implementation in (None, "dynamic")
-            and (cache is None or cache.get_seq_length() == 0)
+            # The caller's own cache is to be filled.
+            and (cache is None or (cache.get_seq_length() == 0 and not getattr(cache, "_is_user_defined", False)))
             and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
             and all(

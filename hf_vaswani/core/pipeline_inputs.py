@@ -218,6 +218,8 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
 
 def check_number(name: str, value: Any, least: int = 1) -> None:
     """Refuse anything but a whole number of at least `least`, or `None` for a number that is not given."""
+    if isinstance(value, torch.Tensor) and value.dim() == 0:
+        value = value.item()
     if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 

@@ -16,7 +16,7 @@ from transformers.generation import GenerateBeamEncoderDecoderOutput
 
 from ..core.generation_length_penalty import Scoring
 from ..core.generation_settings import setting_errors
-from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE, own_max_length
+from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
@@ -34,8 +34,8 @@ SETTINGS = {
 WITHOUT_EFFECT = {"transformers_version", "cache_implementation", "cache_config", "compile_config"}
 # Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
-# The settings that limit the length of an output, in order of precedence.
-LENGTHS = ("max_length_offset", "max_new_tokens", "max_length")
+# The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
+OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")
 
 
 class CTranslate2Model(EngineModel):
@@ -149,9 +149,14 @@ class CTranslate2Model(EngineModel):
         own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
         if unknown := unsupported({**own, **of_call}):
             raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the model it was exported from.")
-        settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - set(LENGTHS)}
-        settings |= length_rule(of_call) or length_rule(own) or {"max_length_offset": MAX_TOKENS_OVER_SOURCE}
-        if errors := setting_errors(settings, self.config.decoder_vocab_size):
+        settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - {OFFSET, *LENGTHS}}
+        offset = length_offset(given, config, self.generation_config)
+        settings |= {OFFSET: offset} if offset is not None else length_rule(of_call) or length_rule(own)
+        errors = setting_errors(settings, self.config.decoder_vocab_size)
+        beams, n_best = settings.get("num_beams", 1), settings.get("num_return_sequences", 1)
+        if not errors and n_best > beams and not settings.get("do_sample"):
+            errors = [f"num_return_sequences={n_best} exceeds num_beams={beams}"]
+        if errors:
             raise ValueError("; ".join(errors))
         return settings
 
@@ -173,13 +178,14 @@ class CTranslate2Model(EngineModel):
         beams, samples = search.get("num_beams", 1), bool(search.get("do_sample"))
         n_best = search.get("num_return_sequences", 1)
         eos = search.get("eos_token_id", self.config.eos_token_id)
+        longest = max(self._limits(rows, prompts, search))
         ranks = beams > 1 and (search.get("length_penalty_type", "length") == "gnmt" or any(prompts))
         options: dict[str, Any] = {
             "beam_size": beams,
             "num_hypotheses": beams if ranks else n_best,
             "length_penalty": search.get("length_penalty", 1.0),
-            "max_decoding_length": max(self._limits(rows, prompts, search)),
-            "min_decoding_length": self._shortest(prompts, search),
+            "max_decoding_length": longest,
+            "min_decoding_length": min(self._shortest(prompts, search), longest),
             "repetition_penalty": search.get("repetition_penalty", 1.0),
             "no_repeat_ngram_size": search.get("no_repeat_ngram_size", 0),
             "suppress_sequences": [[target_tokens[i] for i in ids] for ids in suppressed(search)] or None,
@@ -191,7 +197,7 @@ class CTranslate2Model(EngineModel):
         }
         if samples:
             options |= {
-                "sampling_topk": search.get("top_k", 50),
+                "sampling_topk": min(search.get("top_k", 50), self.config.decoder_vocab_size),
                 "sampling_topp": search.get("top_p", 1.0),
                 "sampling_temperature": search.get("temperature", 1.0),
             }
@@ -260,7 +266,7 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
         name
         for name, value in settings.items()
         if not (name in SETTINGS | WITHOUT_EFFECT or name.startswith("_"))
-        and value not in (neutral.get(name), None, False, [], {})
+        and (isinstance(value, torch.Tensor) or value not in (neutral.get(name), None, False, [], {}))
     )
 
 
@@ -270,7 +276,7 @@ def suppressed(settings: dict[str, Any]) -> list[list[int]]:
 
 
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
-    """The setting that limits the length of the output, by name; empty if there is none."""
+    """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
 
 

@@ -25,11 +25,12 @@ class EngineModel(PreTrainedModel):
         """Open a folder, or a repository on the Hub.
 
         Args:
-            kwargs: `revision`, `cache_dir` and `token`, and what [`engine_arguments`] reads; other arguments of
-                transformers have no effect.
+            kwargs: `revision`, `cache_dir`, `token` and `subfolder`, and what [`engine_arguments`] reads; other
+                arguments of transformers have no effect.
         """
         hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
         folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
+        folder = Path(folder) / (kwargs.get("subfolder") or "")
         model = cls(config or cls.config_class.from_pretrained(folder), folder, **cls.engine_arguments(kwargs))
         if kwargs.get("output_loading_info"):
             return model, {name: [] for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}

@@ -14,6 +14,8 @@ from ..errors import InputError, counted, reason
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
+# Tokenizers → the extra of sacreBLEU that installs what they need.
+EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 
 # A set of references for all sentences, or several such sets.
 References = list[str] | list[list[str]]
@@ -130,6 +132,11 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
             except (TypeError, AssertionError) as error:
                 errors.append(f"{name} cannot be computed with {chosen}: {reason(error).rstrip('.')}.")
             except (ImportError, RuntimeError, OSError) as error:  # a missing package or model
+                if extra := EXTRAS.get(chosen.get("tokenize", "")):
+                    errors.append(
+                        f'The tokenizer {chosen["tokenize"]!r} needs another package: pip install "sacrebleu[{extra}]"'
+                    )
+                    continue
                 errors.append(
                     f"The tokenizer {chosen.get('tokenize')!r} cannot be loaded: {reason(error).rstrip('.')}. Install "
                     "what it needs, go online once for what it downloads, or choose another tokenizer."

@@ -28,8 +28,10 @@ OF_PAGES = ("model/**/*", "runtime/*")
 IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
 # What else is uploaded from a model's folder; other files in it may be private.
 PUSHED = (
-    "*.safetensors", "*.json", "*.py", "*.md", "*.png", "*.svg", "*.model", "*.spm", "*.jinja", "*.bin", "vocab*",
-    "merges.txt", "dict.*.txt", "bpecodes", "codes", "LICENSE*", "NOTICE*",
+    "*.safetensors", "*.index.json", "*config.json", "*tokenizer.json", "*vocabulary.json", "special_tokens_map.json",
+    "added_tokens.json", "results.json", "configuration_*.py", "generation_*.py", "modeling_*.py", "pipeline_*.py",
+    "tokenization_*.py", "README.md", "*.png", "*.svg", "*.model", "*.spm", "*.jinja", "pytorch_model*.bin",
+    "model.bin", "vocab*", "merges.txt", "dict.*.txt", "bpecodes", "codes", "LICENSE*", "NOTICE*",
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 

@@ -8,8 +8,10 @@ import copy
 from pathlib import Path
 
 import torch
-from transformers import MarianConfig, MarianMTModel
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
+from ..core.generation_settings import LENGTH_PENALTY_TYPES
+from ..core.generation_vaswani import OWN_SETTINGS
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal
@@ -75,10 +77,20 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     missing, unexpected = marian.load_state_dict(weights, strict=False)
     assert set(missing) <= set(POSITION_TABLES) and not unexpected, (missing, unexpected)
     marian.generation_config = copy.deepcopy(model.generation_config)
+    for name in OWN_SETTINGS:
+        vars(marian.generation_config).pop(name, None)
     if marian.generation_config.max_length is None and marian.generation_config.max_new_tokens is None:
         # Otherwise transformers would stop after 20 tokens.
         marian.generation_config.max_length = config.max_position_embeddings
     return marian.eval()
+
+
+def lost_settings(config: GenerationConfig) -> list[str]:
+    """The settings of a model's search that MarianMT does not have, as `name=value`."""
+    values = {name: getattr(config, name, None) for name in OWN_SETTINGS}
+    if values["length_penalty_type"] == LENGTH_PENALTY_TYPES[0] or config.length_penalty == 0 or config.num_beams == 1:
+        del values["length_penalty_type"]
+    return [f"{name}={value}" for name, value in values.items() if value is not None]
 
 
 def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:

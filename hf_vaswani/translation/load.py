@@ -94,6 +94,14 @@ def load(
     return model.to(device).eval(), tokenizer
 
 
+def check_is_model(path: str, model: PreTrainedModel) -> None:
+    """Raise an `InputError` for a folder exported to an engine, which shows neither probabilities nor attention."""
+    if hasattr(model.config, "weights_digest"):
+        raise InputError(
+            f"{path} was exported to an engine that can only translate. Name the model that it was made from."
+        )
+
+
 def _load_whole(
     path: str, dtype: str | None, tokenizer_path: str | None = None, trust_remote_code: bool | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:

@@ -6,6 +6,7 @@ pairs: the k-th occurrence of an n-gram is a feature of its own, so the number o
 the number of n-grams that they share, each counted as often as it occurs in both.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -14,6 +15,10 @@ from sacrebleu.metrics import BLEU
 
 CHRF_ORDER, CHRF_BETA, BLEU_ORDER = 6, 2, 4
 FEATURES_AT_ONCE = 1 << 16
+# Characters of Thai, Lao, Burmese, and Khmer, kana, and Chinese characters with their punctuation.
+WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]"
+)
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
@@ -37,10 +42,12 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> np.nd
     """BLEU, 0 to 100, of each hypothesis against each reference: float64 `(hypotheses, references)`.
 
     It equals sacreBLEU's `BLEU(effective_order=True)`: tokenized by 13a, with exponential smoothing, and with only the
-    orders for which the hypothesis has n-grams.
+    orders for which the hypothesis has n-grams. In scripts without spaces, each character is a token, since 13a would
+    make a sentence one token.
     """
     tokenize = BLEU(effective_order=True).tokenizer
-    sides = [[tuple(tokenize(text.rstrip()).split()) for text in side] for side in (hypotheses, references)]
+    spaced = [[WITHOUT_SPACES.sub(r" \g<0> ", text) for text in side] for side in (hypotheses, references)]
+    sides = [[tuple(tokenize(text.rstrip()).split()) for text in side] for side in spaced]
     shape = len(hypotheses), len(references)
     smoothing, logarithms, matches = np.ones(shape), np.zeros(shape), np.zeros(shape)
     for order in range(1, BLEU_ORDER + 1):

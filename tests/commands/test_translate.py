@@ -430,7 +430,8 @@ def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, e
     status, _, error = translate(*options, "--resume")
     assert (status, error) == (
         0,
-        f"{output} is finished: it has a line for each line of {source}. Nothing to do.\n",
+        f"{output} is finished: it has a line for each line of {source}. Nothing to do. (Which model "
+        "wrote it is not recorded; to translate again, use --overwrite.)\n",
     )
     with source.open("a") as file:
         file.write("w1\n")

@@ -1,9 +1,11 @@
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from types import MethodType
 
 import pytest
 import torch
 from accelerate.utils.operations import convert_outputs_to_fp32
+from transformers import DynamicCache, EncoderDecoderCache, MaxLengthCriteria, StoppingCriteriaList
 from transformers.generation import EosTokenCriteria, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -226,6 +228,48 @@ def test_length_given_in_the_call_overrides_the_offset_of_the_checkpoint():
     model.generation_config.max_length_offset = 2
     assert generate(model, eos_token_id=None).shape[1] == 1 + 5 + 2
     assert generate(model, eos_token_id=None, max_new_tokens=20).shape[1] == 21
+
+
+@pytest.mark.parametrize("name, length", [("max_new_tokens", 21), ("max_length", 20)])
+def test_length_set_in_a_copy_of_the_models_config_overrides_its_offset(name, length):
+    model = tiny_model()
+    model.generation_config.max_length_offset = 2
+    config = copy.deepcopy(model.generation_config)
+    assert generate(model, eos_token_id=None, generation_config=config).shape[1] == 1 + 5 + 2
+    setattr(config, name, 20)
+    assert generate(model, eos_token_id=None, generation_config=config).shape[1] == length
+    config.max_length_offset = 9
+    assert generate(model, eos_token_id=None, generation_config=config).shape[1] == 1 + 5 + 9
+
+
+def test_number_of_new_tokens_set_in_the_models_config_overrides_its_offset():
+    model = tiny_model()
+    model.generation_config.update(max_new_tokens=20)
+    model.generation_config.max_length_offset = 2
+    assert generate(model, eos_token_id=None).shape[1] == 21
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_empty_cache_of_the_caller_is_filled(num_beams):
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    generate(tiny_model(), eos_token_id=None, num_beams=num_beams, past_key_values=cache, max_new_tokens=6)
+    assert cache.get_seq_length() == 6
+
+
+def test_encoder_outputs_may_be_a_tuple():
+    model = tiny_model()
+    states = model.get_encoder()(input_ids=SOURCE).last_hidden_state
+    given = model.generate(attention_mask=torch.ones_like(SOURCE), encoder_outputs=(states,), max_new_tokens=6)
+    assert torch.equal(given, generate(model, max_new_tokens=6))
+
+
+def test_length_may_be_a_tensor_without_dimensions():
+    assert generate(tiny_model(), eos_token_id=None, max_new_tokens=torch.tensor(6)).shape[1] == 7
+
+
+def test_length_criterion_of_the_caller_replaces_the_length():
+    criteria = StoppingCriteriaList([MaxLengthCriteria(9)])
+    assert generate(tiny_model(), eos_token_id=None, max_length=6, stopping_criteria=criteria).shape[1] == 9
 
 
 def test_length_and_offset_given_together_both_apply():

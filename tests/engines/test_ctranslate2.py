@@ -1,5 +1,6 @@
 """Export to CTranslate2 and translation with it, against the model that was exported."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -86,6 +87,50 @@ def test_translations_begin_with_their_prefixes_which_their_scores_leave_out(exp
     assert texts_of(got) == texts_of(expected)
     assert [text.startswith(prefix) for text, prefix in zip(texts_of(got), prefixes)] == [True, True]
     torch.testing.assert_close(scores_of(got), scores_of(expected), atol=1e-4, rtol=0)
+
+
+def test_more_candidates_than_tokens_are_all_tokens(exported):
+    _, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
+    assert engine.generate(SOURCES, attention_mask=MASK, do_sample=True, top_k=500, max_new_tokens=3).shape[1] <= 4
+
+
+def test_minimum_length_beyond_the_maximum_is_the_maximum(exported):
+    _, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
+    assert engine.generate(SOURCES, attention_mask=MASK, min_length=9, max_new_tokens=3).shape[1] == 4
+
+
+def test_arguments_that_the_engine_cannot_take_are_named(exported):
+    _, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
+    with pytest.raises(ValueError, match="num_return_sequences=2 exceeds num_beams=1"):
+        engine.generate(SOURCES, num_return_sequences=2)
+    with pytest.raises(ValueError, match="does not support inputs_embeds"):
+        engine.generate(SOURCES, inputs_embeds=torch.zeros(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["score", "--source", "TEXT", "--target", "TEXT"], ["attention", "--text", "w1", "--output", "figure.png"]],
+)
+def test_commands_that_need_the_model_itself_say_so(exported, write_lines, capsys, command):
+    words = [write_lines("text", ["w1"]) if word == "TEXT" else word for word in command]
+    assert main([words[0], str(exported[1]), *words[1:]]) == 2
+    assert "was exported to an engine that can only translate" in capsys.readouterr().err
+
+
+def test_export_in_a_subfolder_is_opened(exported):
+    _, folder = exported
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder.parent, subfolder=folder.name)
+    assert model.generate(SOURCES, attention_mask=MASK, max_new_tokens=3).shape[0] == len(SOURCES)
+
+
+@pytest.mark.parametrize("name, length", [("max_new_tokens", 7), ("max_length", 6)])
+def test_length_set_in_a_copy_of_the_models_config_overrides_its_offset(exported, name, length):
+    _, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
+    engine.generation_config.max_length_offset = 40
+    config = copy.deepcopy(engine.generation_config)
+    setattr(config, name, 6)
+    settings = {"attention_mask": MASK, "eos_token_id": 39, "suppress_tokens": [39], "generation_config": config}
+    assert engine.generate(SOURCES, **settings).shape[1] == length
 
 
 @pytest.mark.parametrize("name", ["suppress_tokens", "bad_words_ids"])

@@ -158,5 +158,5 @@ def test_all_unknown_settings_are_reported_together():
 
 def test_missing_tokenizer_package_is_a_clear_error(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    with pytest.raises(InputError, match=r"pip install sacrebleu\[ja\]"):
+    with pytest.raises(InputError, match=r"pip install \"sacrebleu\[ja\]\""):
         bleu(["a"], ["a"], tokenize="ja-mecab")

@@ -1,7 +1,10 @@
+import json
+
 import pytest
 import torch
 from transformers import MarianMTModel
 
+from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import export_marian, import_model
 
@@ -128,3 +131,13 @@ def test_position_table_other_than_marians_is_rejected():
         marian.model.encoder.embed_positions.weight.normal_()
     with pytest.raises(InputError, match="position table that does not hold Marian's"):
         import_model(marian)
+
+
+def test_search_settings_that_marian_lacks_are_left_out_and_named(saved_model, tmp_path, capsys):
+    config = json.loads((saved_model / "generation_config.json").read_text())
+    config |= {"length_penalty": 0.6, "length_penalty_type": "gnmt", "max_length_offset": 9, "num_beams": 4}
+    (saved_model / "generation_config.json").write_text(json.dumps(config))
+    assert main(["export", str(saved_model), str(tmp_path / "marian")]) == 0
+    assert "does not have length_penalty_type=gnmt and max_length_offset=9" in capsys.readouterr().out
+    written = json.loads((tmp_path / "marian" / "generation_config.json").read_text())
+    assert not {"length_penalty_type", "max_length_offset"} & written.keys()

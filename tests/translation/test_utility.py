@@ -7,7 +7,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from hf_vaswani.translation import utility
 from hf_vaswani.translation.utility import sentence_bleu, sentence_chrf
 
-WORDS = ["a", "dog", "the", "The", "cat,", "runs.", "fast", "läuft", "日本語", "don't", "-", "x"]
+WORDS = ["a", "dog", "the", "The", "cat,", "runs.", "fast", "läuft", "über", "don't", "-", "x"]
 ODD = ["", "  ", "a", " a", "a ", "aaaaaaaaaaa", "\u2028a b", "..", "a a a a a a"]
 
 
@@ -34,3 +34,12 @@ def test_every_pair_gets_the_score_of_sacrebleu(ours, metric, features_at_once, 
 def test_empty_hypotheses_or_references_give_no_scores(ours):
     assert ours([], ["a"]).shape == (0, 1)
     assert ours(["a"], []).shape == (1, 0)
+
+
+def test_characters_are_the_tokens_of_bleu_where_words_have_no_spaces():
+    texts = ["我今天去学校。", "我今天去大学。", "我今天要去学校，他也去。", "苹果很好吃 very good."]
+    metric = BLEU(tokenize="zh", effective_order=True)
+    expected = [[metric.sentence_score(h, [r]).score for r in texts] for h in texts]
+    assert sentence_bleu(texts, texts) == pytest.approx(np.array(expected), abs=1e-9)
+    [[same, other]] = sentence_bleu(["かなだ"], ["かなだ", "かなで"])
+    assert same == pytest.approx(100) and 0 < other < 100

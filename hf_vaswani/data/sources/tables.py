@@ -97,7 +97,9 @@ def _columns(where: str, cells: list[str], candidates: Candidates, header: bool 
 
 def _read_tsv(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
     """Read tab-separated rows; quotation marks are plain text, as is usual in parallel corpora."""
-    rows = ((number, line.split("\t")) for number, line in enumerate(iterate_lines(path), start=1) if line)
+    rows = (
+        (number, line.split("\t")) for number, line in enumerate(iterate_lines(path), start=1) if line.strip(" \r")
+    )
     return _delimited(path, candidates, header, rows)
 
 
@@ -115,9 +117,10 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(
-                f"{path}, line {number}: {str(error).rstrip('.?')}. Is a quotation mark not closed?"
-            ) from None
+            why = f"{str(error).rstrip('.?')}. Is a quotation mark not closed?"
+            if "new-line character" in str(error):
+                why = "a carriage return within a cell. Quote the cell, or remove it."
+            raise InputError(f"{path}, line {number}: {why}") from None
         if cells is None:
             return
         if cells:

@@ -19,7 +19,7 @@ LONGEST_LINE = 1 << 24
 COMPRESSED = (".gz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-OTHER_COMPRESSIONS = (".bz2", ".xz", ".lzma", ".lz4", ".br", ".7z", ".zip", ".rar", ".tar", ".tgz")
+OTHER_COMPRESSIONS = (".bz2", ".xz", ".lzma", ".lz4", ".7z", ".zip", ".rar", ".tar", ".tgz")
 
 Report = Callable[[int, str], None]
 
