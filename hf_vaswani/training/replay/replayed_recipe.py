@@ -35,6 +35,12 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
         InputError: errors in the recipe or the options.
     """
     places, left = _places(options)
+    given = {option.removeprefix("--").partition("=")[0].replace("-", "_") for option in left if option[:2] == "--"}
+    without_effect = sorted(name for name in given if name.removeprefix("training.") in LEFT_OUT["training"])
+    if without_effect:
+        raise InputError.of(
+            [f"--{name}: no effect on a replay, which writes nothing. Leave it out" for name in without_effect]
+        )
     values: dict[str, dict[str, Any]] = {}
     for section, keys in run.recipe.items():
         # The model section holds only keys that were given.

@@ -456,3 +456,10 @@ def test_text_with_another_vocabulary_size_is_named_and_nothing_is_replayed_from
     assert result.outcome == Outcome.DIFFERENT
     assert {"training text", "tokenizer"} <= details(result).keys()
     assert "weights of other shapes" in details(result)["steps 7 to 12, from update-00000006"]
+
+
+def test_options_without_effect_on_a_replay_are_errors(recipe):
+    folder = train(recipe(*FAST)).folder
+    for option in ("--output_dir=x", "--training.overwrite=true", "--cpu_threads=2"):
+        with pytest.raises(InputError, match=f"{option.partition('=')[0]}: no effect on a replay"):
+            verify(folder, [option])
