@@ -38,6 +38,11 @@ DESCRIPTION = (
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
 METRIC_NAMES = ("bleu", "chrf", "ter")
+# Options that have no effect on files of translations.
+FOR_MODELS = (
+    "source", "output", "overwrite", "num_beams", "batch_size", "num_workers", "quantize", "source_language",
+    "target_language",
+)  # fmt: skip
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -162,18 +167,8 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     if not options.models:
         errors += [
             f"--{name} is for models, and none is given. Name one, before all options, or omit --{name}."
-            for name in (
-                "source",
-                "output",
-                "overwrite",
-                "num_beams",
-                "batch_size",
-                "num_workers",
-                "quantize",
-                "source_language",
-                "target_language",
-            )  # fmt: skip
-            if getattr(options, name, None)
+            for name in FOR_MODELS
+            if getattr(options, name)
         ]
     if options.sentences and options.format != "json":
         errors.append("--sentences needs --format json.")

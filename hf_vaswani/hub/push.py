@@ -28,10 +28,11 @@ OF_PAGES = ("model/**/*", "runtime/*")
 IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
 # What else is uploaded from a model's folder; other files in it may be private.
 PUSHED = (
-    "*.safetensors", "*.index.json", "*config.json", "*tokenizer.json", "*vocabulary.json", "special_tokens_map.json",
-    "added_tokens.json", "results.json", "configuration_*.py", "generation_*.py", "modeling_*.py", "pipeline_*.py",
-    "tokenization_*.py", "README.md", "*.png", "*.svg", "*.model", "*.spm", "*.jinja", "pytorch_model*.bin",
-    "model.bin", "vocab*", "merges.txt", "dict.*.txt", "bpecodes", "codes", "LICENSE*", "NOTICE*",
+    "*.safetensors", "pytorch_model*.bin", "model.bin", "*.index.json", "config.json", "generation_config.json",
+    "adapter_config.json", "tokenizer_config.json", "tokenizer.json", "*_tokenizer.json", "special_tokens_map.json",
+    "added_tokens.json", "*vocab.json", "*vocabulary.json", "vocab*", "merges.txt", "dict.*.txt", "bpecodes", "codes",
+    "*.model", "*.spm", "*.jinja", "configuration_*.py", "generation_*.py", "modeling_*.py", "pipeline_*.py",
+    "tokenization_*.py", "README.md", "results.json", "*.png", "*.svg", "LICENSE*", "NOTICE*",
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 

@@ -121,7 +121,7 @@ def test_training_files_are_not_pushed(run_folder):
 
 def test_files_that_are_no_part_of_a_model_are_not_pushed(run_folder):
     private = {"notes.txt", "nohup.out", "train.de.gz", "train.de", "optimizer.bin", "training_args.bin"}
-    private |= {"api_keys.json", "customers.bin", "clean.py", "notes.md"}
+    private |= {"api_keys.json", "customers.bin", "clean.py", "notes.md", "db_config.json"}
     for name in private:
         (run_folder / name).write_text("private")
     (run_folder / "LICENSE").write_text("MIT")
