@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
         text_errors,
     )
     from ..evaluation.figure_file import save_figure
-    from ..translation.load import check_is_model, load
+    from ..translation.load import check_not_exported, load
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     if errors:
         raise InputError.of(errors)
     model, tokenizer = load(options.model)
-    check_is_model(options.model, model)
+    check_not_exported(options.model, model)
     check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
     settings = {**search(options), **set_languages(tokenizer, languages(options))}
     attention = sentence_attention(model, tokenizer, options.text, options.target, **settings)

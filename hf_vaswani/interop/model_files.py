@@ -56,12 +56,12 @@ def has_weights(folder: Path) -> bool:
 
 def weight_file_errors(folder: Path) -> list[str]:
     """Errors for damaged or missing weight files; files written by `torch.save` are not checked."""
-    if not has_weights(folder) and any(folder.glob("onnx/*.onnx")):
-        return [
-            f"{folder} was exported for transformers.js, for browsers and Node. Name the model that it was made "
-            "from, or export that with --to onnx."
-        ]
     if not has_weights(folder):
+        if any(folder.glob("onnx/*.onnx")):
+            return [
+                f"{folder} was exported for transformers.js, for browsers and Node. Name the model that it was made "
+                "from, or export that with --to onnx."
+            ]
         return [f"{folder} has no weights (model.safetensors). Let its training finish, or name another folder."]
     errors: list[str] = []
     for path in sorted(folder.glob("*.safetensors")):

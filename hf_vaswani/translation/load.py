@@ -94,7 +94,7 @@ def load(
     return model.to(device).eval(), tokenizer
 
 
-def check_is_model(path: str, model: PreTrainedModel) -> None:
+def check_not_exported(path: str, model: PreTrainedModel) -> None:
     """Raise an `InputError` for a folder exported to an engine, which shows neither probabilities nor attention."""
     if hasattr(model.config, "weights_digest"):
         raise InputError(

@@ -14,6 +14,7 @@ from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
 from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of, stages_in
 from ..setup.splits import own_text, parse_sources, source_errors
 from ..setup.tokenizer_and_model import check_is_model, existing_tokenizer
+from ..stages.arguments import TRAIN
 from ..stages.check import errors_in_texts, errors_of_others
 from ..stages.options import PREFIX as STAGES
 from ..stages.options import key_of_stage
@@ -288,27 +289,37 @@ def _errors_of_recipes(recipes: list[Recipe], reads_inputs: bool) -> list[str]:
     known: dict[str, list[str]] = {}
     for recipe in recipes:
         errors += tracker_errors(recipe.training.report_to) + freeze_errors(recipe) + path_errors(recipe)
-        if reads_inputs:
-            errors += errors_of_others(stages_plan(recipe), [], known) if recipe.stages else _errors_of_names(recipe)
+        if reads_inputs and recipe.stages:
+            errors += errors_of_others(stages_plan(recipe), [], known)
+    if reads_inputs:
+        errors += _errors_of_names([recipe for recipe in recipes if not recipe.stages])
     if reads_inputs and not errors:
         errors = _errors_in_texts(recipes)
     return list(dict.fromkeys(errors))
 
 
-def _errors_of_names(recipe: Recipe) -> list[str]:
-    """Errors for a tokenizer or models that a recipe names and that are not there."""
+def _errors_of_names(recipes: list[Recipe]) -> list[str]:
+    """Errors for tokenizers or models that recipes name and that are not there; each is looked at once."""
     errors: list[str] = []
-    named = [("training.start_from", name) for name in [recipe.training.start_from] if name]
-    named += [("training.distill_from", name) for name in recipe.training.teachers]
-    for key, name in named:
-        collect_errors(errors, partial(check_is_model, key, name))
-    if not errors:
-        collect_errors(errors, partial(existing_tokenizer, recipe))
+    named = [("training.start_from", name) for recipe in recipes if (name := recipe.training.start_from)]
+    named += [("training.distill_from", name) for recipe in recipes for name in recipe.training.teachers]
+    wrong: set[str] = set()
+    for key, name in dict.fromkeys(named):
+        found: list[str] = []
+        collect_errors(found, partial(check_is_model, key, name))
+        wrong |= {name} if found else set()
+        errors += found
+    with_tokenizer = {(recipe.tokenizer_source, recipe.tokenizer.bpe_dropout): recipe for recipe in recipes}
+    for recipe in with_tokenizer.values():
+        if not wrong & {recipe.training.start_from, *recipe.training.teachers}:
+            collect_errors(errors, partial(existing_tokenizer, recipe))
     return errors
 
 
 def _errors_in_texts(recipes: list[Recipe]) -> list[str]:
     """Errors anywhere in the texts of the recipes; each text is read once."""
-    plans = [stages_plan(recipe) for recipe in recipes]
-    runs = {repr(own_text(plan.last.data)): plan for plan in plans}
-    return [error for plan in runs.values() for error in errors_in_texts(plan, plan.stages)]
+    plans = {}
+    for plan in map(stages_plan, recipes):
+        runs = [plan.last, *(planned.arguments for planned in plan.stages if planned.stage.kind == TRAIN)]
+        plans[repr([own_text(run.data) for run in runs])] = plan
+    return [error for plan in plans.values() for error in errors_in_texts(plan, plan.stages)]
