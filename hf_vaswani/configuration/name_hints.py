@@ -48,6 +48,7 @@ OTHER_NAMES = {
     " init_from load_model",
     "distill_from": "teacher_model teacher_path teacher_model_name_or_path",
     "distill_weight": "kd_ratio kd_weight alpha_ce distillation_weight",
+    "distill_top_k": "kd_top_k distill_topk",
     "seed": "random_seed manual_seed rng_seed",
     "max_tokens and max_sentences": "batch_size per_device_train_batch_size train_batch_size batch bs mini_batch"
     " minibatch_size per_gpu_train_batch_size eval_batch_size per_device_eval_batch_size",

@@ -1,20 +1,25 @@
 """Encodes parallel text as token ids, in memory or in a memory-mapped file, and batches as padded tensors."""
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, concatenate_datasets
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 from ..core.modeling_loss import IGNORED_LABEL
 from ..errors import InputError
+from .soft_labels import SoftLabels
 from .sources.parallel_files import Pair
 from .tokenizers.bpe_dropout import BpeDropout
 from .tokenizers.tokenizer import side_backends
@@ -23,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 # Pairs tokenized at a time: a tokenizer's encodings take a hundred times the memory of the ids.
 BATCH_SIZE = 1000
+# Pairs whose ids are hashed at a time.
+HASHED_PAIRS = 10_000
 # (sources, targets, random generator) → token ids of both.
 Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[list[list[int]], list[list[int]]]]
 
@@ -35,22 +42,38 @@ class EncodedPairs:
         dataset: rows of `input_ids` (source) and `labels` (target), each ending with `</s>`.
         source_lengths, target_lengths: int64 arrays `(pairs,)`, in tokens.
         origins: `(pairs,)`, the index of each pair's text source, if several are mixed.
+        soft_labels: what a teacher expects at each position of the targets, if that has been computed.
     """
 
     dataset: Dataset
     source_lengths: np.ndarray
     target_lengths: np.ndarray
     origins: np.ndarray | None = None
+    soft_labels: SoftLabels | None = None
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def rows(self, batch: np.ndarray) -> list[dict[str, list[int]]]:
+    def rows(self, batch: np.ndarray) -> list[dict[str, Any]]:
         """The rows of a batch, `(sentences,)` row numbers, for a [`Collator`]."""
         columns = self.dataset[batch]
-        return [
+        rows = [
             {"input_ids": source, "labels": target} for source, target in zip(columns["input_ids"], columns["labels"])
         ]
+        if self.soft_labels:
+            for row, number in zip(rows, batch.tolist()):
+                row["soft_label_ids"], row["soft_label_probabilities"] = self.soft_labels.of(number)
+        return rows
+
+    def digest(self) -> str:
+        """A hash of all token ids."""
+        content = hashlib.sha256()
+        for column in ("input_ids", "labels"):
+            content.update(token_lengths(self.dataset, column).tobytes())
+            for start in range(0, len(self), HASHED_PAIRS):
+                rows = self.dataset[start : start + HASHED_PAIRS][column]
+                content.update(np.fromiter(chain.from_iterable(rows), dtype=np.int32).tobytes())
+        return content.hexdigest()
 
     @classmethod
     def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "EncodedPairs":
@@ -221,18 +244,23 @@ class Collator:
     """Turns rows of an encoded dataset into padded tensors.
 
     Returns `input_ids` and `attention_mask` `(sentences, longest source)` and `labels` `(sentences, longest target)`,
-    int64; labels are padded with -100.
+    int64; labels are padded with -100. Rows with soft labels also give `soft_label_ids`, int32, and
+    `soft_label_probabilities`, float16, `(sentences, longest target, k)`, padded with 0.
     """
 
     pad_token_id: int
 
     def __call__(self, rows: list[dict]) -> dict[str, torch.Tensor]:
         input_ids = _pad([row["input_ids"] for row in rows], self.pad_token_id)
-        return {
+        batch = {
             "input_ids": input_ids,
             "attention_mask": _pad([[1] * len(row["input_ids"]) for row in rows], 0),
             "labels": _pad([row["labels"] for row in rows], IGNORED_LABEL),
         }
+        for name in ("soft_label_ids", "soft_label_probabilities"):
+            if name in rows[0]:
+                batch[name] = pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True)
+        return batch
 
 
 def _pad(rows: list[list[int]], value: int) -> torch.Tensor:

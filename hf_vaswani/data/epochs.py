@@ -62,7 +62,7 @@ class TokenizedCorpus:
     """
 
     def __init__(self, pairs: EncodedPairs, budget: Budget, weights: list[float] | None = None):
-        self.pairs = pairs
+        self.pairs, self.budget, self.weights = pairs, budget, weights
         self.token_budget = budget.batches(pairs, weights=weights)
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:

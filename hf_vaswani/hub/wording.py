@@ -69,7 +69,8 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     if teachers := training.get("distill_from"):
         names = " and ".join(map(plain, file_names(teachers)))
         share = f"{100 * training['distill_weight']:.3g}% of the loss"
-        settings.append(f"{share} against the distributions of {names} over the next token")
+        part = f", {k} most probable tokens each" if (k := training.get("distill_top_k")) else ""
+        settings.append(f"{share} against the distributions of {names} over the next token{part}")
     if average:
         settings.append(f"moving average of the weights, decay {average:g}")
     return "; ".join(settings)

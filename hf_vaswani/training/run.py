@@ -36,6 +36,7 @@ from .optimization.passes import pass_tokens, passes
 from .optimization.schedule import learning_rate
 from .optimization.sharding import shard_tied_embeddings, unsharded
 from .optimization.steps import StepBatches, StepDataset, steps_loader
+from .setup.soft_labels import with_soft_labels
 from .setup.tokenizer_and_model import drops_layers
 
 
@@ -53,7 +54,7 @@ class TrainingRun:
     Attributes:
         model: as Accelerate prepared it, possibly wrapped or sharded.
         optimizer: as Accelerate prepared it.
-        teacher: the models that it distills, on the same device.
+        teacher: the models that it distills; on the same device, unless the corpus has their soft labels.
         progress: how far the run has come.
         stop: the signals that stop it.
         clock: seconds since some moment, without those spent on validations and checkpoints.
@@ -78,9 +79,14 @@ class TrainingRun:
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         optimizer = make_optimizer(model, arguments, accelerator.device, dtype)
         self.model, self.optimizer = accelerator.prepare(model, optimizer)
-        self.teacher = (
-            setup.teacher.copy_to(accelerator.device, accelerator.mixed_precision) if setup.teacher else None
-        )
+        self.teacher = setup.teacher
+        if self.teacher and self.teacher.top_k:
+            vocab_size = model.config.decoder_vocab_size
+            self.corpus = with_soft_labels(
+                self.corpus, self.teacher, setup.recipe, accelerator, self.collate, vocab_size
+            )
+        elif self.teacher:
+            self.teacher = self.teacher.copy_to(accelerator.device, accelerator.mixed_precision)
         # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
         accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None

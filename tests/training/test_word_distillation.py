@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.training.optimization.word_distillation import WordTeacher
 from hf_vaswani.training.replay.compare import Outcome
 from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.setup.word_teacher import open_word_teacher
@@ -77,6 +78,110 @@ def test_two_processes_train_the_same_model_as_one(recipe, distill, teacher, tmp
     more = (*FAST, *options, f"--distill_from={teacher}", f"--tokenizer.path={teacher}")
     run_training(recipe, *more, f"--output_dir={tmp_path / 'two'}", processes=2)
     assert losses(tmp_path / "two") == pytest.approx(losses(expected), rel=1e-4)
+
+
+@pytest.fixture
+def computed(monkeypatch, tmp_path) -> list[int]:
+    """The number of pairs in each batch that a teacher computes, with an empty cache."""
+    monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
+    pairs: list[int] = []
+    logits = WordTeacher.logits
+
+    def counting(self, batch, vocab_size):
+        pairs.append(len(batch["labels"]))
+        return logits(self, batch, vocab_size)
+
+    monkeypatch.setattr(WordTeacher, "logits", counting)
+    return pairs
+
+
+def test_soft_labels_of_all_tokens_train_nearly_as_whole_distributions_do(distill):
+    expected = losses(train(distill(output="whole")).folder)
+    assert losses(train(distill("--distill_top_k=1000")).folder) == pytest.approx(expected, rel=1e-3)
+
+
+def test_soft_labels_of_one_token_are_the_teachers_choice(recipe, teacher):
+    options = (f"--start_from={teacher}", f"--distill_from={teacher}", "--distill_weight=1", "--dropout=0")
+    folder = train(recipe(*FAST, *options, "--distill_top_k=1", "--max_steps=1", "--max_tokens=4000")).folder
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(teacher), AutoTokenizer.from_pretrained(teacher)
+    total = tokens = 0
+    for source, target in zip(*((teacher.parent / f"train.{side}").read_text().splitlines() for side in "xy")):
+        with torch.no_grad():
+            logits = model(**tokenizer(source, text_target=target, return_tensors="pt")).logits[0]
+        total -= logits.double().log_softmax(-1).amax(-1).sum().item()
+        tokens += len(logits)
+    assert losses(folder) == [pytest.approx(total / tokens, rel=1e-4)]
+
+
+def test_soft_labels_are_computed_once_for_each_pair(distill, teacher, computed):
+    train(distill("--distill_top_k=3", "--max_steps=2"))
+    assert sum(computed) == len((teacher.parent / "train.x").read_text().splitlines())
+    train(distill("--distill_top_k=3"))  # resumed
+    train(distill("--distill_top_k=3", "--seed=9", output="other"))
+    assert sum(computed) == len((teacher.parent / "train.x").read_text().splitlines())
+
+
+def test_soft_labels_of_changed_weights_are_computed_again(distill, teacher, computed):
+    train(distill("--distill_top_k=3"))
+    before = sum(computed)
+    change_weights(teacher)
+    train(distill("--distill_top_k=3", output="other"))
+    assert sum(computed) == 2 * before
+
+
+def test_run_with_changed_weights_is_refused_before_soft_labels_are_computed(distill, teacher, computed):
+    train(distill("--distill_top_k=3", "--max_steps=2"))
+    before = list(computed)
+    change_weights(teacher)
+    with pytest.raises(InputError, match="the weights have changed since"):
+        train(distill("--distill_top_k=3"))
+    assert computed == before
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_stopped_run_with_soft_labels_resumes_bit_for_bit_even_without_the_cache(distill, tmp_path, precision):
+    options = (f"--mixed_precision={precision}", "--distill_top_k=3")
+    whole = train(distill(*options, f"--data.cache_dir={tmp_path / 'first'}", output="whole")).folder
+    train(distill(*options, "--max_steps=2", output="stopped"))
+    assert same_weights(train(distill(*options, output="stopped")).folder, whole)
+
+
+def test_both_loops_train_the_same_model_on_soft_labels(distill):
+    expected = train(distill("--distill_top_k=3")).folder
+    assert same_weights(train_with_trainer(distill("--distill_top_k=3", output="trainer")).folder, expected)
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_same_model_as_one_on_soft_labels(recipe, distill, teacher, tmp_path):
+    options = ("--dropout=0", "--max_tokens=60", "--distill_top_k=3")
+    expected = train(distill(*options, "--gradient_accumulation_steps=2")).folder
+    more = (*FAST, *options, f"--distill_from={teacher}", f"--tokenizer.path={teacher}")
+    cache = f"--data.cache_dir={tmp_path / 'cache of two'}"
+    run_training(recipe, *more, f"--output_dir={tmp_path / 'two'}", cache, processes=2)
+    assert losses(tmp_path / "two") == pytest.approx(losses(expected), rel=1e-4)
+
+
+def test_verify_repeats_a_run_with_soft_labels(distill):
+    assert verify(str(train(distill("--distill_top_k=3")).folder)).verdict == "equal to the bit"
+
+
+def test_card_and_cost_of_a_run_with_soft_labels(recipe, distill, teacher):
+    plain = train(recipe(*FAST, f"--tokenizer.path={teacher}", "--max_tokens=4000", output="plain"))
+    report = train(distill("--distill_top_k=3", "--max_tokens=4000"))
+    card = (report.folder / "README.md").read_text(encoding="utf-8")
+    assert "the distributions of teacher over the next token, 3 most probable tokens each" in card
+    # Four epochs of training, one of the teacher's forward passes.
+    assert report.flops == pytest.approx(plain.flops * (1 + 1 / 12))
+
+
+def test_text_that_is_tokenized_in_each_epoch_has_no_soft_labels(recipe):
+    options = ("--distill_from=a", "--tokenizer.path=a", "--distill_top_k=3")
+    with pytest.raises(InputError, match="distill_top_k=3 needs text that is tokenized once, but data.streaming=True"):
+        recipe(*options, "--data.streaming=true")
+    with pytest.raises(InputError, match="but tokenizer.bpe_dropout=0.1 tokenizes it again in each epoch: choose"):
+        recipe(*options, "--bpe_dropout=0.1")
+    with pytest.raises(InputError, match="distill_top_k=3 has no effect without training.distill_from: remove it"):
+        recipe("--distill_top_k=3")
 
 
 def test_run_is_not_resumed_with_changed_weights_of_the_teacher(distill, teacher):

@@ -27,7 +27,8 @@ def training_loss(
 
     Args:
         model: in training mode, possibly wrapped for several processes.
-        batch: the model's `input_ids`, `attention_mask` and `labels`; labels of -100 are ignored.
+        batch: the model's `input_ids`, `attention_mask` and `labels`; labels of -100 are ignored. With a teacher,
+            also the soft labels of a [`Collator`], unless the teacher computes its distributions now.
         target_tokens: divisor of the sum over the batch's target tokens: their number in the whole step, over all its
             batches and processes; divided by the number of processes if these average their gradients.
         r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. With R-Drop, each pair is computed twice in
@@ -37,11 +38,11 @@ def training_loss(
     if not r_drop and teacher is None:
         return model(**batch, num_items_in_batch=target_tokens).loss
     own = getattr(model, "module", model)
-    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
     inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
     if teacher:
         logits = model(**inputs, use_cache=False).logits
-        of_teacher = teacher.logits(batch, logits.shape[-1])
+        of_teacher = teacher.distributions(batch, logits.shape[-1])
         # Autocast would compute products of probabilities in 16 bits.
         with torch.autocast(logits.device.type, enabled=False):
             return distillation_loss(

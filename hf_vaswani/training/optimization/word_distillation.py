@@ -28,10 +28,12 @@ class WordTeacher:
     Attributes:
         models: in evaluation mode, with the run's vocabulary; the teacher's distribution is the mean of theirs.
         weight: share of the loss that compares with the teacher; the rest compares with the labels.
+        top_k: how many tokens of a distribution the soft labels keep; `None`: whole distributions, in each step.
     """
 
     models: list[VaswaniForConditionalGeneration]
     weight: float
+    top_k: int | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -60,7 +62,7 @@ class WordTeacher:
         Args:
             vocab_size: that of the run's model; embeddings beyond it only pad a teacher's vocabulary.
         """
-        inputs, labels = {name: tensor for name, tensor in batch.items() if name != "labels"}, batch["labels"]
+        inputs, labels = {name: batch[name] for name in ("input_ids", "attention_mask")}, batch["labels"]
         with torch.autocast(labels.device.type, enabled=False):
             return [
                 model(
@@ -69,10 +71,88 @@ class WordTeacher:
                 for model in self.models
             ]
 
+    def distributions(self, batch: dict[str, torch.Tensor], vocab_size: int) -> "TeacherLogits | TopTokens":
+        """What the teacher expects at each target position of a batch: its soft labels, if the batch has some."""
+        if "soft_label_ids" in batch:
+            return TopTokens(batch["soft_label_ids"].long(), batch["soft_label_probabilities"].float())
+        return TeacherLogits(self.logits(batch, vocab_size))
+
+    @torch.no_grad()
+    def soft_labels(self, batch: dict[str, torch.Tensor], vocab_size: int) -> "TopTokens":
+        """The `top_k` most probable tokens at each target position, their probabilities scaled to a sum of 1."""
+        (rows, *others) = (part.float().softmax(-1) for part in self.logits(batch, vocab_size))
+        for other in others:
+            rows += other
+        probabilities, ids = rows.topk(min(self.top_k, vocab_size), dim=-1)
+        return TopTokens(ids, probabilities / probabilities.sum(-1, keepdim=True))
+
+
+@dataclass(frozen=True)
+class TeacherLogits:
+    """Whole distributions, the mean of those of several models.
+
+    Attributes:
+        models: the logits `(…, vocab_size)` of each model.
+    """
+
+    models: list[torch.Tensor]
+
+    def by_row(self) -> "TeacherLogits":
+        """`(…, vocab_size)` → `(n, vocab_size)`."""
+        return TeacherLogits([logits_by_row(part) for part in self.models])
+
+    def at(self, rows: slice | torch.Tensor) -> "TeacherLogits":
+        """Those of some rows."""
+        return TeacherLogits([part[rows] for part in self.models])
+
+    def mean_of(self, values: torch.Tensor) -> torch.Tensor:
+        """The mean of values `(n, vocab_size)` under each row's distribution, `(n,)`."""
+        return (torch.stack([part.float().softmax(-1) for part in self.models]).mean(0) * values).sum(-1)
+
+    def mean_of_logits(self, logits: torch.Tensor, gradient: torch.Tensor, weight: float) -> torch.Tensor:
+        """The weighted mean of logits `(n, vocab_size)`, `(n, 1)`; also subtracts its gradient from `gradient`."""
+        share, soft = weight / len(self.models), torch.empty_like(logits)
+        total = logits.new_zeros((len(logits), 1))
+        for part in self.models:
+            softmax_into(soft, part.float())
+            total += share * torch.linalg.vecdot(soft, logits).unsqueeze(1)
+            gradient.sub_(soft, alpha=share)
+        return total
+
+
+@dataclass(frozen=True)
+class TopTokens:
+    """The most probable tokens of each distribution; the others count as impossible.
+
+    Attributes:
+        ids: `(…, k)`, int64.
+        probabilities: `(…, k)`, float32.
+    """
+
+    ids: torch.Tensor
+    probabilities: torch.Tensor
+
+    def by_row(self) -> "TopTokens":
+        """`(…, k)` → `(n, k)`."""
+        return TopTokens(self.ids.flatten(0, -2), self.probabilities.flatten(0, -2))
+
+    def at(self, rows: slice | torch.Tensor) -> "TopTokens":
+        """Those of some rows."""
+        return TopTokens(self.ids[rows], self.probabilities[rows])
+
+    def mean_of(self, values: torch.Tensor) -> torch.Tensor:
+        """The mean of values `(n, vocab_size)` under each row's distribution, `(n,)`."""
+        return (self.probabilities * values.gather(-1, self.ids)).sum(-1)
+
+    def mean_of_logits(self, logits: torch.Tensor, gradient: torch.Tensor, weight: float) -> torch.Tensor:
+        """The weighted mean of logits `(n, vocab_size)`, `(n, 1)`; also subtracts its gradient from `gradient`."""
+        gradient.scatter_add_(1, self.ids, -weight * self.probabilities)
+        return weight * self.mean_of(logits).unsqueeze(1)
+
 
 def distillation_loss(
     logits: torch.Tensor,
-    of_teacher: list[torch.Tensor],
+    of_teacher: TeacherLogits | TopTokens,
     labels: torch.Tensor,
     label_smoothing: float,
     target_tokens: float,
@@ -83,19 +163,17 @@ def distillation_loss(
 
     Args:
         logits: `(batch, target_length, vocab_size)`.
-        of_teacher: the logits of each of the teacher's models, of the same shape.
+        of_teacher: the teacher's distributions at the same positions.
         labels: `(batch, target_length)`; positions of -100 do not count.
         label_smoothing: epsilon of the labels, as in [`sequence_loss`]; the teacher's distribution is not smoothed.
         target_tokens: divisor of the sum over all positions.
     """
     if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        rows = [logits_by_row(part) for part in of_teacher]
         return WordDistillation.apply(
-            logits_by_row(logits), rows, labels.flatten(), label_smoothing, float(target_tokens), weight
+            logits_by_row(logits), of_teacher.by_row(), labels.flatten(), label_smoothing, float(target_tokens), weight
         )
     counted = labels != IGNORED_LABEL
-    probabilities = torch.stack([part[counted].float().softmax(-1) for part in of_teacher]).mean(0)
-    of_words = -(probabilities * logits[counted].float().log_softmax(-1)).sum() / target_tokens
+    of_words = -of_teacher.at(counted).mean_of(logits[counted].float().log_softmax(-1)).sum() / target_tokens
     return (1 - weight) * sequence_loss(logits, labels, label_smoothing, target_tokens) + weight * of_words
 
 
@@ -111,7 +189,7 @@ class WordDistillation(LossWithGradient):
     def forward(
         ctx,
         logits: torch.Tensor,
-        of_teacher: list[torch.Tensor],
+        of_teacher: TeacherLogits | TopTokens,
         labels: torch.Tensor,
         label_smoothing: float,
         divisor: float,
@@ -127,14 +205,10 @@ class WordDistillation(LossWithGradient):
             counted = labels[rows] != IGNORED_LABEL
             right = labels[rows].where(counted, 0).unsqueeze(1)
             part_logits = logits[rows].float()
-            part, soft = torch.empty_like(part_logits), torch.empty_like(part_logits)
+            part = torch.empty_like(part_logits)
             log_sums = softmax_into(part, part_logits)
             losses = (1 - weight) * smoothed_entropies(part_logits, log_sums, right, label_smoothing)
-            for rows_of_teacher in of_teacher:
-                share = weight / len(of_teacher)
-                softmax_into(soft, rows_of_teacher[rows].float())
-                losses += share * (log_sums - torch.linalg.vecdot(soft, part_logits).unsqueeze(1))
-                part.sub_(soft, alpha=share)
+            losses += weight * log_sums - of_teacher.at(rows).mean_of_logits(part_logits, part, weight)
             total += losses.squeeze(1).where(counted, 0).sum()
             if smoothed:
                 part -= smoothed

@@ -204,6 +204,13 @@ class TrainingArguments(Section):
         gt=0,
         le=1,
     )
+    distill_top_k: int | None = Key(
+        None,
+        "of distill_from's distributions, learn only this many most probable tokens, computed once before the first "
+        "step instead of in each step",
+        ge=1,
+        le=COUNTLESS,
+    )
     ema_decay: float | None = Key(
         None, "decay of an exponential moving average of the weights, used for translation: 0.999", ge=0, lt=1
     )

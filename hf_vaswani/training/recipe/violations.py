@@ -23,7 +23,7 @@ def violations(
 ) -> list[str]:
     """All contradictions in a recipe, one line each."""
     errors = _data_errors(data, training) + tokenizer_errors(tokenizer) + _training_errors(training)
-    errors += _distillation_errors(tokenizer, training)
+    errors += _distillation_errors(data, tokenizer, training)
     return errors + _peft_errors(peft, training) + _model_errors(data, tokenizer, model, training)
 
 
@@ -170,13 +170,20 @@ def _peft_errors(peft: PeftArguments, training: TrainingArguments) -> list[str]:
     return errors
 
 
-def _distillation_errors(tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
+def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
     """Conflicts between word-level distillation and the rest of the run."""
     teachers, errors = training.teachers, []
-    if training.distill_weight is not None and not teachers:
-        errors.append(
-            f"training.distill_weight={training.distill_weight} has no effect without training.distill_from: remove it"
-        )
+    for key in ("distill_weight", "distill_top_k"):
+        if (value := getattr(training, key)) is not None and not teachers:
+            errors.append(f"training.{key}={value} has no effect without training.distill_from: remove it")
+    if training.distill_top_k:
+        changing = [("data.streaming", data.streaming), ("tokenizer.bpe_dropout", tokenizer.bpe_dropout)]
+        errors += [
+            f"training.distill_top_k={training.distill_top_k} needs text that is tokenized once, but {key}={value} "
+            "tokenizes it again in each epoch: choose one"
+            for key, value in changing
+            if value
+        ]
     if teachers and training.r_drop:
         errors.append(
             f"training.r_drop={training.r_drop} and training.distill_from={teachers[0]} are both given; choose one"

@@ -29,6 +29,7 @@ def batches_digest(processes: Accelerator, batches: StepBatches) -> str:
         f"{number}.{name}": tensor
         for number, batch in enumerate(batches.micro_batches)
         for name, tensor in batch.items()
+        if not name.startswith("soft_label")  # whose teacher has a digest
     }
     own = tensors_digest(parts)
     return (own if processes.num_processes == 1 else _joined(gather_object([own])))[:BATCHES_DIGEST]

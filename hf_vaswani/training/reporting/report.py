@@ -188,10 +188,12 @@ def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress
     doubled = max(progress.step - training.r_drop_from + 1, 0) / progress.step if training.r_drop else 0
     tokens = seen["source_tokens"], seen["target_tokens"]
     costs = [training_flops(model, *tokens, passes=1 + doubled)]
-    # A teacher makes only forward passes, a third of the cost.
-    costs += (
-        [training_flops(teacher, *tokens, passes=1 / 3) for teacher in setup.teacher.models] if setup.teacher else []
-    )
+    if setup.teacher:
+        if setup.teacher.top_k and isinstance(setup.corpus, TokenizedCorpus):  # which it sees once
+            pairs = setup.corpus.pairs
+            tokens = int(pairs.source_lengths.sum()), int(pairs.target_lengths.sum())
+        # A teacher makes only forward passes, a third of the cost.
+        costs += [training_flops(teacher, *tokens, passes=1 / 3) for teacher in setup.teacher.models]
     return None if None in costs else sum(costs)
 
 

@@ -39,7 +39,8 @@ def open_word_teacher(
     ]
     if errors:
         raise InputError.of(errors)
-    return WordTeacher(models, recipe.training.distill_weight) if models else None
+    training = recipe.training
+    return WordTeacher(models, training.distill_weight, training.distill_top_k) if models else None
 
 
 def _open(

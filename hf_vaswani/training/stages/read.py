@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # because `recipe` imports this module
 OF_THE_LAST_RUN = {
     "data": ("text", "reversed"),
     "training": (
-        "output_dir", "start_from", "distill_from", "distill_weight", "freeze", "overwrite", "push_to_hub", *HUB_KEYS,
+        "output_dir", "start_from", "distill_from", "distill_weight", "distill_top_k", "freeze", "overwrite",
+        "push_to_hub", *HUB_KEYS,
     ),
     "tokenizer": ("path",),
     "evaluation": ("mbr", "samples"),

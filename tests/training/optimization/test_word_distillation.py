@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from hf_vaswani.training.optimization.loss import training_loss
-from hf_vaswani.training.optimization.word_distillation import WordTeacher, distillation_loss
+from hf_vaswani.training.optimization.word_distillation import (
+    TeacherLogits,
+    TopTokens,
+    WordTeacher,
+    distillation_loss,
+)
 
 from ...conftest import tiny_model
 from .test_loss import BATCH, LABELS, log_softmax, product_dtypes
@@ -52,7 +57,7 @@ def test_gradient_matches_its_formula():
     targets = targets + 0.4 * sum(part[counted].softmax(-1) for part in of_teacher) / 2
     expected = -(targets * logits[counted].log_softmax(-1)).sum() / 40
     (expected_gradient,) = torch.autograd.grad(expected, logits)
-    value = distillation_loss(logits, of_teacher, labels, 0.1, 40, 0.4)
+    value = distillation_loss(logits, TeacherLogits(of_teacher), labels, 0.1, 40, 0.4)
     (gradient,) = torch.autograd.grad(2 * value, logits)
     torch.testing.assert_close(value, expected.float(), rtol=1e-5, atol=0)
     torch.testing.assert_close(gradient, 2 * expected_gradient, rtol=1e-3, atol=1e-7)
@@ -60,9 +65,46 @@ def test_gradient_matches_its_formula():
 
 def test_other_devices_compute_the_same_loss():
     logits, of_teacher, labels = random_case()
-    value = distillation_loss(logits, of_teacher, labels, 0.1, 40, 0.4)
-    without_gradient = distillation_loss(logits.detach(), of_teacher, labels, 0.1, 40, 0.4)  # as other devices do
+    value = distillation_loss(logits, TeacherLogits(of_teacher), labels, 0.1, 40, 0.4)
+    without_gradient = distillation_loss(
+        logits.detach(), TeacherLogits(of_teacher), labels, 0.1, 40, 0.4
+    )  # as other devices do
     torch.testing.assert_close(without_gradient, value, rtol=1e-5, atol=0)
+
+
+def random_top_tokens(k: int = 3) -> TopTokens:
+    """Tokens for the positions of [`random_case`]; none occurs twice at a position."""
+    torch.manual_seed(5)
+    ids = torch.stack([torch.randperm(700)[:k] for _ in range(800)]).unsqueeze(0)
+    return TopTokens(ids, torch.randn(1, 800, k).softmax(-1))
+
+
+@pytest.mark.parametrize("with_gradient", [True, False], ids=["CPU", "other devices"])
+def test_loss_against_top_tokens_matches_its_formula(with_gradient):
+    logits, _, labels = random_case()
+    top, counted = random_top_tokens(), labels != -100
+    targets = 0.6 * (0.9 * torch.nn.functional.one_hot(labels[counted], 700) + 0.1 / 700)
+    for ids, shares in zip(top.ids[counted].T, top.probabilities[counted].T):
+        targets[torch.arange(len(ids)), ids] += 0.4 * shares
+    expected = -(targets * logits[counted].log_softmax(-1)).sum() / 40
+    given = logits if with_gradient else logits.detach()
+    value = distillation_loss(given, top, labels, 0.1, 40, 0.4)
+    torch.testing.assert_close(value, expected.float(), rtol=1e-5, atol=0)
+    if with_gradient:
+        (expected_gradient,) = torch.autograd.grad(expected, logits)
+        (gradient,) = torch.autograd.grad(2 * value, logits)
+        torch.testing.assert_close(gradient, 2 * expected_gradient, rtol=1e-3, atol=1e-7)
+
+
+def test_soft_labels_are_the_most_probable_tokens_of_the_mean_with_a_sum_of_1():
+    models = different_models(2)
+    labels = WordTeacher(models, 0.5, top_k=4).soft_labels(BATCH, 30)
+    first, second = (np.exp(log_softmax(each(**BATCH).logits[..., :30].detach().double().numpy())) for each in models)
+    mean = (first + second) / 2
+    ids = np.argsort(-mean, axis=-1)[..., :4]
+    shares = np.take_along_axis(mean, ids, -1)
+    assert labels.ids.tolist() == ids.tolist()
+    np.testing.assert_allclose(labels.probabilities, shares / shares.sum(-1, keepdims=True), rtol=1e-4)
 
 
 def test_loss_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounded():
@@ -71,7 +113,8 @@ def test_loss_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounde
     values, gradients = [], []
     for dtype in (torch.bfloat16, torch.float32):
         leaf = logits.to(dtype).requires_grad_()
-        values.append(distillation_loss(leaf, [part.to(dtype) for part in of_teacher], labels, 0.1, 40, 0.4))
+        parts = TeacherLogits([part.to(dtype) for part in of_teacher])
+        values.append(distillation_loss(leaf, parts, labels, 0.1, 40, 0.4))
         gradients += torch.autograd.grad(values[-1], leaf)
     assert values[0].dtype == torch.float32 and torch.equal(*values)
     assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())

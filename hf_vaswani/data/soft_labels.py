@@ -1,0 +1,69 @@
+"""Soft labels: a teacher's most probable tokens at each position of the training targets, in memory-mapped files."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+IDS_FILE, PROBABILITIES_FILE = "ids.npy", "probabilities.npy"
+# A batch's row numbers, and for each of its rows the arrays of that pair: `(target_length, k)` each.
+LabeledRows = tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """The k most probable tokens at each target position of all pairs, the most probable first.
+
+    Attributes:
+        ids: `(positions, k)`, int32, memory-mapped; the positions of the first pair, then those of the second, ….
+        probabilities: `(positions, k)`, float16, memory-mapped; their sum is 1 at each position, up to rounding.
+        starts: `(pairs + 1,)`, the first position of each pair, and the number of positions.
+    """
+
+    ids: np.ndarray
+    probabilities: np.ndarray
+    starts: np.ndarray
+
+    def of(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and probabilities of a pair, `(target_length, k)` each."""
+        positions = slice(self.starts[row], self.starts[row + 1])
+        return self.ids[positions], self.probabilities[positions]
+
+
+def starts_of(target_lengths: np.ndarray) -> np.ndarray:
+    """The first position of each pair, and after them the number of all positions: `(pairs + 1,)`, int64."""
+    return np.concatenate([[0], np.cumsum(target_lengths)])
+
+
+def write_soft_labels(folder: Path, target_lengths: np.ndarray, k: int, batches: Iterator[LabeledRows]) -> None:
+    """Write the soft labels of all pairs, in any order, into an empty folder for [`read_soft_labels`].
+
+    Args:
+        target_lengths: `(pairs,)`, in tokens.
+    """
+    starts = starts_of(target_lengths)
+    shape = int(starts[-1]), k
+    open_file: Callable[..., np.memmap] = np.lib.format.open_memmap
+    ids = open_file(folder / IDS_FILE, "w+", np.int32, shape)
+    probabilities = open_file(folder / PROBABILITIES_FILE, "w+", np.float16, shape)
+    for rows, labels in batches:
+        for row, (tokens, shares) in zip(rows.tolist(), labels):
+            positions = slice(starts[row], starts[row + 1])
+            ids[positions], probabilities[positions] = tokens, shares
+    ids.flush()
+    probabilities.flush()
+
+
+def read_soft_labels(folder: Path, target_lengths: np.ndarray, k: int) -> SoftLabels:
+    """Open the output of [`write_soft_labels`], memory-mapped.
+
+    Raises:
+        ValueError: it does not belong to these pairs, for example because a file is truncated.
+    """
+    starts = starts_of(target_lengths)
+    ids, probabilities = (np.load(folder / name, mmap_mode="r") for name in (IDS_FILE, PROBABILITIES_FILE))
+    if not ids.shape == probabilities.shape == (starts[-1], k):
+        found = f"{len(ids)} positions, {ids.shape[-1]} each"
+        raise ValueError(f"{folder} holds soft labels for {found}, not {starts[-1]}, {k} each.")
+    return SoftLabels(ids, probabilities, starts)
