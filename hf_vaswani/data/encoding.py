@@ -1,12 +1,10 @@
 """Encodes parallel text as token ids, in memory or in a memory-mapped file, and batches as padded tensors."""
 
-import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 # Pairs tokenized at a time: a tokenizer's encodings take a hundred times the memory of the ids.
 BATCH_SIZE = 1000
-# Pairs whose ids are hashed at a time.
-HASHED_PAIRS = 10_000
 # (sources, targets, random generator) → token ids of both.
 Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[list[list[int]], list[list[int]]]]
 
@@ -64,16 +60,6 @@ class EncodedPairs:
             for row, number in zip(rows, batch.tolist()):
                 row["soft_label_ids"], row["soft_label_probabilities"] = self.soft_labels.of(number)
         return rows
-
-    def digest(self) -> str:
-        """A hash of all token ids."""
-        content = hashlib.sha256()
-        for column in ("input_ids", "labels"):
-            content.update(token_lengths(self.dataset, column).tobytes())
-            for start in range(0, len(self), HASHED_PAIRS):
-                rows = self.dataset[start : start + HASHED_PAIRS][column]
-                content.update(np.fromiter(chain.from_iterable(rows), dtype=np.int32).tobytes())
-        return content.hexdigest()
 
     @classmethod
     def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "EncodedPairs":

@@ -1,13 +1,15 @@
 """Soft labels: a teacher's most probable tokens at each position of the training targets, in memory-mapped files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-IDS_FILE, PROBABILITIES_FILE = "ids.npy", "probabilities.npy"
-# A batch's row numbers, and for each of its rows the arrays of that pair: `(target_length, k)` each.
+# File → type of its numbers.
+FILES = {"ids.npy": np.dtype(np.int32), "probabilities.npy": np.dtype(np.float16)}
+# A batch's row numbers, and for each of its rows the tokens and probabilities of that pair: `(target_length, k)` each.
 LabeledRows = tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
 
 
@@ -19,11 +21,17 @@ class SoftLabels:
         ids: `(positions, k)`, int32, memory-mapped; the positions of the first pair, then those of the second, ….
         probabilities: `(positions, k)`, float16, memory-mapped; their sum is 1 at each position, up to rounding.
         starts: `(pairs + 1,)`, the first position of each pair, and the number of positions.
+        folder: where the files are.
     """
 
     ids: np.ndarray
     probabilities: np.ndarray
     starts: np.ndarray
+    folder: Path
+
+    def __reduce__(self):
+        # Another process opens the files; it need not receive their content.
+        return read_soft_labels, (self.folder, np.diff(self.starts), self.ids.shape[1])
 
     def of(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens and probabilities of a pair, `(target_length, k)` each."""
@@ -41,18 +49,24 @@ def write_soft_labels(folder: Path, target_lengths: np.ndarray, k: int, batches:
 
     Args:
         target_lengths: `(pairs,)`, in tokens.
+
+    Raises:
+        OSError: a file cannot be written.
     """
     starts = starts_of(target_lengths)
-    shape = int(starts[-1]), k
-    open_file: Callable[..., np.memmap] = np.lib.format.open_memmap
-    ids = open_file(folder / IDS_FILE, "w+", np.int32, shape)
-    probabilities = open_file(folder / PROBABILITIES_FILE, "w+", np.float16, shape)
-    for rows, labels in batches:
-        for row, (tokens, shares) in zip(rows.tolist(), labels):
-            positions = slice(starts[row], starts[row + 1])
-            ids[positions], probabilities[positions] = tokens, shares
-    ids.flush()
-    probabilities.flush()
+    with ExitStack() as opened:
+        files = []
+        for name, dtype in FILES.items():
+            # Not memory-mapped: on a full disk, that would end the process.
+            file = opened.enter_context(open(folder / name, "wb"))
+            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
+            np.lib.format.write_array_header_1_0(file, {**header, "shape": (int(starts[-1]), k)})
+            files.append((file, file.tell(), dtype))
+        for rows, labels in batches:
+            for row, arrays in zip(rows.tolist(), labels):
+                for (file, begin, dtype), array in zip(files, arrays):
+                    file.seek(begin + int(starts[row]) * k * dtype.itemsize)
+                    file.write(np.ascontiguousarray(array, dtype).tobytes())
 
 
 def read_soft_labels(folder: Path, target_lengths: np.ndarray, k: int) -> SoftLabels:
@@ -62,8 +76,8 @@ def read_soft_labels(folder: Path, target_lengths: np.ndarray, k: int) -> SoftLa
         ValueError: it does not belong to these pairs, for example because a file is truncated.
     """
     starts = starts_of(target_lengths)
-    ids, probabilities = (np.load(folder / name, mmap_mode="r") for name in (IDS_FILE, PROBABILITIES_FILE))
+    ids, probabilities = (np.load(folder / name, mmap_mode="r") for name in FILES)
     if not ids.shape == probabilities.shape == (starts[-1], k):
         found = f"{len(ids)} positions, {ids.shape[-1]} each"
         raise ValueError(f"{folder} holds soft labels for {found}, not {starts[-1]}, {k} each.")
-    return SoftLabels(ids, probabilities, starts)
+    return SoftLabels(ids, probabilities, starts, folder)

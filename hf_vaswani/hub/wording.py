@@ -69,8 +69,9 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     if teachers := training.get("distill_from"):
         names = " and ".join(map(plain, file_names(teachers)))
         share = f"{100 * training['distill_weight']:.3g}% of the loss"
-        part = f", {k} most probable tokens each" if (k := training.get("distill_top_k")) else ""
-        settings.append(f"{share} against the distributions of {names} over the next token{part}")
+        k = training.get("distill_top_k")
+        kept = f", cut to the {'most probable one' if k == 1 else f'{k} most probable ones'}" if k else ""
+        settings.append(f"{share} against the distributions of {names} over the next token{kept}")
     if average:
         settings.append(f"moving average of the weights, decay {average:g}")
     return "; ".join(settings)

@@ -36,7 +36,7 @@ from .optimization.passes import pass_tokens, passes
 from .optimization.schedule import learning_rate
 from .optimization.sharding import shard_tied_embeddings, unsharded
 from .optimization.steps import StepBatches, StepDataset, steps_loader
-from .setup.soft_labels import with_soft_labels
+from .setup.soft_labels import Labeling
 from .setup.tokenizer_and_model import drops_layers
 
 
@@ -79,12 +79,11 @@ class TrainingRun:
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         optimizer = make_optimizer(model, arguments, accelerator.device, dtype)
         self.model, self.optimizer = accelerator.prepare(model, optimizer)
-        self.teacher = setup.teacher
+        self.teacher, self._labeling = setup.teacher, None
+        self.stop, self.clock = StopSignals(), Stopwatch()
         if self.teacher and self.teacher.top_k:
-            vocab_size = model.config.decoder_vocab_size
-            self.corpus = with_soft_labels(
-                self.corpus, self.teacher, setup.recipe, accelerator, self.collate, vocab_size
-            )
+            text, tokenizer = setup.splits.train, setup.tokenizer
+            self._labeling = Labeling(setup.recipe, text, tokenizer, self.teacher, accelerator, self.stop)
         elif self.teacher:
             self.teacher = self.teacher.copy_to(accelerator.device, accelerator.mixed_precision)
         # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
@@ -94,7 +93,6 @@ class TrainingRun:
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
             say(f"Resuming from {checkpoint}", accelerator)
-        self.stop, self.clock = StopSignals(), Stopwatch()
         self.listeners: list[StepListener] = [self.ema] if self.ema else []
         self._started = 0.0
 
@@ -105,12 +103,19 @@ class TrainingRun:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Watch for signals while the block runs the steps, and call the listeners at its beginning and end."""
+        """Watch for signals while the block runs the steps, and call the listeners at its beginning and end.
+
+        Raises:
+            InputError, TrainingInterrupted: the soft labels cannot be computed, or a signal stops this.
+        """
         with self.stop:
             try:
                 for listener in self.listeners:
                     listener.on_run_begin(self.progress)
                 self._started = time.monotonic() - self.progress.seconds
+                if self._labeling:
+                    with self.clock.pause():
+                        self.corpus = self._labeling(self.corpus)
                 self.model.train()
                 yield
             finally:

@@ -1,11 +1,15 @@
 """Soft labels in files, and in batches."""
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from hf_vaswani.data.encoding import Collator, EncodedPairs
-from hf_vaswani.data.soft_labels import PROBABILITIES_FILE, read_soft_labels, write_soft_labels
+from hf_vaswani.data.soft_labels import read_soft_labels, write_soft_labels
 
+PROBABILITIES_FILE = "probabilities.npy"
 LENGTHS = np.array([2, 1, 3])
 
 
@@ -52,7 +56,19 @@ def test_batches_hold_labels_padded_with_probability_0(folder):
     assert batch["soft_label_probabilities"].tolist() == [[ones, [0, 0], [0, 0]], [twos] * 3]
 
 
-def test_pairs_are_identified_by_all_their_token_ids():
-    pairs = [([[1, 2], [3]], [[4], [5, 6]]), ([[1], [2, 3]], [[4], [5, 6]]), ([[1, 2], [3]], [[4], [5, 7]])]
-    digests = {EncodedPairs.of(*sides).digest() for sides in pairs}
-    assert len(digests) == 3 and EncodedPairs.of(*pairs[0]).digest() in digests
+def test_another_process_opens_the_files_instead_of_receiving_their_content(tmp_path):
+    lengths = np.array([50_000])
+    write_soft_labels(tmp_path, lengths, 2, iter([(np.array([0]), [(np.ones((50_000, 2)), np.ones((50_000, 2)))])]))
+    sent = pickle.dumps(read_soft_labels(tmp_path, lengths, 2))
+    assert len(sent) < 1000
+    assert pickle.loads(sent).ids.sum() == 100_000
+
+
+def test_full_disk_is_an_error_while_writing(tmp_path):
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("/dev/full is only on Linux")
+    (tmp_path / PROBABILITIES_FILE).symlink_to(full)
+    big = np.ones((500_000, 2))
+    with pytest.raises(OSError, match="No space left"):
+        write_soft_labels(tmp_path, np.array([500_000]), 2, iter([(np.array([0]), [(big, big)])]))

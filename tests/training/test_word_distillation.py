@@ -1,14 +1,17 @@
 """Runs that distill other models word by word (`training.distill_from`): training, resuming, errors, and records."""
 
 import json
+import shutil
+import signal
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from hf_vaswani.errors import InputError
+from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.training.optimization.word_distillation import WordTeacher
+from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.replay.compare import Outcome
 from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.setup.word_teacher import open_word_teacher
@@ -85,19 +88,36 @@ def computed(monkeypatch, tmp_path) -> list[int]:
     """The number of pairs in each batch that a teacher computes, with an empty cache."""
     monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
     pairs: list[int] = []
-    logits = WordTeacher.logits
+    for name in ("logits", "soft_labels"):
+        method = getattr(WordTeacher, name)
 
-    def counting(self, batch, vocab_size):
-        pairs.append(len(batch["labels"]))
-        return logits(self, batch, vocab_size)
+        def counting(self, batch, vocab_size, method=method):
+            pairs.append(len(batch["labels"]))
+            return method(self, batch, vocab_size)
 
-    monkeypatch.setattr(WordTeacher, "logits", counting)
+        monkeypatch.setattr(WordTeacher, name, counting)
     return pairs
 
 
-def test_soft_labels_of_all_tokens_train_nearly_as_whole_distributions_do(distill):
-    expected = losses(train(distill(output="whole")).folder)
-    assert losses(train(distill("--distill_top_k=1000")).folder) == pytest.approx(expected, rel=1e-3)
+@pytest.mark.parametrize("filters", [(), ("--max_length=5",)], ids=["all pairs", "short pairs"])
+def test_soft_labels_of_all_tokens_train_nearly_as_whole_distributions_do(distill, filters):
+    expected = losses(train(distill(*filters, output="whole")).folder)
+    assert losses(train(distill(*filters, "--distill_top_k=1000")).folder) == pytest.approx(expected, rel=1e-3)
+
+
+def test_soft_labels_of_mixed_sources_belong_to_the_right_pairs(recipe, teacher, tmp_path):
+    for side in "xy":
+        lines = (tmp_path / f"train.{side}").read_text().splitlines(keepends=True)
+        (tmp_path / f"more.{side}").write_text("".join(lines[:20][::-1]))
+    sources = [
+        f"{{source: {tmp_path}/{name}.x, target: {tmp_path}/{name}.y, weight: 1}}" for name in ("more", "train")
+    ]
+    path, *files = recipe.command
+    options = [*(option for option in files if not option.startswith("--train_")), f"--train=[{', '.join(sources)}]"]
+    options += [*FAST, f"--distill_from={teacher}", f"--tokenizer.path={teacher}"]
+    expected = losses(train(load_recipe(path, [*options, f"--output_dir={tmp_path / 'whole'}"])).folder)
+    folder = train(load_recipe(path, [*options, "--distill_top_k=1000", f"--output_dir={tmp_path / 'soft'}"])).folder
+    assert losses(folder) == pytest.approx(expected, rel=1e-3)
 
 
 def test_soft_labels_of_one_token_are_the_teachers_choice(recipe, teacher):
@@ -139,11 +159,63 @@ def test_run_with_changed_weights_is_refused_before_soft_labels_are_computed(dis
 
 
 @pytest.mark.parametrize("precision", ["no", "bf16"])
-def test_stopped_run_with_soft_labels_resumes_bit_for_bit_even_without_the_cache(distill, tmp_path, precision):
+def test_stopped_run_with_soft_labels_resumes_bit_for_bit_even_without_the_cache(
+    distill, computed, tmp_path, precision
+):
     options = (f"--mixed_precision={precision}", "--distill_top_k=3")
-    whole = train(distill(*options, f"--data.cache_dir={tmp_path / 'first'}", output="whole")).folder
+    whole = train(distill(*options, output="whole")).folder
     train(distill(*options, "--max_steps=2", output="stopped"))
+    before = sum(computed)
+    shutil.rmtree(tmp_path / "cache")
     assert same_weights(train(distill(*options, output="stopped")).folder, whole)
+    assert sum(computed) == 2 * before
+
+
+def test_finished_run_computes_no_soft_labels(distill, computed, tmp_path):
+    train(distill("--distill_top_k=3"))
+    before = list(computed)
+    shutil.rmtree(tmp_path / "cache")
+    train(distill("--distill_top_k=3"))
+    assert computed == before
+
+
+def test_signal_stops_the_computation_of_soft_labels(distill, computed, monkeypatch):
+    whole = train(distill("--distill_top_k=3", "--seed=9", output="whole")).folder
+    computing = WordTeacher.soft_labels
+
+    def stopped(*args):
+        signal.raise_signal(signal.SIGTERM)
+        return computing(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hf_vaswani.training.setup.soft_labels.CPU_PASS_TOKENS", 40)  # several batches
+        patch.setattr(WordTeacher, "soft_labels", stopped)
+        patch.setenv("HF_VASWANI_CACHE", str(whole.parent / "other cache"))
+        with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM while soft labels were computed"):
+            train(distill("--distill_top_k=3", "--seed=9"))
+    assert same_weights(train(distill("--distill_top_k=3", "--seed=9")).folder, whole)
+
+
+def test_soft_labels_that_are_not_finite_are_an_error(distill, computed, monkeypatch):
+    computing = WordTeacher.soft_labels
+
+    def overflowing(*args):
+        labels = computing(*args)
+        labels.probabilities[0, 0, 0] = float("nan")
+        return labels
+
+    monkeypatch.setattr(WordTeacher, "soft_labels", overflowing)
+    with pytest.raises(InputError, match="distill_from=.*teacher: the output is not finite with mixed_precision=no"):
+        train(distill("--distill_top_k=3", "--mixed_precision=no"))
+
+
+def test_changed_config_of_the_teacher_gives_other_soft_labels(distill, teacher, computed):
+    train(distill("--distill_top_k=3"))
+    before = sum(computed)
+    path = teacher / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "activation_function": "gelu"}))
+    train(distill("--distill_top_k=3", output="other"))
+    assert sum(computed) == 2 * before
 
 
 def test_both_loops_train_the_same_model_on_soft_labels(distill):
@@ -169,7 +241,7 @@ def test_card_and_cost_of_a_run_with_soft_labels(recipe, distill, teacher):
     plain = train(recipe(*FAST, f"--tokenizer.path={teacher}", "--max_tokens=4000", output="plain"))
     report = train(distill("--distill_top_k=3", "--max_tokens=4000"))
     card = (report.folder / "README.md").read_text(encoding="utf-8")
-    assert "the distributions of teacher over the next token, 3 most probable tokens each" in card
+    assert "the distributions of teacher over the next token, cut to the 3 most probable ones" in card
     # Four epochs of training, one of the teacher's forward passes.
     assert report.flops == pytest.approx(plain.flops * (1 + 1 / 12))
 

@@ -29,7 +29,8 @@ def passes(batch: dict[str, torch.Tensor], tokens: int | None) -> list[dict[str,
     """Split a batch into as few parts of nearly equal size as keep within a number of tokens.
 
     Args:
-        batch: `input_ids` and `attention_mask`, `(pairs, source_length)`, and `labels`, `(pairs, target_length)`.
+        batch: `input_ids` and `attention_mask`, `(pairs, source_length)`, and `labels`, `(pairs, target_length)`; soft
+            labels, too, if it has some.
         tokens: the maximum on the longer side of a part, padding included, which only a part of a single pair may
             exceed; `None` leaves the batch whole.
     """

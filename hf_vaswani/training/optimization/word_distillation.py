@@ -3,6 +3,7 @@ learns the whole distribution of a teacher over the next token, not only the tok
 """
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -62,28 +63,30 @@ class WordTeacher:
         Args:
             vocab_size: that of the run's model; embeddings beyond it only pad a teacher's vocabulary.
         """
+        return list(self._logits_of_each(batch, vocab_size))
+
+    def _logits_of_each(self, batch: dict[str, torch.Tensor], vocab_size: int) -> Iterator[torch.Tensor]:
         inputs, labels = {name: batch[name] for name in ("input_ids", "attention_mask")}, batch["labels"]
-        with torch.autocast(labels.device.type, enabled=False):
-            return [
-                model(
-                    **inputs, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels), use_cache=False
-                ).logits[..., :vocab_size]
-                for model in self.models
-            ]
+        for model in self.models:
+            inputs["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels)
+            with torch.autocast(labels.device.type, enabled=False):
+                logits = model(**inputs, use_cache=False).logits[..., :vocab_size]
+            yield logits
 
     def distributions(self, batch: dict[str, torch.Tensor], vocab_size: int) -> "TeacherLogits | TopTokens":
         """What the teacher expects at each target position of a batch: its soft labels, if the batch has some."""
         if "soft_label_ids" in batch:
-            return TopTokens(batch["soft_label_ids"].long(), batch["soft_label_probabilities"].float())
+            probabilities = batch["soft_label_probabilities"].float()
+            # Their sum is not exactly 1 after rounding to 16 bits, and 0 where they only pad.
+            sums = probabilities.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float16).tiny)
+            return TopTokens(batch["soft_label_ids"].long(), probabilities / sums)
         return TeacherLogits(self.logits(batch, vocab_size))
 
     @torch.no_grad()
     def soft_labels(self, batch: dict[str, torch.Tensor], vocab_size: int) -> "TopTokens":
         """The `top_k` most probable tokens at each target position, their probabilities scaled to a sum of 1."""
-        (rows, *others) = (part.float().softmax(-1) for part in self.logits(batch, vocab_size))
-        for other in others:
-            rows += other
-        probabilities, ids = rows.topk(min(self.top_k, vocab_size), dim=-1)
+        total = sum(logits.float().softmax(-1) for logits in self._logits_of_each(batch, vocab_size))
+        probabilities, ids = total.topk(min(self.top_k, vocab_size), dim=-1)
         return TopTokens(ids, probabilities / probabilities.sum(-1, keepdim=True))
 
 
@@ -109,8 +112,8 @@ class TeacherLogits:
         """The mean of values `(n, vocab_size)` under each row's distribution, `(n,)`."""
         return (torch.stack([part.float().softmax(-1) for part in self.models]).mean(0) * values).sum(-1)
 
-    def mean_of_logits(self, logits: torch.Tensor, gradient: torch.Tensor, weight: float) -> torch.Tensor:
-        """The weighted mean of logits `(n, vocab_size)`, `(n, 1)`; also subtracts its gradient from `gradient`."""
+    def subtract_gradient(self, gradient: torch.Tensor, logits: torch.Tensor, weight: float) -> torch.Tensor:
+        """Subtract the gradient of the weighted mean of logits `(n, vocab_size)`, and return that mean, `(n, 1)`."""
         share, soft = weight / len(self.models), torch.empty_like(logits)
         total = logits.new_zeros((len(logits), 1))
         for part in self.models:
@@ -144,8 +147,8 @@ class TopTokens:
         """The mean of values `(n, vocab_size)` under each row's distribution, `(n,)`."""
         return (self.probabilities * values.gather(-1, self.ids)).sum(-1)
 
-    def mean_of_logits(self, logits: torch.Tensor, gradient: torch.Tensor, weight: float) -> torch.Tensor:
-        """The weighted mean of logits `(n, vocab_size)`, `(n, 1)`; also subtracts its gradient from `gradient`."""
+    def subtract_gradient(self, gradient: torch.Tensor, logits: torch.Tensor, weight: float) -> torch.Tensor:
+        """Subtract the gradient of the weighted mean of logits `(n, vocab_size)`, and return that mean, `(n, 1)`."""
         gradient.scatter_add_(1, self.ids, -weight * self.probabilities)
         return weight * self.mean_of(logits).unsqueeze(1)
 
@@ -208,7 +211,7 @@ class WordDistillation(LossWithGradient):
             part = torch.empty_like(part_logits)
             log_sums = softmax_into(part, part_logits)
             losses = (1 - weight) * smoothed_entropies(part_logits, log_sums, right, label_smoothing)
-            losses += weight * log_sums - of_teacher.at(rows).mean_of_logits(part_logits, part, weight)
+            losses += weight * log_sums - of_teacher.at(rows).subtract_gradient(part, part_logits, weight)
             total += losses.squeeze(1).where(counted, 0).sum()
             if smoothed:
                 part -= smoothed

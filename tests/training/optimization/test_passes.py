@@ -23,6 +23,7 @@ def batch_of(pairs, source, target):
 )
 def test_batch_is_split_evenly_and_in_order(source, target, tokens, sizes):
     batch = batch_of(10, source, target)
+    batch["soft_label_ids"] = torch.arange(10 * target * 2).view(10, target, 2)
     parts = passes(batch, tokens)
     assert [len(part["labels"]) for part in parts] == sizes
     for name, tensor in batch.items():

@@ -96,6 +96,14 @@ def test_loss_against_top_tokens_matches_its_formula(with_gradient):
         torch.testing.assert_close(gradient, 2 * expected_gradient, rtol=1e-3, atol=1e-7)
 
 
+def test_stored_probabilities_are_scaled_to_a_sum_of_1_and_padding_stays_0():
+    stored = torch.tensor([[[0.5, 0.25], [0.7, 0.1], [0, 0]]]).half()
+    batch = {"soft_label_ids": torch.zeros(1, 3, 2, dtype=torch.int32), "soft_label_probabilities": stored}
+    found = WordTeacher([], 0.5, top_k=2).distributions(batch, 40).probabilities
+    torch.testing.assert_close(found, torch.tensor([[[2 / 3, 1 / 3], [0.875, 0.125], [0, 0]]]), rtol=1e-3, atol=0)
+    torch.testing.assert_close(found.sum(-1), torch.tensor([[1.0, 1.0, 0.0]]), rtol=1e-6, atol=0)
+
+
 def test_soft_labels_are_the_most_probable_tokens_of_the_mean_with_a_sum_of_1():
     models = different_models(2)
     labels = WordTeacher(models, 0.5, top_k=4).soft_labels(BATCH, 30)
