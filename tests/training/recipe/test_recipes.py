@@ -1,7 +1,7 @@
 """The bundled recipes: their settings, and that each runs to the end."""
 
-import copy
 import json
+import re
 
 import pytest
 import yaml
@@ -176,14 +176,22 @@ def test_models_of_multi30k_best_are_those_of_multi30k_tiny():
             assert getattr(run.training, key) == getattr(tiny.training, key)
 
 
-def test_multi30k_distilled_begins_as_multi30k_best_does_with_two_seeds_of_the_forward_model():
+@pytest.mark.parametrize("seed", [1, 2])
+def test_multi30k_distilled_begins_with_two_seeds_of_multi30k_best(seed):
     best, distilled = (yaml.safe_load(RECIPES[name].read_text()) for name in ("multi30k_best", "multi30k_distilled"))
     for name in ("backward", "sampled"):
         assert distilled["stages"][name] == best["stages"][name]
-    for seed in (1, 2):
-        expected = copy.deepcopy(best["stages"]["forward"])
-        expected["train"]["training"]["seed"] = seed
-        assert distilled["stages"][f"forward_{seed}"] == expected
+    last_run = {
+        "data": {"text": best["data"]["text"]},
+        "model": {"dropout": best["model"]["dropout"]},
+        "training": {key: best["training"][key] for key in ("start_from", "max_steps")},
+    }
+    later = {"forward": best["stages"]["forward"], "teacher": best["stages"]["teacher"], "best": {"train": last_run}}
+    for name, stage in later.items():
+        expected = yaml.safe_load(re.sub(r"\b(forward|teacher)\b", rf"\1_{seed}", yaml.dump(stage)))
+        if "train" in expected:
+            expected["train"]["training"]["seed"] = seed
+        assert distilled["stages"][f"{name}_{seed}"] == expected
     for section in ("tokenizer", "model", "generation", "evaluation"):
         assert distilled[section] == best[section]
     same = best["training"].keys() - {"output_dir", "start_from", "max_steps"}
@@ -277,12 +285,14 @@ def files(sentences, tmp_path):
     return write
 
 
+# Recipes with many stages.
+SLOW = {"multi30k_distilled"}
 # The figures of the others are blank.
 DRAWN = {"quickstart"}
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.draws_figures] * (name in DRAWN)
+    return [pytest.mark.slow] * (name in SLOW) + [pytest.mark.draws_figures] * (name in DRAWN)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in RECIPES])
