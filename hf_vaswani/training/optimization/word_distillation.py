@@ -82,11 +82,15 @@ class WordTeacher:
             return TopTokens(batch["soft_label_ids"].long(), probabilities / sums)
         return TeacherLogits(self.logits(batch, vocab_size))
 
+    def tokens_kept(self, vocab_size: int) -> int:
+        """How many tokens the soft labels of a position keep: `top_k`, or all that there are."""
+        return vocab_size if self.top_k is None else min(self.top_k, vocab_size)
+
     @torch.no_grad()
     def soft_labels(self, batch: dict[str, torch.Tensor], vocab_size: int) -> "TopTokens":
         """The `top_k` most probable tokens at each target position, their probabilities scaled to a sum of 1."""
         total = sum(logits.float().softmax(-1) for logits in self._logits_of_each(batch, vocab_size))
-        probabilities, ids = total.topk(min(self.top_k, vocab_size), dim=-1)
+        probabilities, ids = total.topk(self.tokens_kept(vocab_size), dim=-1)
         return TopTokens(ids, probabilities / probabilities.sum(-1, keepdim=True))
 
 

@@ -70,7 +70,7 @@ class Labeling:
 
     @property
     def _k(self) -> int:
-        return min(self.teacher.top_k, target_vocab_size(self.tokenizer))
+        return self.teacher.tokens_kept(target_vocab_size(self.tokenizer))
 
     @property
     def _threads(self) -> int:
