@@ -6,6 +6,8 @@ remote code and therefore imports nothing but torch, transformers and its siblin
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -194,21 +196,26 @@ class VaswaniAttention(nn.Module):
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
     def _attention_function(self, query: torch.Tensor, key: torch.Tensor) -> Callable:
-        """The config's attention function, or plain matrix products where those are faster.
+        """The config's attention function, or one that computes the same faster.
 
-        On a CPU, torch's own is slower, often several times, with few queries or keys `(batch, heads, length, d_k)`
-        and in the backward pass in 16 bits.
+        On a CPU, torch's own is slower than plain matrix products, often several times, with few queries or keys
+        `(batch, heads, length, d_k)` and in the backward pass in 16 bits. On a GPU, it may choose cuDNN's.
         """
         implementation = self.config._attn_implementation
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
         # A traced program must not depend on the length.
-        if implementation == "sdpa" and query.device.type == "cpu" and not torch.compiler.is_compiling():
+        if implementation != "sdpa" or torch.compiler.is_compiling():
+            return attend
+        if query.device.type == "cuda":
+            return partial(without_cudnn, attend)
+        if query.device.type == "cpu":
             if not query.requires_grad:
                 is_slow = query.shape[2] <= FEW_QUERIES
             else:
                 is_slow = key.shape[2] <= FEW_KEYS or query.dtype in (torch.bfloat16, torch.float16)
             if is_slow:
                 return scaled_dot_product_attention
-        return ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
+        return attend
 
     def _self_attention_states(
         self, hidden_states: torch.Tensor, past_key_values: Cache | None
@@ -235,6 +242,22 @@ class VaswaniAttention(nn.Module):
             key, value = cache.update(key, value, self.layer_idx)
             past_key_values.is_updated[self.layer_idx] = True
         return key, value
+
+
+def without_cudnn(attend: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Call torch's attention without cuDNN's kernels, which it prefers in 16 bits on GPUs since the H100.
+
+    cuDNN prepares a kernel for each new shape, which takes several times as long as a training step, and batches of
+    sentences have hundreds of shapes. It is left in place where the caller allows no kernel for any shape.
+    """
+    backends = torch.backends.cuda
+    if not (backends.cudnn_sdp_enabled() and backends.mem_efficient_sdp_enabled()):
+        return attend(*args, **kwargs)
+    backends.enable_cudnn_sdp(False)
+    try:
+        return attend(*args, **kwargs)
+    finally:
+        backends.enable_cudnn_sdp(True)
 
 
 def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:

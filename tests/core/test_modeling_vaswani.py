@@ -1,5 +1,6 @@
 import functools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hf_vaswani.core.modeling_layers import (
     layer_norm,
     scaled_dot_product_attention,
     sinusoidal_positions,
+    without_cudnn,
 )
 from hf_vaswani.core.modeling_loss import CACHED_LOGITS, sequence_loss
 
@@ -705,3 +707,55 @@ def test_loss_of_bf16_logits_is_summed_in_fp32_whatever_the_default_dtype():
         assert torch.equal(sequence_loss(logits, labels, 0.1, num_items_in_batch=1), expected)
     finally:
         torch.set_default_dtype(default)
+
+
+@pytest.fixture
+def cudnn_of_attention():
+    """Whether torch may choose cuDNN's attention, which is its default; a function."""
+    backends = torch.backends.cuda
+    before = backends.cudnn_sdp_enabled(), backends.mem_efficient_sdp_enabled()
+    backends.enable_cudnn_sdp(True)
+    backends.enable_mem_efficient_sdp(True)
+    yield backends.cudnn_sdp_enabled
+    backends.enable_cudnn_sdp(before[0])
+    backends.enable_mem_efficient_sdp(before[1])
+
+
+def test_attention_on_a_gpu_does_without_cudnn(cudnn_of_attention, monkeypatch):
+    attention = tiny_model(attn_implementation="sdpa").model.encoder.layers[0].self_attn
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda *args, **kwargs: (cudnn_of_attention(), args, kwargs))
+    query = SimpleNamespace(device=torch.device("cuda"))
+    attend = attention._attention_function(query, query)
+    assert attend(attention, 1, dropout=0.5) == (False, (attention, 1), {"dropout": 0.5})
+    assert cudnn_of_attention()
+
+
+def test_cudnn_is_allowed_again_after_an_error(cudnn_of_attention):
+    def fail():
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        without_cudnn(fail)
+    assert cudnn_of_attention()
+
+
+def test_cudnn_remains_where_it_is_the_only_choice(cudnn_of_attention):
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    assert without_cudnn(cudnn_of_attention)
+
+
+def test_cudnn_remains_off_where_it_was_off(cudnn_of_attention):
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    assert not without_cudnn(cudnn_of_attention)
+    assert not cudnn_of_attention()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_training_in_16_bits_on_a_gpu_calls_no_attention_of_cudnn():
+    model = tiny_model(attn_implementation="sdpa", d_model=64).to("cuda", torch.bfloat16).train()
+    ids = torch.randint(4, 20, (3, 7), device="cuda")
+    with torch.profiler.profile() as profile:
+        model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids).loss.backward()
+    names = {event.key for event in profile.key_averages()}
+    assert any("efficient_attention" in name or "flash_attention" in name for name in names)
+    assert not any("cudnn_attention" in name for name in names)

@@ -53,8 +53,9 @@ class TrainingLog(StepListener):
         if folder and (folder / LOG_FILE).exists():
             self._cut(folder / LOG_FILE, progress.step)
         self.bar: tqdm | None = None
-        self.started = self.drawn = time.monotonic()
-        self.first_step, self.window_started = progress.step, clock()
+        self.drawn, self.window_started = time.monotonic(), clock()
+        # When the first step ended, and its number. What comes before it says nothing about the pace.
+        self.paced_from: tuple[float, int] | None = None
         # The loss sum continues that of the session before; the speed is measured in this one only.
         self.loss_sum = progress.log_window.get("loss", 0.0)
         self.steps = int(progress.log_window.get("updates", 0))
@@ -78,8 +79,7 @@ class TrainingLog(StepListener):
         self.bar = tqdm(
             total=self.last_step, initial=progress.step, unit=" steps", disable=not (self.folder and self.on_terminal)
         )
-        self.started, self.first_step = time.monotonic(), progress.step
-        self.drawn, self.window_started = self.started, self.clock()
+        self.drawn, self.window_started = time.monotonic(), self.clock()
 
     def on_step_end(self, result: StepResult) -> None:
         """Count a step and, if a record is due, record the mean loss and the speed since the last one."""
@@ -88,6 +88,7 @@ class TrainingLog(StepListener):
         self.target_tokens += result.target_tokens
         self.bar.update()
         progress = result.progress
+        self.paced_from = self.paced_from or (time.monotonic(), progress.step)
         if progress.step % self.logging_steps:
             return
         self.record(
@@ -140,9 +141,9 @@ class TrainingLog(StepListener):
     def _minutes_left(self, progress: Progress) -> float | None:
         """Minutes until the run ends; `None` if that is not known."""
         ends = []
-        if self.last_step is not None:
-            done = progress.step - self.first_step
-            pace = (time.monotonic() - self.started) / 60 / max(done, 1)
+        if self.last_step is not None and self.paced_from and progress.step > self.paced_from[1]:
+            since, step = self.paced_from
+            pace = (time.monotonic() - since) / 60 / (progress.step - step)
             ends.append((self.last_step - progress.step) * pace)
         if self.max_minutes is not None:
             ends.append(self.max_minutes - progress.seconds / 60)
