@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, concatenate_datasets
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 from ..core.modeling_loss import IGNORED_LABEL
@@ -245,10 +244,18 @@ class Collator:
         }
         for name in ("soft_label_ids", "soft_label_probabilities"):
             if name in rows[0]:
-                batch[name] = pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True)
+                batch[name] = _pad_arrays([row[name] for row in rows])
         return batch
 
 
 def _pad(rows: list[list[int]], value: int) -> torch.Tensor:
     longest = max(map(len, rows))
     return torch.tensor([row + [value] * (longest - len(row)) for row in rows])
+
+
+def _pad_arrays(rows: list[np.ndarray]) -> torch.Tensor:
+    """Arrays `(length, k)` → `(rows, longest, k)`."""
+    padded = np.zeros((len(rows), max(map(len, rows)), rows[0].shape[1]), rows[0].dtype)
+    for row, array in zip(padded, rows):
+        row[: len(array)] = array
+    return torch.from_numpy(padded)

@@ -76,7 +76,8 @@ def read_soft_labels(folder: Path, target_lengths: np.ndarray, k: int) -> SoftLa
         ValueError: it does not belong to these pairs, for example because a file is truncated.
     """
     starts = starts_of(target_lengths)
-    ids, probabilities = (np.load(folder / name, mmap_mode="r") for name in FILES)
+    # Still memory-mapped, but quicker to slice than a memmap.
+    ids, probabilities = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in FILES)
     if not ids.shape == probabilities.shape == (starts[-1], k):
         found = f"{len(ids)} positions, {ids.shape[-1]} each"
         raise ValueError(f"{folder} holds soft labels for {found}, not {starts[-1]}, {k} each.")
