@@ -4,6 +4,7 @@ from types import MethodType
 
 import pytest
 import torch
+from accelerate.utils import extract_model_from_parallel
 from accelerate.utils.operations import convert_outputs_to_fp32
 from transformers import DynamicCache, EncoderDecoderCache, MaxLengthCriteria, StoppingCriteriaList
 from transformers.generation import EosTokenCriteria, GenerationMixin
@@ -444,5 +445,15 @@ def test_model_prepared_for_mixed_precision_keeps_the_fast_path(monkeypatch):
     model = tiny_model()
     expected = generate(model, max_new_tokens=6)
     model.forward = MethodType(convert_outputs_to_fp32(model.forward.__func__), model)  # what Accelerate does
+    forbid_slow_paths(monkeypatch)
+    assert torch.equal(generate(model, max_new_tokens=6), expected)
+
+
+def test_model_unwrapped_from_mixed_precision_keeps_the_fast_path(monkeypatch):
+    model = tiny_model()
+    expected = generate(model, max_new_tokens=6)
+    model._original_forward = model.forward  # what Accelerate does
+    model.forward = MethodType(convert_outputs_to_fp32(torch.autocast("cpu")(model.forward.__func__)), model)
+    extract_model_from_parallel(model, keep_fp32_wrapper=False)
     forbid_slow_paths(monkeypatch)
     assert torch.equal(generate(model, max_new_tokens=6), expected)
