@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
 from ..files import InputPath, atomic_write, collect_errors, is_same_file
@@ -18,16 +18,21 @@ from .common.options import (
     OUTPUT_FILE,
     add_beam_option,
     add_language_options,
+    add_reranking_options,
     add_speed_options,
     batch,
     check_language_options,
     languages,
+    reranking_errors,
     search,
     seed,
     speed,
     up_to,
     with_option_names,
 )
+
+if TYPE_CHECKING:
+    from ..translation.reranking import Reranker
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
@@ -40,8 +45,8 @@ DESCRIPTION = (
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Options that have no effect on files of translations.
 FOR_MODELS = (
-    "source", "output", "overwrite", "num_beams", "batch_size", "num_workers", "quantize", "source_language",
-    "target_language",
+    "source", "output", "overwrite", "num_beams", "rerank_with", "batch_size", "num_workers", "quantize",
+    "source_language", "target_language",
 )  # fmt: skip
 
 
@@ -75,6 +80,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     _add_metric_options(evaluate.add_argument_group("metrics, as in the sacrebleu command"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_beam_option(evaluate)
+    add_reranking_options(evaluate)
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_speed_options(evaluate)
     add_language_options(evaluate)
@@ -132,10 +138,11 @@ def run(options: argparse.Namespace) -> None:
     models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
         collect_errors(errors, partial(check_language_options, options, *model))
+    rerankers = [collect_errors(errors, partial(_reranker, options, *model)) for model in filter(None, models)]
     if errors:
         raise InputError.of(errors)
 
-    systems = _translate(models, texts.get(options.source), options)
+    systems = _translate(models, rerankers, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]
     references = [texts[path] for path in options.reference]
     if options.confidence or len(systems) > 1:
@@ -170,6 +177,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
             for name in FOR_MODELS
             if getattr(options, name)
         ]
+    errors += reranking_errors(options)
     if options.sentences and options.format != "json":
         errors.append("--sentences needs --format json.")
     return errors
@@ -193,14 +201,26 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
-def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:
+def _reranker(options: argparse.Namespace, model, tokenizer) -> "Reranker | None":
+    """The reranker of a model's translations, if there is to be one."""
+    from ..translation.reranking import DEFAULT_WEIGHT, open_reranker
+
+    if not options.rerank_with:
+        return None
+    weight = DEFAULT_WEIGHT if options.rerank_weight is None else options.rerank_weight
+    return open_reranker(options.rerank_with, weight, model, tokenizer, languages(options))
+
+
+def _translate(
+    models: list, rerankers: list, sources: list[str] | None, options: argparse.Namespace
+) -> list[list[str]]:
     """Translate with each model, and write its translations as soon as they are complete."""
     from ..translation.lines import write_translations
     from ..translation.translate import translate
 
     systems = []
-    for (model, tokenizer), path in zip_longest(models, options.output):
-        settings = {**search(options), **languages(options), **speed(options)}
+    for (model, tokenizer), reranker, path in zip_longest(models, rerankers, options.output):
+        settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
         try:
             systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
         except ValueError as error:

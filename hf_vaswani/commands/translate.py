@@ -19,12 +19,15 @@ from .common.options import (
     OUTPUT_FILE,
     add_beam_option,
     add_language_options,
+    add_reranking_options,
     add_speed_options,
     batch,
     beam,
     finite,
     languages,
     length,
+    reranking,
+    reranking_errors,
     seed,
     temperature,
     up_to,
@@ -44,7 +47,8 @@ if TYPE_CHECKING:
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
-    "command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume", "num_workers",
+    "command", "run", "model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite", "resume",
+    "num_workers",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
@@ -111,6 +115,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
     search.add_argument("--sample", type=temperature, metavar="TEMPERATURE", help=SAMPLE)
+    add_reranking_options(search)
     search.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="random seed of --mbr and --sample (default: 0)"
     )
@@ -152,8 +157,8 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     """Translate with all processes; the main one reads the input and writes the output."""
     from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
     from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
-    from ..translation.load import fingerprint
     from ..translation.resumable_output import ResumableOutput
+    from ..translation.translator_settings import fingerprint_of_all
 
     output = None
 
@@ -174,7 +179,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     model, tokenizer, translate = first_on_each_machine(processes, lambda: _translator(options))
     if options.sample and not getattr(model, "samples_follow_seed", True) and processes.is_main_process:
         print(f"note: {model.computed_by}: samples differ each time, whatever the --seed.", file=sys.stderr)
-    own = fingerprint(model, tokenizer)
+    own = fingerprint_of_all(model, tokenizer, translate)
     _check_same_model(options, processes, own)
     write_line = as_json if options.format == "jsonl" else as_text
     reports = LineReports()
@@ -318,6 +323,9 @@ def option_errors(options: argparse.Namespace) -> list[str]:
             errors.append(f"{names} cannot be combined with --mbr, which ranks samples by their expected utility.")
     elif options.samples:
         errors.append("--samples needs --mbr chrf or --mbr bleu.")
+    if options.rerank_with and (names := given("mbr", "sample")):
+        errors.append(f"{names} cannot be combined with --rerank_with, which chooses among a beam's translations.")
+    errors += reranking_errors(options)
     if options.sample and (names := given("num_beams", "length_penalty")):
         errors.append(f"{names}: these are options of search, which --sample replaces.")
     if options.samples == 1:
@@ -355,7 +363,9 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     if options.sample:
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     models = (options.model, *options.ensemble)
-    return TranslatorSettings(models, options.dtype, options.quantize, languages(options), arguments)
+    return TranslatorSettings(
+        models, options.dtype, options.quantize, languages(options), arguments, **reranking(options)
+    )
 
 
 def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, LineTranslator]":

@@ -3,8 +3,9 @@
 `load` opens a model with its tokenizer, and `ensemble` combines several models into one. All translation goes through
 the engine of `core/pipeline_engine.py`: `translate` hands it a list of texts; `lines` hands it the windows of a file
 or stream (`windows`), for an output that can be resumed (`resumable_output`); `mbr` ranks the candidates that it
-returns by their `utility`. `pair_scores` scores given translations. `batch_translator` translates a column of each
-batch, and `shards` a folder of files on Ray; both open a translator in each process from `translator_settings`.
+returns by their `utility`. `pair_scores` scores given translations; `reranking` sorts those of a beam by them.
+`batch_translator` translates a column of each batch, and `shards` a folder of files on Ray; both open a translator in
+each process from `translator_settings`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -19,6 +19,7 @@ from ..core.pipeline_engine import Result, SourceTooLong
 from ..core.pipeline_hypothesis import Hypothesis
 from ..data.sources.text_files import Report
 from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
+from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput
 from .windows import Line, windows
 
@@ -32,6 +33,7 @@ class LineTranslator:
     Args:
         translator: a translation pipeline.
         utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
+        reranker: if given, it chooses among the translations of the beam.
         n_best: number of translations per line.
         seed: seed for samples, which depend only on it and the window.
         options: further arguments of the pipeline. A line beyond the length limit is not translated, unless
@@ -46,13 +48,16 @@ class LineTranslator:
         translator: Pipeline,
         utility: str | None = None,
         samples: int = DEFAULT_SAMPLES,
+        reranker: Reranker | None = None,
         n_best: int | None = None,
         seed: int = 0,
         **options,
     ):
-        self.utility, self.n_best, self.seed = utility, n_best, seed
+        self.utility, self.reranker, self.n_best, self.seed = utility, reranker, n_best, seed
         if utility:
             options |= candidate_arguments(samples)
+        elif reranker:
+            options |= beam_candidates(translator.model, options.get("num_beams"))
         elif n_best:
             options["n_best"] = n_best
         self.engine = translator.engine(on_error="return", **options)
@@ -62,7 +67,11 @@ class LineTranslator:
         texts = [line.text for line in lines]
         torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
         if not self.utility:
-            return self.engine.translate(texts, [line.prefix for line in lines])
+            results = self.engine.translate(texts, [line.prefix for line in lines])
+            if not self.reranker:
+                return results
+            ranked = self.reranker(texts, results)
+            return [result if isinstance(result, Exception) else result[: self.n_best or 1] for result in ranked]
         return [
             ranking
             if isinstance(ranking, Exception)

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..core.pipeline_inputs import check_many
 from ..core.pipeline_translation import TranslationPipeline
 from .mbr import DEFAULT_SAMPLES, translate_mbr
+from .reranking import Reranker, beam_candidates
 
 
 def translate(
@@ -18,6 +19,7 @@ def translate(
     show_progress: bool = False,
     utility: str | None = None,
     samples: int = DEFAULT_SAMPLES,
+    reranker: Reranker | None = None,
     **options,
 ) -> list[str]:
     """Translate texts.
@@ -30,6 +32,7 @@ def translate(
         batch_size: maximum number of sentences in a batch; default: as many as the size of the model allows.
         show_progress: show a progress bar, if there is a terminal.
         utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
+        reranker: if given, it chooses among the translations of the beam.
         options: arguments of the pipeline, of its call and of `model.generate()`, such as `num_beams=4`.
 
     Returns:
@@ -46,4 +49,7 @@ def translate(
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
         if utility:
             return [ranking[0].text for ranking in translate_mbr(translator, texts, samples, utility, **options)]
+        if reranker:
+            options |= beam_candidates(model, options.get("num_beams"))
+            return [ranked[0]["translation_text"] for ranked in reranker(texts, translator(texts, **options))]
         return [result["translation_text"] for result in translator(texts, **options)]

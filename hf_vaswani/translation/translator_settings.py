@@ -10,6 +10,7 @@ from ..core.pipeline_engine import SourceTooLong
 from ..errors import InputError
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble
+from .reranking import DEFAULT_WEIGHT, open_reranker
 from .windows import Line
 
 
@@ -23,6 +24,8 @@ class TranslatorSettings:
         quantize: `"int8"` for 8-bit weights on a CPU.
         languages: `src_lang` and `tgt_lang`, if given.
         arguments: further arguments of [`LineTranslator`]; those that are None are left out.
+        reranker: folder or Hub id of a model of the other direction, which chooses among the translations.
+        rerank_weight: as in [`Reranker`].
     """
 
     models: tuple[str, ...]
@@ -30,6 +33,8 @@ class TranslatorSettings:
     quantize: str | None = None
     languages: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    reranker: str | None = None
+    rerank_weight: float = DEFAULT_WEIGHT
 
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         """Load the model and its tokenizer.
@@ -53,6 +58,10 @@ class TranslatorSettings:
         arguments = {name: value for name, value in self.arguments.items() if value is not None}
         if arguments.get("n_best") and not {"utility", "num_beams"} & arguments.keys():
             arguments["num_beams"] = max(arguments["n_best"], model.generation_config.num_beams or 1)
+        if self.reranker:
+            arguments["reranker"] = open_reranker(
+                self.reranker, self.rerank_weight, model, tokenizer, self.languages, self.dtype
+            )
         try:
             translator = pipeline(
                 "translation", model=model, tokenizer=tokenizer, quantize=self.quantize, **self.languages
@@ -70,7 +79,15 @@ class TranslatorSettings:
     def open(self) -> tuple[LineTranslator, str]:
         """Load the models; returns a translator with them, and their fingerprint."""
         model, tokenizer = self.load()
-        return self.translator(model, tokenizer), fingerprint(model, tokenizer)
+        translate = self.translator(model, tokenizer)
+        return translate, fingerprint_of_all(model, tokenizer, translate)
+
+
+def fingerprint_of_all(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, translate: LineTranslator) -> str:
+    """The fingerprint of a translator's model and of the one that reranks, if there is one."""
+    reranker = translate.reranker
+    both = [(model, tokenizer)] + ([(reranker.model, reranker.tokenizer)] if reranker else [])
+    return "+".join(fingerprint(*each) for each in both)
 
 
 def _in_one_line(error: Exception) -> str:

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from hf_vaswani.cli import main
 from hf_vaswani.evaluation.score import scores
 from hf_vaswani.evaluation.significance import bootstrap
+from hf_vaswani.translation.reranking import Reranker
 from hf_vaswani.translation.translate import translate
 
 from ..conftest import tiny_model
@@ -289,3 +291,26 @@ def test_out_of_range_numbers_exit_with_status_2(option, message, capsys):
         main(["evaluate", "model", "--source", "a", "--reference", "b", *option])
     assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_translations_are_reranked(evaluate, saved_model, tokenizer, tmp_path, write_lines):
+    backward = tiny_model()
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in backward.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    backward.save_pretrained(tmp_path / "backward")
+    tokenizer.save_pretrained(tmp_path / "backward")
+    files = ["--source", write_lines("source", SOURCES), "--reference", write_lines("reference", SOURCES)]
+    options = ["--num_beams", 4, "--rerank_with", tmp_path / "backward", "--rerank_weight", 5]
+    evaluate(saved_model, *files, *options, "--output", tmp_path / "out")
+    reranker = Reranker(backward, tokenizer, 5.0)
+    expected = translate(tiny_model(), tokenizer, SOURCES, num_beams=4, reranker=reranker)
+    assert (tmp_path / "out").read_text().splitlines() == expected
+    assert expected != translate(tiny_model(), tokenizer, SOURCES, num_beams=4)
+
+
+def test_reranking_is_for_models(errors_of, files):
+    reference, poor, _ = files
+    [error] = errors_of("--hypotheses", poor, "--reference", reference, "--rerank_with", "other")
+    assert error.startswith("error: --rerank_with is for models, and none is given.")

@@ -138,6 +138,39 @@ def add_beam_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_reranking_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--rerank_with` and `--rerank_weight` to a parser or a group of options."""
+    parser.add_argument(
+        "--rerank_with",
+        type=InputPath,
+        metavar="MODEL",
+        help="a model of the other direction: of the beam's translations, take the one that also makes the source "
+        "probable",
+    )
+    parser.add_argument(
+        "--rerank_weight",
+        type=finite,
+        metavar="X",
+        help="weight of the source's mean log-probability with --rerank_with (default: 0.2)",
+    )
+
+
+def reranking_errors(options: argparse.Namespace) -> list[str]:
+    """Errors in the options of reranking."""
+    errors = []
+    if options.rerank_weight is not None and not options.rerank_with:
+        errors.append("--rerank_weight needs --rerank_with, a model of the other direction.")
+    if options.rerank_with and options.num_beams == 1:
+        errors.append("--rerank_with chooses among the translations of a beam: --num_beams must be 2 or more.")
+    return errors
+
+
+def reranking(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of reranking that were given, as fields of [`TranslatorSettings`]."""
+    given = {"reranker": options.rerank_with, "rerank_weight": options.rerank_weight}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def add_speed_options(parser: argparse._ActionsContainer) -> None:
     """Add `--num_workers`, also called `--processes`, and `--quantize` to a parser or a group of options."""
     parser.add_argument(

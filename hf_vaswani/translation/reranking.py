@@ -1,0 +1,119 @@
+"""Noisy-channel reranking: of a beam's translations, takes the one that also explains the source (Yee et al. 2019).
+
+A beam search maximizes log p(y | x), which a translation y that leaves out a part of the source x lowers but little.
+For a model of the other direction, such a translation makes the missing part improbable, so log p(x | y) is low.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..core.pipeline_engine import Result
+from ..core.pipeline_inputs import fits_pair, language_pairs
+from ..errors import InputError
+from .load import check_not_exported, load
+from .pair_scores import score_pairs
+
+DEFAULT_WEIGHT = 0.2
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """Sorts the translations of each text again, with a model of the other direction.
+
+    Attributes:
+        model, tokenizer: that model, and its tokenizer.
+        weight: of the mean log-probability of a source token, which is added to the score of the search.
+        languages: `src_lang` and `tgt_lang` of this model, if it needs them.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    weight: float = DEFAULT_WEIGHT
+    languages: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, texts: Sequence[str], results: Sequence[Result]) -> list[Result]:
+        """The translations of each text, best first.
+
+        Args:
+            texts: the sources.
+            results: for each text, its translations with their scores, or the error in their place, which stays.
+
+        Returns:
+            The same translations, each with a `source_score`: the mean log-probability of a source token. It is `None`
+            for those that are too long to be scored, which are last.
+        """
+        pairs = [
+            (hypothesis["translation_text"], text)
+            for text, result in zip(texts, results, strict=True)
+            if not isinstance(result, Exception)
+            for hypothesis in result
+        ]
+        scores = score_pairs(self.model, self.tokenizer, pairs, report=lambda number, why: None, **self.languages)
+        return [
+            result if isinstance(result, Exception) else self._sorted(result, list(islice(scores, len(result))))
+            for result in results
+        ]
+
+    def _sorted(self, result: list[Any], scores: list[Any]) -> list[Any]:
+        of_source = [score and score.log_probability / score.length for score in scores]
+        scored = [{**hypothesis, "source_score": mean} for hypothesis, mean in zip(result, of_source)]
+
+        def total(hypothesis: dict[str, Any]) -> float:
+            mean = hypothesis["source_score"]
+            return float("-inf") if mean is None else hypothesis["score"] + self.weight * mean
+
+        return sorted(scored, key=total, reverse=True)
+
+
+def open_reranker(
+    path: str,
+    weight: float,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    languages: Mapping[str, str],
+    dtype: str | None = None,
+) -> Reranker:
+    """Load a model that reranks the translations of another one.
+
+    Args:
+        path: folder or Hub id of a model that translates in the other direction.
+        weight: as in [`Reranker`].
+        model, tokenizer: those whose translations are reranked.
+        languages: `src_lang` and `tgt_lang` of the translations, if given.
+        dtype: as in [`load`].
+
+    Raises:
+        InputError: the model cannot be loaded, was exported to an engine that gives no probabilities, or translates
+            another pair of languages.
+    """
+    other, other_tokenizer = load(path, dtype)
+    if getattr(other, "engine_name", "") == "CTranslate2":  # ONNX Runtime gives logits
+        check_not_exported(path, other)
+    asked = (languages.get("src_lang"), languages.get("tgt_lang"))
+    own = [asked] if any(asked) else language_pairs(model, tokenizer)
+    others = language_pairs(other, other_tokenizer)
+    if own and others and not any(fits_pair(pair[::-1], known) for pair in own for known in others):
+        known = " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in others)
+        needed = " or ".join(f"{target or 'any language'} to {source or 'any language'}" for source, target in own)
+        raise InputError(f"{path} translates {known}. Reranking needs a model of the other direction: {needed}.")
+    names = {"src_lang": "tgt_lang", "tgt_lang": "src_lang"}
+    return Reranker(other, other_tokenizer, weight, {names[name]: code for name, code in languages.items()})
+
+
+def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int]:
+    """Arguments with which a translation pipeline returns all translations of its beam, as reranking needs them.
+
+    Args:
+        num_beams: if given, that of the call; otherwise, that of the model's generation config.
+
+    Raises:
+        ValueError: the search has a single beam.
+    """
+    beams = num_beams or model.generation_config.num_beams or 1
+    if beams < 2:
+        raise ValueError("num_beams must be 2 or more: reranking chooses among the translations of a beam.")
+    return {"num_beams": beams, "n_best": beams}
