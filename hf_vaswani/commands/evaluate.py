@@ -138,11 +138,11 @@ def run(options: argparse.Namespace) -> None:
     models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
         collect_errors(errors, partial(check_language_options, options, *model))
-    rerankers = [collect_errors(errors, partial(_reranker, options, *model)) for model in filter(None, models)]
+    reranker = collect_errors(errors, lambda: _reranker(options, list(filter(None, models))))
     if errors:
         raise InputError.of(errors)
 
-    systems = _translate(models, rerankers, texts.get(options.source), options)
+    systems = _translate(models, reranker, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]
     references = [texts[path] for path in options.reference]
     if options.confidence or len(systems) > 1:
@@ -201,25 +201,25 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
-def _reranker(options: argparse.Namespace, model, tokenizer) -> "Reranker | None":
-    """The reranker of a model's translations, if there is to be one."""
+def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
+    """What reranks the translations of all models, if anything does."""
     from ..translation.reranking import DEFAULT_WEIGHT, open_reranker
 
-    if not options.rerank_with:
+    if not (options.rerank_with and options.models):
         return None
     weight = DEFAULT_WEIGHT if options.rerank_weight is None else options.rerank_weight
-    return open_reranker(options.rerank_with, weight, model, tokenizer, languages(options))
+    return open_reranker(options.rerank_with, weight, models, languages(options))
 
 
 def _translate(
-    models: list, rerankers: list, sources: list[str] | None, options: argparse.Namespace
+    models: list, reranker: "Reranker | None", sources: list[str] | None, options: argparse.Namespace
 ) -> list[list[str]]:
     """Translate with each model, and write its translations as soon as they are complete."""
     from ..translation.lines import write_translations
     from ..translation.translate import translate
 
     systems = []
-    for (model, tokenizer), reranker, path in zip_longest(models, rerankers, options.output):
+    for (model, tokenizer), path in zip_longest(models, options.output):
         settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
         try:
             systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))

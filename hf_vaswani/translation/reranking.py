@@ -12,7 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.pipeline_engine import Result
-from ..core.pipeline_inputs import fits_pair, language_pairs
+from ..core.pipeline_inputs import LanguagePair, fits_pair, language_pairs
 from ..errors import InputError
 from .load import check_not_exported, load
 from .pair_scores import score_pairs
@@ -72,17 +72,16 @@ class Reranker:
 def open_reranker(
     path: str,
     weight: float,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    models: Sequence[tuple[PreTrainedModel, PreTrainedTokenizerBase]],
     languages: Mapping[str, str],
     dtype: str | None = None,
 ) -> Reranker:
-    """Load a model that reranks the translations of another one.
+    """Load a model that reranks the translations of others.
 
     Args:
         path: folder or Hub id of a model that translates in the other direction.
         weight: as in [`Reranker`].
-        model, tokenizer: those whose translations are reranked.
+        models: those whose translations are reranked, with their tokenizers.
         languages: `src_lang` and `tgt_lang` of the translations, if given.
         dtype: as in [`load`].
 
@@ -93,15 +92,20 @@ def open_reranker(
     other, other_tokenizer = load(path, dtype)
     if getattr(other, "engine_name", "") == "CTranslate2":  # ONNX Runtime gives logits
         check_not_exported(path, other)
-    asked = (languages.get("src_lang"), languages.get("tgt_lang"))
-    own = [asked] if any(asked) else language_pairs(model, tokenizer)
-    others = language_pairs(other, other_tokenizer)
-    if own and others and not any(fits_pair(pair[::-1], known) for pair in own for known in others):
-        known = " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in others)
-        needed = " or ".join(f"{target or 'any language'} to {source or 'any language'}" for source, target in own)
-        raise InputError(f"{path} translates {known}. Reranking needs a model of the other direction: {needed}.")
+    asked, known = (languages.get("src_lang"), languages.get("tgt_lang")), language_pairs(other, other_tokenizer)
+    for model, tokenizer in models:
+        needed = [pair[::-1] for pair in ([asked] if any(asked) else language_pairs(model, tokenizer))]
+        if needed and known and not any(fits_pair(pair, own) for pair in needed for own in known):
+            raise InputError(
+                f"{path} translates {_in_words(known)}. Reranking needs a model of the other direction: "
+                f"{_in_words(needed)}."
+            )
     names = {"src_lang": "tgt_lang", "tgt_lang": "src_lang"}
     return Reranker(other, other_tokenizer, weight, {names[name]: code for name, code in languages.items()})
+
+
+def _in_words(pairs: Sequence[LanguagePair]) -> str:
+    return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
 
 
 def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int]:

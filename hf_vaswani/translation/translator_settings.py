@@ -60,7 +60,7 @@ class TranslatorSettings:
             arguments["num_beams"] = max(arguments["n_best"], model.generation_config.num_beams or 1)
         if self.reranker:
             arguments["reranker"] = open_reranker(
-                self.reranker, self.rerank_weight, model, tokenizer, self.languages, self.dtype
+                self.reranker, self.rerank_weight, [(model, tokenizer)], self.languages, self.dtype
             )
         try:
             translator = pipeline(
