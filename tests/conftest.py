@@ -85,6 +85,25 @@ def saved_model(tmp_path, tokenizer):
 
 
 @pytest.fixture
+def backward() -> VaswaniForConditionalGeneration:
+    """A model with other weights than `tiny_model`, to stand for one of the other direction."""
+    model = tiny_model()
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.fixture
+def saved_backward(tmp_path, tokenizer, backward):
+    """A folder with `backward` and its tokenizer."""
+    backward.save_pretrained(tmp_path / "backward")
+    tokenizer.save_pretrained(tmp_path / "backward")
+    return tmp_path / "backward"
+
+
+@pytest.fixture
 def hub():
     """A small Hub over HTTP."""
     with FakeHub() as hub:

@@ -203,12 +203,11 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 
 def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
     """What reranks the translations of all models, if anything does."""
-    from ..translation.reranking import DEFAULT_WEIGHT, open_reranker
+    from ..translation.reranking import open_reranker
 
     if not (options.rerank_with and options.models):
         return None
-    weight = DEFAULT_WEIGHT if options.rerank_weight is None else options.rerank_weight
-    return open_reranker(options.rerank_with, weight, models, languages(options))
+    return open_reranker(options.rerank_with, options.rerank_weight, models, languages(options))
 
 
 def _translate(

@@ -66,13 +66,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.sources.parallel_files import iterate_parallel
-    from ..translation.load import check_not_exported, load_ensemble
+    from ..translation.load import check_gives_probabilities, load_ensemble
     from ..translation.pair_scores import score_pairs
 
     _check(options)
     model, tokenizer = load_ensemble([options.model, *options.ensemble])
-    if getattr(model, "engine_name", "") == "CTranslate2":  # ONNX Runtime gives logits
-        check_not_exported(options.model, model)
+    check_gives_probabilities(options.model, model)
     check_language_options(options, model, tokenizer, takes_own_target=False)
     reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
     files = (options.source, options.target)

@@ -26,7 +26,6 @@ from .common.options import (
     finite,
     languages,
     length,
-    reranking,
     reranking_errors,
     seed,
     temperature,
@@ -363,9 +362,8 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     if options.sample:
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     models = (options.model, *options.ensemble)
-    return TranslatorSettings(
-        models, options.dtype, options.quantize, languages(options), arguments, **reranking(options)
-    )
+    reranking = options.rerank_with, options.rerank_weight
+    return TranslatorSettings(models, options.dtype, options.quantize, languages(options), arguments, *reranking)
 
 
 def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, LineTranslator]":

@@ -419,9 +419,11 @@ def is_watched(module: nn.Module) -> bool:
     if any(getattr(hook, "__module__", None) != RECORDING_MODULE for hook in hooks):
         return True
     replacement = vars(module).get("forward")
+    if replacement is None:
+        return False
     if getattr(replacement, "__func__", None) is inspect.unwrap(type(module).forward):
         return False  # the class's own, without decorators: Accelerate leaves it behind when it unwraps a model
-    return replacement is not None and type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
+    return type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
 
 
 def is_overridden(cls: type[nn.Module]) -> bool:

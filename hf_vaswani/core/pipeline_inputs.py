@@ -310,9 +310,13 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
     if not pairs or any(fits_pair(asked, pair) for pair in pairs):
         return
     given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]
-    known = " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
     remedy = remedy or "Give its own languages or none."
-    raise ValueError(f"{' and '.join(given)}: this model translates {known}. {remedy}")
+    raise ValueError(f"{' and '.join(given)}: this model translates {pairs_in_words(pairs)}. {remedy}")
+
+
+def pairs_in_words(pairs: list[LanguagePair]) -> str:
+    """Language pairs as in `de to en or fr to en`."""
+    return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
 
 
 def check_languages(

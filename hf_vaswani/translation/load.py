@@ -102,6 +102,12 @@ def check_not_exported(path: str, model: PreTrainedModel) -> None:
         )
 
 
+def check_gives_probabilities(path: str, model: PreTrainedModel) -> None:
+    """Raise an `InputError` for a folder exported to an engine that cannot score given translations."""
+    if getattr(model, "engine_name", "") == "CTranslate2":  # ONNX Runtime gives logits
+        check_not_exported(path, model)
+
+
 def _load_whole(
     path: str, dtype: str | None, tokenizer_path: str | None = None, trust_remote_code: bool | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:

@@ -12,9 +12,9 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.pipeline_engine import Result
-from ..core.pipeline_inputs import LanguagePair, fits_pair, language_pairs
+from ..core.pipeline_inputs import fits_pair, language_pairs, pairs_in_words
 from ..errors import InputError
-from .load import check_not_exported, load
+from .load import check_gives_probabilities, load
 from .pair_scores import score_pairs
 
 DEFAULT_WEIGHT = 0.2
@@ -71,7 +71,7 @@ class Reranker:
 
 def open_reranker(
     path: str,
-    weight: float,
+    weight: float | None,
     models: Sequence[tuple[PreTrainedModel, PreTrainedTokenizerBase]],
     languages: Mapping[str, str],
     dtype: str | None = None,
@@ -80,7 +80,7 @@ def open_reranker(
 
     Args:
         path: folder or Hub id of a model that translates in the other direction.
-        weight: as in [`Reranker`].
+        weight: as in [`Reranker`]; `None` for its default.
         models: those whose translations are reranked, with their tokenizers.
         languages: `src_lang` and `tgt_lang` of the translations, if given.
         dtype: as in [`load`].
@@ -90,22 +90,18 @@ def open_reranker(
             another pair of languages.
     """
     other, other_tokenizer = load(path, dtype)
-    if getattr(other, "engine_name", "") == "CTranslate2":  # ONNX Runtime gives logits
-        check_not_exported(path, other)
+    check_gives_probabilities(path, other)
     asked, known = (languages.get("src_lang"), languages.get("tgt_lang")), language_pairs(other, other_tokenizer)
     for model, tokenizer in models:
         needed = [pair[::-1] for pair in ([asked] if any(asked) else language_pairs(model, tokenizer))]
         if needed and known and not any(fits_pair(pair, own) for pair in needed for own in known):
             raise InputError(
-                f"{path} translates {_in_words(known)}. Reranking needs a model of the other direction: "
-                f"{_in_words(needed)}."
+                f"{path} translates {pairs_in_words(known)}. Reranking needs a model of the other direction: "
+                f"{pairs_in_words(needed)}."
             )
     names = {"src_lang": "tgt_lang", "tgt_lang": "src_lang"}
-    return Reranker(other, other_tokenizer, weight, {names[name]: code for name, code in languages.items()})
-
-
-def _in_words(pairs: Sequence[LanguagePair]) -> str:
-    return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
+    swapped = {names[name]: code for name, code in languages.items()}
+    return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, swapped)
 
 
 def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int]:

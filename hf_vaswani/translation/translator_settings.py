@@ -10,7 +10,7 @@ from ..core.pipeline_engine import SourceTooLong
 from ..errors import InputError
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble
-from .reranking import DEFAULT_WEIGHT, open_reranker
+from .reranking import open_reranker
 from .windows import Line
 
 
@@ -25,7 +25,7 @@ class TranslatorSettings:
         languages: `src_lang` and `tgt_lang`, if given.
         arguments: further arguments of [`LineTranslator`]; those that are None are left out.
         reranker: folder or Hub id of a model of the other direction, which chooses among the translations.
-        rerank_weight: as in [`Reranker`].
+        rerank_weight: as in [`open_reranker`].
     """
 
     models: tuple[str, ...]
@@ -34,7 +34,7 @@ class TranslatorSettings:
     languages: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     reranker: str | None = None
-    rerank_weight: float = DEFAULT_WEIGHT
+    rerank_weight: float | None = None
 
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         """Load the model and its tokenizer.

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from hf_vaswani.cli import main
 from hf_vaswani.evaluation.score import scores
@@ -293,16 +292,9 @@ def test_out_of_range_numbers_exit_with_status_2(option, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_translations_are_reranked(evaluate, saved_model, tokenizer, tmp_path, write_lines):
-    backward = tiny_model()
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in backward.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    backward.save_pretrained(tmp_path / "backward")
-    tokenizer.save_pretrained(tmp_path / "backward")
+def test_translations_are_reranked(evaluate, saved_model, backward, saved_backward, tokenizer, tmp_path, write_lines):
     files = ["--source", write_lines("source", SOURCES), "--reference", write_lines("reference", SOURCES)]
-    options = ["--num_beams", 4, "--rerank_with", tmp_path / "backward", "--rerank_weight", 5]
+    options = ["--num_beams", 4, "--rerank_with", saved_backward, "--rerank_weight", 5]
     evaluate(saved_model, *files, *options, "--output", tmp_path / "out")
     reranker = Reranker(backward, tokenizer, 5.0)
     expected = translate(tiny_model(), tokenizer, SOURCES, num_beams=4, reranker=reranker)

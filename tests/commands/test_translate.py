@@ -145,22 +145,9 @@ def test_mbr_output_depends_only_on_the_seed(translate, source):
     assert run() == run("--seed", 0) != run("--seed", 1)
 
 
-@pytest.fixture
-def backward(tmp_path, tokenizer):
-    """The folder of a model of the other direction."""
-    torch.manual_seed(5)
-    model = tiny_model()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    model.save_pretrained(tmp_path / "backward")
-    tokenizer.save_pretrained(tmp_path / "backward")
-    return tmp_path / "backward"
-
-
-def test_reranked_translations_come_with_both_scores(translate, write_lines, backward):
+def test_reranked_translations_come_with_both_scores(translate, write_lines, saved_backward):
     beams = ["--input", write_lines("in", ["w1 w2 w3", ""]), "--num_beams", 4, "--max_new_tokens", 4]
-    reranked = [*beams, "--rerank_with", backward, "--rerank_weight", 5]
+    reranked = [*beams, "--rerank_with", saved_backward, "--rerank_weight", 5]
     first, empty = map(json.loads, translate(*reranked, "--format", "jsonl", "--n_best", 4)[1].splitlines())
     totals = [entry["score"] + 5 * entry["source_score"] for entry in first["translations"]]
     assert len(totals) == 4 and totals == sorted(totals, reverse=True)
@@ -304,15 +291,15 @@ def test_interrupted_run_resumes_where_it_stopped(translate, error_of, source, t
     assert output.read_bytes() == uninterrupted.read_bytes()
 
 
-def test_output_of_another_reranker_is_not_resumed(error_of, translate, source, backward, tmp_path, monkeypatch):
+def test_output_of_another_reranker_is_not_resumed(error_of, translate, source, saved_backward, tmp_path, monkeypatch):
     output, short = tmp_path / "out", ["--num_beams", 2, "--max_new_tokens", 3]
     with monkeypatch.context() as patch:
         interrupt(patch, 3)
-        assert translate("--input", source, "--output", output, *short, "--rerank_with", backward)[0] == 130
+        assert translate("--input", source, "--output", output, *short, "--rerank_with", saved_backward)[0] == 130
     again = ["--input", source, "--output", output, "--resume", *short]
     assert "model was" in error_of(*again)
-    tiny_model().save_pretrained(backward)
-    assert "model was" in error_of(*again, "--rerank_with", backward)
+    tiny_model().save_pretrained(saved_backward)
+    assert "model was" in error_of(*again, "--rerank_with", saved_backward)
 
 
 def test_output_of_another_model_is_not_resumed(error_of, translate, source, saved_model, tmp_path, monkeypatch):

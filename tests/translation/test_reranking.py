@@ -12,17 +12,6 @@ TEXTS = ["w1 w2 w3", "w20 w21"]
 
 
 @pytest.fixture
-def backward():
-    """A model of the other direction."""
-    torch.manual_seed(5)
-    model = tiny_model()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
-
-
-@pytest.fixture
 def beam(tokenizer):
     """Four translations of each text."""
     return pipeline("translation", model=tiny_model(), tokenizer=tokenizer)(

@@ -165,12 +165,6 @@ def reranking_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
-def reranking(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of reranking that were given, as fields of [`TranslatorSettings`]."""
-    given = {"reranker": options.rerank_with, "rerank_weight": options.rerank_weight}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def add_speed_options(parser: argparse._ActionsContainer) -> None:
     """Add `--num_workers`, also called `--processes`, and `--quantize` to a parser or a group of options."""
     parser.add_argument(
