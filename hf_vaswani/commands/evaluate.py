@@ -203,11 +203,13 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 
 def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
     """What reranks the translations of all models, if anything does."""
+    from ..core.pipeline_inputs import language_pairs
     from ..translation.reranking import open_reranker
 
     if not (options.rerank_with and options.models):
         return None
-    return open_reranker(options.rerank_with, options.rerank_weight, models, languages(options))
+    translated = [language_pairs(model, tokenizer) for model, tokenizer in models]
+    return open_reranker(options.rerank_with, options.rerank_weight, translated, languages(options))
 
 
 def _translate(

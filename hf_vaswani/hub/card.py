@@ -128,6 +128,10 @@ def _scores(recipe: dict[str, Any], report: RunReport) -> str:
         searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
         if scores.mbr_bleu is not None:
             searches["mbr_"] = mbr_search(recipe["evaluation"]["mbr"], recipe["evaluation"]["samples"])
+        if scores.reranked_bleu is not None:
+            evaluation = recipe["evaluation"]
+            other = plain(file_names(evaluation["rerank_with"]))
+            searches["reranked_"] = f"beam {evaluation['rerank_beams']}, reranked by {other}"
         for prefix, search in searches.items():
             values = [getattr(scores, prefix + key) for key in HUB_METRICS]
             if values[0] is not None:

@@ -153,8 +153,8 @@ class AdapterInfo(Part):
 
 
 class TestScores(Part):
-    """The scores of a test set by the recipe's search, greedy search and minimum Bayes risk decoding, with sacreBLEU's
-    signatures."""
+    """The scores of a test set by the recipe's search, greedy search, minimum Bayes risk decoding and reranking, with
+    sacreBLEU's signatures."""
 
     __test__ = False  # for pytest, which would take it for tests
 
@@ -171,6 +171,10 @@ class TestScores(Part):
     mbr_bleu_signature: str | None = None
     mbr_chrf2: float | None = None
     mbr_chrf2_signature: str | None = None
+    reranked_bleu: float | None = None
+    reranked_bleu_signature: str | None = None
+    reranked_chrf2: float | None = None
+    reranked_chrf2_signature: str | None = None
 
 
 class Example(Part):

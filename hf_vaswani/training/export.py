@@ -17,7 +17,7 @@ from ..errors import TrainingError, reason
 from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
-from ..runtime.processes import in_all_processes, on_main_process, say
+from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from ..translation.lines import write_translations
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
@@ -43,6 +43,7 @@ from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .reporting.scores import ScoredTest, score_test
 from .setup.final_model import FinalModel
+from .setup.reranker import open_reranker_of
 
 Complete = Callable[[TrainingSetup, VaswaniForConditionalGeneration, RunReport], RunReport]
 
@@ -115,10 +116,11 @@ def mean_weights(candidate: Candidate) -> Tensors:
 def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) -> dict[str, ScoredTest]:
     """Translate and score each test set; the results by name, with the recipe's own test set first."""
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
-    num_beams = setup.recipe.generation.num_beams
+    recipe, test_sets = setup.recipe, setup.splits.test_sets
+    reranker = first_on_each_machine(setup.processes, lambda: open_reranker_of(recipe)) if test_sets else None
     return {
-        name: score_test(translate, pairs, setup.recipe.evaluation, num_beams)
-        for name, pairs in setup.splits.test_sets.items()
+        name: score_test(translate, pairs, recipe.evaluation, recipe.generation.num_beams, reranker)
+        for name, pairs in test_sets.items()
     }
 
 

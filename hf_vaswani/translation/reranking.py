@@ -12,7 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.pipeline_engine import Result
-from ..core.pipeline_inputs import fits_pair, language_pairs, pairs_in_words
+from ..core.pipeline_inputs import LanguagePair, fits_pair, language_pairs, pairs_in_words
 from ..errors import InputError
 from .load import check_gives_probabilities, load
 from .pair_scores import score_pairs
@@ -72,7 +72,7 @@ class Reranker:
 def open_reranker(
     path: str,
     weight: float | None,
-    models: Sequence[tuple[PreTrainedModel, PreTrainedTokenizerBase]],
+    translated: Sequence[Sequence[LanguagePair]],
     languages: Mapping[str, str],
     dtype: str | None = None,
 ) -> Reranker:
@@ -81,7 +81,8 @@ def open_reranker(
     Args:
         path: folder or Hub id of a model that translates in the other direction.
         weight: as in [`Reranker`]; `None` for its default.
-        models: those whose translations are reranked, with their tokenizers.
+        translated: for each model whose translations are reranked, the language pairs that it translates; empty if
+            they are not known.
         languages: `src_lang` and `tgt_lang` of the translations, if given.
         dtype: as in [`load`].
 
@@ -92,8 +93,8 @@ def open_reranker(
     other, other_tokenizer = load(path, dtype)
     check_gives_probabilities(path, other)
     asked, known = (languages.get("src_lang"), languages.get("tgt_lang")), language_pairs(other, other_tokenizer)
-    for model, tokenizer in models:
-        needed = [pair[::-1] for pair in ([asked] if any(asked) else language_pairs(model, tokenizer))]
+    for pairs in translated:
+        needed = [pair[::-1] for pair in ([asked] if any(asked) else pairs)]
         if needed and known and not any(fits_pair(pair, own) for pair in needed for own in known):
             raise InputError(
                 f"{path} translates {pairs_in_words(known)}. Reranking needs a model of the other direction: "

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from ..core.pipeline_engine import SourceTooLong
+from ..core.pipeline_inputs import language_pairs
 from ..errors import InputError
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble
@@ -60,7 +61,7 @@ class TranslatorSettings:
             arguments["num_beams"] = max(arguments["n_best"], model.generation_config.num_beams or 1)
         if self.reranker:
             arguments["reranker"] = open_reranker(
-                self.reranker, self.rerank_weight, [(model, tokenizer)], self.languages, self.dtype
+                self.reranker, self.rerank_weight, [language_pairs(model, tokenizer)], self.languages, self.dtype
             )
         try:
             translator = pipeline(

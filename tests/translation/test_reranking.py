@@ -77,8 +77,7 @@ def open_saved(tmp_path, tokenizer):
     def open_it(source: str | None, target: str | None) -> Reranker:
         tiny_model(source_language=source, target_language=target).save_pretrained(tmp_path / "backward")
         tokenizer.save_pretrained(tmp_path / "backward")
-        model = tiny_model(source_language="de", target_language="en")
-        return open_reranker(str(tmp_path / "backward"), 0.2, [(model, tokenizer)], {})
+        return open_reranker(str(tmp_path / "backward"), 0.2, [[("de", "en")]], {})
 
     return open_it
 

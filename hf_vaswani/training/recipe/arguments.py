@@ -15,6 +15,8 @@ LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
 MOST_SAMPLES = 10_000
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
+# The key of a model that only takes part in scoring what a run made.
+RERANKER = "evaluation.rerank_with"
 # A path, the fields of a `TextSource`, or a list of these to mix.
 Sources = str | dict | list | None
 
@@ -358,6 +360,15 @@ class EvaluationArguments(Section):
         None, "also score the test sets with minimum Bayes risk decoding, with this utility", resumable=True
     )
     samples: int = Key(32, "number of candidates for mbr", ge=2, le=MOST_SAMPLES, resumable=True)
+    rerank_with: str | None = Key(
+        None,
+        "also score the test sets with noisy-channel reranking by this model of the other direction: a stage, folder, "
+        "or Hub id",
+        resumable=True,
+    )
+    rerank_beams: int = Key(
+        16, "number of beams whose translations rerank_with sorts", ge=2, le=LARGEST_BEAM, resumable=True
+    )
     attention: int = Key(
         0,
         "number of test sentences (without a test set: validation sentences) whose attention is drawn",

@@ -15,6 +15,7 @@ from .recorded_run import RecordedRun
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
     "training": {"output_dir", "overwrite", "report_to", "cpu_threads", "license", "push_to_hub", *HUB_KEYS},
+    "evaluation": {"rerank_with"},
 }
 # Given as options, these would replace what the recipe says about the model.
 PLACES = {

@@ -22,7 +22,10 @@ from ...hub.run_report import RESULTS_FILE, RunReport
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 # Endings of file names, after the name of the test set: for the recipe's search, and for each other one.
 TRANSLATIONS = "_translations.txt"
-ALL_TRANSLATIONS = {"": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt"}
+ALL_TRANSLATIONS = {
+    "": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt",
+    "reranked": "_translations_reranked.txt",
+}  # fmt: skip
 # Keys of the results: the digest of the card that was written with them, and the name of the model in it.
 CARD_DIGEST, CARD_NAME = "card", "name"
 # Figures are in the folder or in its `pictures/`.

@@ -10,6 +10,7 @@ import torch
 from ...data.sources.parallel_files import Pair
 from ...evaluation.score import Score, bleu, chrf
 from ...hub.run_report import TestScores
+from ...translation.reranking import Reranker
 from ..recipe.arguments import EvaluationArguments
 
 SAMPLING_SEED = 0
@@ -29,8 +30,8 @@ class ScoredTest:
 
     Attributes:
         pairs: source and reference of each sentence.
-        translations: those by the recipe's search, under `""`, and if requested, by greedy search and by minimum Bayes
-            risk decoding, under `"greedy"` and `"mbr"`.
+        translations: those by the recipe's search, under `""`, and if requested, by greedy search, by minimum Bayes
+            risk decoding, and by reranking, under `"greedy"`, `"mbr"`, and `"reranked"`.
     """
 
     pairs: list[Pair]
@@ -57,13 +58,18 @@ class ScoredTest:
 
 
 def score_test(
-    translate: Callable[..., list[str]], pairs: list[Pair], evaluation: EvaluationArguments, num_beams: int
+    translate: Callable[..., list[str]],
+    pairs: list[Pair],
+    evaluation: EvaluationArguments,
+    num_beams: int,
+    reranker: Reranker | None = None,
 ) -> ScoredTest:
     """Translate a test set and score it.
 
     Args:
         translate: translates texts; takes the options of `translation.translate`, which replace the recipe's search.
         num_beams: that of the recipe; if it is 1, its search is greedy already.
+        reranker: that of `evaluation.rerank_with`.
     """
     sources, references = map(list, zip(*pairs))
 
@@ -79,6 +85,8 @@ def score_test(
         with torch.random.fork_rng():
             torch.manual_seed(SAMPLING_SEED)
             found["mbr"] = scored(utility=evaluation.mbr, samples=evaluation.samples)
+    if reranker:
+        found["reranked"] = scored(reranker=reranker, num_beams=evaluation.rerank_beams)
     return ScoredTest(pairs, found)
 
 

@@ -44,4 +44,6 @@ def score_lines(name: str, scores: TestScores) -> list[str]:
         lines.append(
             f"{name} with minimum Bayes risk decoding: BLEU {scores.mbr_bleu:.2f}, chrF2 {scores.mbr_chrf2:.2f}"
         )
+    if scores.reranked_bleu is not None:
+        lines.append(f"{name} with reranking: BLEU {scores.reranked_bleu:.2f}, chrF2 {scores.reranked_chrf2:.2f}")
     return lines

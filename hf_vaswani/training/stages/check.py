@@ -291,6 +291,9 @@ def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recip
     training = training.model_copy(update={"distill_from": teachers or None})
     if tokenizer.path in missing:
         tokenizer = tokenizer.model_copy(update={"path": None})
+    evaluation = recipe.evaluation
+    if evaluation.rerank_with in missing:
+        evaluation = evaluation.model_copy(update={"rerank_with": None})
     while training.start_from in missing:
         start = missing[training.start_from]
         if start.stage.kind == TRAIN:
@@ -304,7 +307,14 @@ def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recip
         training = training.model_copy(update={"start_from": first if is_model else None})
     peft = recipe.peft if training.start_from else type(recipe.peft)()
     return recipe.model_copy(
-        update={"data": data, "training": training, "tokenizer": tokenizer, "model": model, "peft": peft}
+        update={
+            "data": data,
+            "training": training,
+            "tokenizer": tokenizer,
+            "evaluation": evaluation,
+            "model": model,
+            "peft": peft,
+        }
     )
 
 

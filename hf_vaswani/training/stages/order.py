@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.pipeline_inputs import is_same_language
 from ...data.sources.tables import READERS, file_format
 from ...errors import nearest
+from ..recipe.arguments import RERANKER
 from ..setup.text_mix import OWN, text_errors
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE, Stage
 from .options import PREFIX
@@ -26,7 +27,11 @@ def models_named(kind: str, arguments: Any) -> dict[str, list[str]]:
         return {"translate.model": arguments.models}
     if kind == AVERAGE:
         return {"average.models": list(arguments.models)}
-    named = {"training.start_from": arguments.training.start_from, "tokenizer.path": arguments.tokenizer.path}
+    named = {
+        "training.start_from": arguments.training.start_from,
+        "tokenizer.path": arguments.tokenizer.path,
+        RERANKER: arguments.evaluation.rerank_with,
+    }
     found = {key: [name] for key, name in named.items() if name}
     return found | ({"training.distill_from": names} if (names := arguments.training.teachers) else {})
 
@@ -84,6 +89,7 @@ def reference_errors(recipe: "Recipe") -> list[str]:
         if kind == TRAIN:
             errors += [where + error for error in text_errors(arguments.data.text, makers["text"], makers["model"])]
             errors += [where + error for error in _word_teacher_errors(arguments, recipe)]
+            errors += [where + error for error in _reranker_errors(arguments, recipe)]
         for key, names in models_named(kind, arguments).items():
             errors += [f"{where}{key}: {error}" for error in _model_errors(names, stages, makers["model"])]
         if kind == TRANSLATE:
@@ -148,6 +154,19 @@ def _word_teacher_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
         if name in recipe.stages and recipe.stages[name].makes_model
         if not needed <= directions(name, recipe.stages)
     ]
+
+
+def _reranker_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
+    """An error for a stage that does not learn the direction in which it is to rerank the translations of a run.
+
+    Arguments are those of [`_word_teacher_errors`].
+    """
+    name, opposite = run.evaluation.rerank_with, "source" if run.data.reversed else "target"
+    if name not in recipe.stages or not recipe.stages[name].makes_model or _is_same_language(recipe):
+        return []
+    if opposite in directions(name, recipe.stages):
+        return []
+    return [f"{RERANKER}: stage '{name}' learns only the run's own direction. Name a stage of the other direction"]
 
 
 def _side(run: "Recipe") -> str:

@@ -47,7 +47,7 @@ class Plan:
     Attributes:
         recipe: as it was given.
         last: the recipe of the last run alone.
-        last_needs: names of the stages that it needs.
+        last_needs: names of the stages that it is made from.
         begins_with: the names among them of those whose model or tokenizer it begins with, and if it reads a stream,
             of those that make its text; other text is compared itself.
     """
@@ -100,8 +100,10 @@ def make_plan(recipe: Recipe) -> Plan:
         for name in names
         if name not in stages
     ]
-    last_needs = needs(TRAIN, recipe, stages)
-    models = {name for names in models_named(TRAIN, recipe).values() for name in names}
+    # A stage that only reranks its translations changes nothing about the run itself.
+    unscored = recipe.model_copy(update={"evaluation": type(recipe.evaluation)()})
+    last_needs = needs(TRAIN, unscored, stages)
+    models = {name for names in models_named(TRAIN, unscored).values() for name in names}
     begins_with = [name for name in last_needs if name in models or recipe.data.streaming]
     return Plan(recipe, planned, last, last_needs, begins_with)
 
@@ -143,4 +145,8 @@ def _recipe_with_paths(recipe: Recipe, folders: dict[str, Path]) -> Recipe:
         training = training.model_copy(update={"distill_from": teachers})
     if tokenizer.path in folders:
         tokenizer = tokenizer.model_copy(update={"path": str(folders[tokenizer.path])})
-    return recipe.model_copy(update={"data": data, "training": training, "tokenizer": tokenizer})
+    if (evaluation := recipe.evaluation).rerank_with in folders:
+        evaluation = evaluation.model_copy(update={"rerank_with": str(folders[evaluation.rerank_with])})
+    return recipe.model_copy(
+        update={"data": data, "training": training, "tokenizer": tokenizer, "evaluation": evaluation}
+    )

@@ -262,7 +262,7 @@ def test_line_missing_at_the_end_of_a_text_is_found_before_any_run(plan_of, writ
         plan_of(grid=GRID, reads_inputs=True)
 
 
-@pytest.mark.parametrize("key", ["start_from", "tokenizer.path", "distill_from"])
+@pytest.mark.parametrize("key", ["start_from", "tokenizer.path", "distill_from", "rerank_with"])
 def test_model_that_a_combination_names_and_that_is_missing_is_found_before_any_run(plan_of, tmp_path, key):
     with pytest.raises(InputError, match=rf"{key}.*absent"):
         plan_of(grid={key: ["null", str(tmp_path / "absent")]}, reads_inputs=True)
