@@ -18,6 +18,7 @@ from .common.options import (
     OUTPUT_FILE,
     add_beam_option,
     add_language_options,
+    add_length_penalty_option,
     add_reranking_options,
     add_speed_options,
     batch,
@@ -45,8 +46,8 @@ DESCRIPTION = (
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Options that have no effect on files of translations.
 FOR_MODELS = (
-    "source", "output", "overwrite", "num_beams", "rerank_with", "batch_size", "num_workers", "quantize",
-    "source_language", "target_language",
+    "source", "output", "overwrite", "num_beams", "length_penalty", "rerank_with", "batch_size", "num_workers",
+    "quantize", "source_language", "target_language",
 )  # fmt: skip
 
 
@@ -80,6 +81,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     _add_metric_options(evaluate.add_argument_group("metrics, as in the sacrebleu command"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_beam_option(evaluate)
+    add_length_penalty_option(evaluate)
     add_reranking_options(evaluate)
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_speed_options(evaluate)

@@ -19,11 +19,11 @@ from .common.options import (
     OUTPUT_FILE,
     add_beam_option,
     add_language_options,
+    add_length_penalty_option,
     add_reranking_options,
     add_speed_options,
     batch,
     beam,
-    finite,
     languages,
     length,
     reranking_errors,
@@ -104,12 +104,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_beam_option(search)
-    search.add_argument(
-        "--length_penalty",
-        type=finite,
-        metavar="X",
-        help="exponent of the length penalty; a larger one favors longer output",
-    )
+    add_length_penalty_option(search)
     search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")

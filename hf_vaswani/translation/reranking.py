@@ -105,8 +105,11 @@ def open_reranker(
     return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, swapped)
 
 
-def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int]:
+def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int | bool]:
     """Arguments with which a translation pipeline returns all translations of its beam, as reranking needs them.
+
+    The search goes on until no better translation can follow: with `early_stopping=True`, the first that are finished,
+    which are short, would be the only ones to choose from.
 
     Args:
         num_beams: if given, that of the call; otherwise, that of the model's generation config.
@@ -117,4 +120,4 @@ def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dic
     beams = num_beams or model.generation_config.num_beams or 1
     if beams < 2:
         raise ValueError("num_beams must be 2 or more: reranking chooses among the translations of a beam.")
-    return {"num_beams": beams, "n_best": beams}
+    return {"num_beams": beams, "n_best": beams, "early_stopping": False}

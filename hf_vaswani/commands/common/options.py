@@ -138,6 +138,16 @@ def add_beam_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_length_penalty_option(parser: argparse._ActionsContainer) -> None:
+    """Add `--length_penalty` to a parser or a group of options."""
+    parser.add_argument(
+        "--length_penalty",
+        type=finite,
+        metavar="X",
+        help="exponent of the length penalty; a larger one favors longer output (default: from generation_config)",
+    )
+
+
 def add_reranking_options(parser: argparse._ActionsContainer) -> None:
     """Add `--rerank_with` and `--rerank_weight` to a parser or a group of options."""
     parser.add_argument(
@@ -187,8 +197,10 @@ def speed(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def search(options: argparse.Namespace) -> dict[str, int]:
-    return {"num_beams": options.num_beams} if options.num_beams else {}
+def search(options: argparse.Namespace) -> dict[str, Any]:
+    """The given settings of the search, as arguments of `model.generate()`."""
+    given = {name: getattr(options, name, None) for name in ("num_beams", "length_penalty")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def add_language_options(parser: argparse._ActionsContainer) -> None:

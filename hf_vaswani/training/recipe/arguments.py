@@ -369,6 +369,13 @@ class EvaluationArguments(Section):
     rerank_beams: int = Key(
         16, "number of beams whose translations rerank_with sorts", ge=2, le=LARGEST_BEAM, resumable=True
     )
+    rerank_length_penalty: float | None = Key(
+        None,
+        "exponent of the length penalty of this search; default: generation.length_penalty",
+        ge=-LARGEST_PENALTY,
+        le=LARGEST_PENALTY,
+        resumable=True,
+    )
     attention: int = Key(
         0,
         "number of test sentences (without a test set: validation sentences) whose attention is drawn",

@@ -86,7 +86,9 @@ def score_test(
             torch.manual_seed(SAMPLING_SEED)
             found["mbr"] = scored(utility=evaluation.mbr, samples=evaluation.samples)
     if reranker:
-        found["reranked"] = scored(reranker=reranker, num_beams=evaluation.rerank_beams)
+        penalty = evaluation.rerank_length_penalty
+        search = {"num_beams": evaluation.rerank_beams, **({} if penalty is None else {"length_penalty": penalty})}
+        found["reranked"] = scored(reranker=reranker, **search)
     return ScoredTest(pairs, found)
 
 

@@ -24,7 +24,7 @@ OF_THE_LAST_RUN = {
         "push_to_hub", *HUB_KEYS,
     ),
     "tokenizer": ("path",),
-    "evaluation": ("mbr", "samples", "rerank_with", "rerank_beams"),
+    "evaluation": ("mbr", "samples", "rerank_with", "rerank_beams", "rerank_length_penalty"),
 }  # fmt: skip
 # Command-line option → the keys in the file that it replaces, which it excludes.
 REPLACED_BY = {
