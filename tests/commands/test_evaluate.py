@@ -302,6 +302,18 @@ def test_translations_are_reranked(evaluate, saved_model, backward, saved_backwa
     assert expected != translate(tiny_model(), tokenizer, SOURCES, num_beams=4)
 
 
+def test_length_penalty_is_that_of_the_search(evaluate, saved_model, tokenizer, tmp_path, write_lines):
+    files = ["--source", write_lines("source", SOURCES), "--reference", write_lines("reference", SOURCES)]
+    found = {}
+    for penalty in (-5.0, 5.0):
+        evaluate(
+            saved_model, *files, "--num_beams", 4, "--length_penalty", penalty, "--output", tmp_path / str(penalty)
+        )
+        found[penalty] = (tmp_path / str(penalty)).read_text().splitlines()
+        assert found[penalty] == translate(tiny_model(), tokenizer, SOURCES, num_beams=4, length_penalty=penalty)
+    assert found[-5.0] != found[5.0]
+
+
 def test_reranking_is_for_models(errors_of, files):
     reference, poor, _ = files
     [error] = errors_of("--hypotheses", poor, "--reference", reference, "--rerank_with", "other")

@@ -30,9 +30,9 @@ def other(recipe):
     return train(recipe(*FEW, "--data.reversed=true", output="other")).folder
 
 
-def reranked(folder, other, sources: list[str], num_beams: int) -> list[str]:
+def reranked(folder, other, sources: list[str], num_beams: int, **search) -> list[str]:
     """The best translations of a beam by the sum of both scores, the source's with a weight of 0.2."""
-    results = pipeline("translation", model=str(folder))(sources, num_beams=num_beams, n_best=num_beams)
+    results = pipeline("translation", model=str(folder))(sources, num_beams=num_beams, n_best=num_beams, **search)
     model, tokenizer = load(str(other))
 
     def total(source: str, hypothesis: dict) -> float:
@@ -63,6 +63,14 @@ def test_test_sets_are_also_scored_by_a_model_of_the_other_direction(recipe, oth
     card = (folder / "README.md").read_text()
     assert f"| beam 4, reranked by other | {bleu:.2f} | {chrf:.2f} |" in card
     assert str(tmp_path) not in card
+
+
+def test_reranking_can_have_a_length_penalty_of_its_own(recipe, other, tmp_path):
+    options = (f"--rerank_with={other}", "--rerank_beams=4", "--rerank_length_penalty=4", "--max_steps=60")
+    folder = train(recipe(*FEW, *options)).folder
+    texts = (tmp_path / "test.x").read_text().splitlines()
+    translations = (folder / "test_translations_reranked.txt").read_text().splitlines()
+    assert translations == reranked(folder, other, texts, 4, length_penalty=4.0) != reranked(folder, other, texts, 4)
 
 
 def test_finished_run_can_be_scored_with_and_without_reranking(recipe, other):

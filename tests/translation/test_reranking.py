@@ -65,6 +65,18 @@ def test_translate_takes_the_first_of_the_reranked_beam(backward, tokenizer, bea
     assert texts == expected != [hypotheses[0]["translation_text"] for hypotheses in beam]
 
 
+def test_the_search_does_not_end_with_the_first_finished_translations(tokenizer):
+    model, seen = tiny_model(), []
+    # With many end tokens, short translations finish first, but longer ones are better.
+    settings = {"num_beams": 4, "max_new_tokens": 8, "eos_token_id": list(range(3, 30, 2)), "length_penalty": 5.0}
+    model.generation_config.early_stopping = True
+    # It keeps what it is given to choose from.
+    translate(model, tokenizer, TEXTS, reranker=lambda texts, results: seen.extend(results) or results, **settings)
+    translator = pipeline("translation", model=model, tokenizer=tokenizer)
+    early, late = (translator(TEXTS, n_best=4, early_stopping=early, **settings) for early in (True, False))
+    assert seen == late != early
+
+
 def test_a_single_beam_is_an_error(backward, tokenizer):
     with pytest.raises(ValueError, match="num_beams must be 2 or more"):
         translate(tiny_model(), tokenizer, TEXTS, reranker=Reranker(backward, tokenizer), num_beams=1)
