@@ -193,8 +193,10 @@ def test_multi30k_distilled_begins_with_two_seeds_of_multi30k_best(seed):
         if "train" in expected:
             expected["train"]["training"]["seed"] = seed
         assert distilled["stages"][f"{name}_{seed}"] == expected
-    for section in ("tokenizer", "model", "generation", "evaluation"):
+    for section in ("tokenizer", "model", "generation"):
         assert distilled[section] == best[section]
+    reranking = {"rerank_with": "backward", "rerank_beams": 16, "rerank_length_penalty": 0.8}
+    assert distilled["evaluation"] == {**best["evaluation"], **reranking}
     differing = {"output_dir", "start_from", "max_steps", "average_last", "save_total_limit"}
     same = best["training"].keys() - differing
     assert {key: distilled["training"][key] for key in same} == {key: best["training"][key] for key in same}
