@@ -215,8 +215,8 @@ def test_evaluation_section_is_read_from_the_file(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(
         "data: {dataset: built-in, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
-        "evaluation: {tokenize: none, greedy: true, mbr: bleu, samples: 8, rerank_with: outputs/en_de, rerank_beams: 4, "
-        "rerank_length_penalty: 0.5, attention: 2, attention_layers: all}\n"
+        "evaluation: {tokenize: none, greedy: true, mbr: bleu, samples: 8, rerank_with: outputs/en_de, "
+        "rerank_beams: 4, rerank_length_penalty: 0.5, attention: 2, attention_layers: all}\n"
     )
     loaded = load_recipe(path)
     assert loaded.data.tests == {"news": {"source": "a.de", "target": "a.en"}}
