@@ -18,6 +18,7 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from .modeling_arguments import CACHE_NAME
 from .modeling_decoder_step import DecoderStep, StepInput
 from .modeling_token_ids import check_length
 
@@ -214,7 +215,7 @@ class ModuleStep:
             decoder_input_ids=step.tokens,
             decoder_attention_mask=step.mask,
             decoder_position_ids=step.position_ids,
-            past_key_values=step.cache,
+            cache=step.cache,
             use_cache=True,
         )
 
@@ -240,7 +241,7 @@ class BatchedDecoder:
 
     @property
     def cache(self) -> Cache | None:
-        return self.model_kwargs.get("past_key_values")
+        return self.model_kwargs.get(CACHE_NAME)
 
     def first(self) -> torch.Tensor:
         """As in [`SharedSourceDecoder`], but returns logits for each hypothesis: `(sentences, beams, vocab_size)`."""
@@ -258,7 +259,7 @@ class BatchedDecoder:
 
     def again(self) -> None:
         """Run a pass whose result is not used, while other processes still need this one's part of the weights."""
-        self.model(**{**self.last_inputs, "past_key_values": None, "use_cache": False})
+        self.model(**{**self.last_inputs, CACHE_NAME: None, "use_cache": False})
 
     def _logits(self, tokens: torch.Tensor, new_tokens: int | None, **kwargs) -> torch.Tensor:
         inputs = self.model.prepare_inputs_for_generation(

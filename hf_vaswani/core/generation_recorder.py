@@ -11,6 +11,7 @@ from transformers.utils import ModelOutput
 
 from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
 from .generation_beam_search import BeamOutput
+from .modeling_arguments import CACHE_NAME
 
 
 class Recorder:
@@ -57,7 +58,7 @@ class Recorder:
             cross_attentions=cross,
             decoder_hidden_states=kept.get("hidden_states"),
             # A pool of hypotheses is of no use outside the search.
-            past_key_values=decoder.cache if isinstance(decoder, BatchedDecoder) else None,
+            **{CACHE_NAME: decoder.cache if isinstance(decoder, BatchedDecoder) else None},
         )
 
 

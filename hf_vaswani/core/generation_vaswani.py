@@ -36,6 +36,7 @@ from .generation_length_penalty import Scoring
 from .generation_recorder import Recorder
 from .generation_search_observer import SearchObserver
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
+from .modeling_arguments import CACHE_NAME
 from .modeling_decoder_step import DecoderStep, can_step
 from .modeling_int8 import Int8Linear
 from .modeling_token_ids import check_ids
@@ -51,7 +52,7 @@ BYPASSED, SHORTCUTS = ("forward", "decode", "project"), ("decoder_step", "_share
 # Methods of transformers that it does not call, either. PEFT replaces the first of them to insert virtual tokens.
 PREPARING = ("prepare_inputs_for_generation", "_update_model_kwargs_for_generation")
 # Labels come from the Trainer and are ignored.
-SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
+SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", CACHE_NAME, "use_cache")
 
 # Processors that only rule out tokens: they act on logits just as on log-probabilities.
 MASKING_PROCESSORS = (
@@ -232,10 +233,10 @@ class VaswaniGenerationMixin(GenerationMixin):
                 generation_config._prompt_length + source_lengths(model_kwargs) + generation_config.max_length_offset
             )
         kind = None if generation_config.use_cache is False else generation_config.cache_implementation
-        if kind == "quantized" and model_kwargs.get("past_key_values") is None:
+        if kind == "quantized" and model_kwargs.get(CACHE_NAME) is None:
             options = {"backend": "quanto", **(generation_config.cache_config or {})}
             config = self.config.get_text_config(decoder=True)
-            model_kwargs["past_key_values"] = EncoderDecoderCache(
+            model_kwargs[CACHE_NAME] = EncoderDecoderCache(
                 QuantizedCache(config=config, **options), DynamicCache(config=config)
             )
             return
@@ -345,7 +346,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""
-        cache = model_kwargs.get("past_key_values")
+        cache = model_kwargs.get(CACHE_NAME)
         bypassed = set(self.modules()) - set(self.get_encoder().modules())
         return (
             self.config._attn_implementation in MASKED_ATTENTION

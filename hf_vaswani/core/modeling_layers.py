@@ -163,7 +163,7 @@ class VaswaniAttention(nn.Module):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend from `hidden_states` to themselves or, where given, to `encoder_hidden_states`.
@@ -172,15 +172,15 @@ class VaswaniAttention(nn.Module):
             hidden_states: `(batch, target_length, d_model)`.
             attention_mask: in the form that the attention implementation expects.
             encoder_hidden_states: `(batch, source_length, d_model)`; makes this cross-attention.
-            past_key_values: keys and values of earlier steps, extended in place.
+            cache: keys and values of earlier steps, extended in place.
 
         Returns:
             `(batch, target_length, d_model)`, and the attention weights if the implementation returns them.
         """
         if encoder_hidden_states is None:
-            key, value = self._self_attention_states(hidden_states, past_key_values)
+            key, value = self._self_attention_states(hidden_states, cache)
         else:
-            key, value = self._cross_attention_states(encoder_hidden_states, past_key_values)
+            key, value = self._cross_attention_states(encoder_hidden_states, cache)
         query = split_heads(self.q_proj(hidden_states), self.d_k)
         attend = self._attention_function(query, key)
         attended, weights = attend(
@@ -218,29 +218,29 @@ class VaswaniAttention(nn.Module):
         return attend
 
     def _self_attention_states(
-        self, hidden_states: torch.Tensor, past_key_values: Cache | None
+        self, hidden_states: torch.Tensor, cache: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of the earlier steps, followed by those of this step."""
         key = split_heads(self.k_proj(hidden_states), self.d_k)
         value = split_heads(self.v_proj(hidden_states), self.d_v)
-        if isinstance(past_key_values, EncoderDecoderCache):
-            past_key_values = past_key_values.self_attention_cache
-        if past_key_values is not None:
-            key, value = past_key_values.update(key, value, self.layer_idx)
+        if isinstance(cache, EncoderDecoderCache):
+            cache = cache.self_attention_cache
+        if cache is not None:
+            key, value = cache.update(key, value, self.layer_idx)
         return key, value
 
     def _cross_attention_states(
-        self, encoder_hidden_states: torch.Tensor, past_key_values: Cache | None
+        self, encoder_hidden_states: torch.Tensor, cache: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of the source, projected only at the first step."""
-        cache = past_key_values.cross_attention_cache if isinstance(past_key_values, EncoderDecoderCache) else None
-        if cache is not None and past_key_values.is_updated.get(self.layer_idx):
-            return cache.layers[self.layer_idx].keys, cache.layers[self.layer_idx].values
+        source_cache = cache.cross_attention_cache if isinstance(cache, EncoderDecoderCache) else None
+        if source_cache is not None and cache.is_updated.get(self.layer_idx):
+            return source_cache.layers[self.layer_idx].keys, source_cache.layers[self.layer_idx].values
         key = split_heads(self.k_proj(encoder_hidden_states), self.d_k)
         value = split_heads(self.v_proj(encoder_hidden_states), self.d_v)
-        if cache is not None:
-            key, value = cache.update(key, value, self.layer_idx)
-            past_key_values.is_updated[self.layer_idx] = True
+        if source_cache is not None:
+            key, value = source_cache.update(key, value, self.layer_idx)
+            cache.is_updated[self.layer_idx] = True
         return key, value
 
 
@@ -338,21 +338,21 @@ class VaswaniDecoderLayer(VaswaniLayer):
         attention_mask: torch.Tensor | None,
         encoder_hidden_states: torch.Tensor,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         **kwargs,
     ) -> torch.Tensor:
         """`(batch, target_length, d_model)` → the same shape."""
         hidden_states = self.residual(
             hidden_states,
             self.self_attn_layer_norm,
-            lambda x: self.self_attn(x, attention_mask, past_key_values=past_key_values, **kwargs)[0],
+            lambda x: self.self_attn(x, attention_mask, cache=cache, **kwargs)[0],
         )
         if encoder_hidden_states is not None:
             hidden_states = self.residual(
                 hidden_states,
                 self.encoder_attn_layer_norm,
                 lambda x: self.encoder_attn(
-                    x, encoder_attention_mask, encoder_hidden_states, past_key_values, **kwargs
+                    x, encoder_attention_mask, encoder_hidden_states, cache, **kwargs
                 )[0],
             )
         return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)

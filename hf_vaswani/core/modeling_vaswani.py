@@ -27,6 +27,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
+from .modeling_arguments import CACHE_NAME, accepts_past_key_values, refuse_unknown
 from .modeling_base import VaswaniPreTrainedModel, warn_of_trainer
 from .modeling_layers import (
     POSITIONS,
@@ -140,6 +141,7 @@ class VaswaniEncoder(VaswaniStack):
         **kwargs,
     ) -> BaseModelOutput:
         """Source ids and padding mask `(batch, source_length)` → `(batch, source_length, d_model)`."""
+        refuse_unknown(kwargs)
         hidden_states = self.embed(input_ids, inputs_embeds, attention_mask)
         attention_mask = create_bidirectional_mask(
             config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
@@ -178,6 +180,7 @@ class VaswaniDecoder(VaswaniStack):
             embeddings = embeddings.masked_fill(is_start.unsqueeze(-1), 0)
         return embeddings
 
+    @accepts_past_key_values
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -186,7 +189,7 @@ class VaswaniDecoder(VaswaniStack):
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         position_ids: torch.Tensor | None = None,
@@ -196,21 +199,15 @@ class VaswaniDecoder(VaswaniStack):
 
         `attention_mask` covers cached and new target tokens, `encoder_attention_mask` the source.
         """
-        if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+        refuse_unknown(kwargs)
+        if cache is not None and self.gradient_checkpointing and self.training and torch.is_grad_enabled():
+            raise ValueError("Gradient checkpointing runs layers twice, which a cache does not allow. Leave one out.")
+        if use_cache and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past_length = cache.get_seq_length() if cache is not None else 0
         hidden_states = self.embed(input_ids, inputs_embeds, attention_mask, past_length, position_ids)
-        self_attention_cache = (
-            past_key_values.self_attention_cache
-            if isinstance(past_key_values, EncoderDecoderCache)
-            else past_key_values
-        )
-        causal_mask = create_causal_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=attention_mask,
-            past_key_values=self_attention_cache,
-        )
+        self_attention_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+        causal_mask = create_causal_mask(self.config, hidden_states, attention_mask, self_attention_cache)
         encoder_attention_mask = create_bidirectional_mask(
             config=self.config,
             inputs_embeds=hidden_states,
@@ -224,11 +221,11 @@ class VaswaniDecoder(VaswaniStack):
                 causal_mask,
                 encoder_hidden_states,
                 encoder_attention_mask=encoder_attention_mask,
-                past_key_values=past_key_values,
+                cache=cache,
                 **kwargs,
             )
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=self.layer_norm(hidden_states), past_key_values=past_key_values
+            last_hidden_state=self.layer_norm(hidden_states), **{CACHE_NAME: cache}
         )
 
 
@@ -264,6 +261,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             self.shared = with_same_parameters(value)
             self.decoder.embed_tokens = with_same_parameters(value)
 
+    @accepts_past_key_values
     @can_return_tuple
     def forward(
         self,
@@ -272,7 +270,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | tuple | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
@@ -286,7 +284,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             decoder_input_ids, decoder_attention_mask: `(batch, target_length)`, beginning with
                 `decoder_start_token_id`.
             encoder_outputs: output of the encoder, if it has run already.
-            past_key_values: cache of earlier steps; with it, only the new target tokens are given.
+            cache: keys and values of earlier steps; with it, only the new target tokens are given.
             inputs_embeds, decoder_inputs_embeds: `(batch, length, d_model)`, unscaled, instead of ids.
             decoder_position_ids: `(batch or 1, target_length or 1)`, positions counted from 0; by default, those
                 after the cached ones.
@@ -308,7 +306,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             attention_mask=decoder_attention_mask,
             encoder_hidden_states=encoder_outputs.last_hidden_state,
             encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
             position_ids=decoder_position_ids,
@@ -316,7 +314,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         )
         return Seq2SeqModelOutput(
             last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
+            **{CACHE_NAME: getattr(decoder_outputs, CACHE_NAME)},
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
@@ -368,6 +366,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)
         self.post_init()
 
+    @accepts_past_key_values
     @can_return_tuple
     def forward(
         self,
@@ -376,7 +375,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | tuple | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
@@ -414,7 +413,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
@@ -435,7 +434,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,
-            past_key_values=outputs.past_key_values,
+            **{CACHE_NAME: getattr(outputs, CACHE_NAME)},
             decoder_hidden_states=outputs.decoder_hidden_states,
             decoder_attentions=outputs.decoder_attentions,
             cross_attentions=outputs.cross_attentions,

@@ -17,6 +17,7 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_settings import check_generation_file
 from ..core.generation_vaswani import VaswaniGenerationMixin
+from ..core.modeling_arguments import CACHE_NAME, accepts_past_key_values, refuse_unknown
 from ..core.modeling_token_ids import check_length
 from .engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
@@ -104,6 +105,7 @@ class OnnxModel(VaswaniGenerationMixin, EngineModel):
         """A table without values, for callers that ask for the number of target tokens."""
         return empty_table(self.config.decoder_vocab_size)
 
+    @accepts_past_key_values
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -111,7 +113,7 @@ class OnnxModel(VaswaniGenerationMixin, EngineModel):
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
         use_cache: bool | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
@@ -127,19 +129,16 @@ class OnnxModel(VaswaniGenerationMixin, EngineModel):
             encoder_outputs = self.encoder(input_ids, attention_mask)
         states = encoder_outputs[0]
         mask = torch.ones(states.shape[:2]) if attention_mask is None else attention_mask
-        if past_key_values is None and use_cache:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past, source = (
-            cached(past_key_values, "self_attention_cache"),
-            cached(past_key_values, "cross_attention_cache"),
-        )
+        if cache is None and use_cache:
+            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past, source = cached(cache, "self_attention_cache"), cached(cache, "cross_attention_cache")
         if limit := self.config.longest_sequence:
             check_length(past[0].shape[2] if past else 0, decoder_input_ids.shape[1], limit)
         logits, past, source = self.graphs.decode(decoder_input_ids.cpu(), states, mask, past, source)
-        if past_key_values is not None:
-            store(past_key_values.self_attention_cache, past)
-            store(past_key_values.cross_attention_cache, source)
-        return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values, encoder_last_hidden_state=states)
+        if cache is not None:
+            store(cache.self_attention_cache, past)
+            store(cache.cross_attention_cache, source)
+        return Seq2SeqLMOutput(logits=logits, **{CACHE_NAME: cache}, encoder_last_hidden_state=states)
 
     def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> OnnxDecoder:
         states = model_kwargs["encoder_outputs"].last_hidden_state[::beams].contiguous()
@@ -152,6 +151,7 @@ def refuse_recording(arguments: dict[str, Any]) -> None:
     """Raise a `ValueError` if outputs are requested that only the exported model itself can return."""
     if asked := [name for name in RECORDED if arguments.get(name)]:
         raise ValueError(f"ONNX models do not support {' or '.join(asked)}. Use the model it was exported from.")
+    refuse_unknown(arguments)
 
 
 def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:

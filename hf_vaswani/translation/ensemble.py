@@ -20,6 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_beam_decoder import ModuleStep
 from ..core.generation_vaswani import VaswaniGenerationMixin
+from ..core.modeling_arguments import CACHE_NAME, accepts_past_key_values, refuse_unknown
 from ..core.modeling_decoder_step import StepInput
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import fits_pair, own_languages
@@ -40,6 +41,7 @@ class EnsembleEncoder(nn.Module):
 
     def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
         """Source ids and mask `(batch, source_length)` → `(batch, source_length, sum of all d_model)`."""
+        refuse_unknown(kwargs)
         states = [member(input_ids, attention_mask=attention_mask).last_hidden_state for member in self.members]
         return BaseModelOutput(torch.cat(states, dim=-1))
 
@@ -84,6 +86,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
     def get_output_embeddings(self) -> nn.Module:
         return self.members[0].get_output_embeddings()
 
+    @accepts_past_key_values
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -91,7 +94,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
         decoder_position_ids: torch.Tensor | None = None,
@@ -115,20 +118,20 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
                 decoder_input_ids=decoder_input_ids,
                 decoder_attention_mask=decoder_attention_mask,
                 encoder_outputs=BaseModelOutput(states),
-                past_key_values=cache,
-                use_cache=use_cache if cache is not None else False,
+                cache=part,
+                use_cache=use_cache if part is not None else False,
                 logits_to_keep=logits_to_keep,
                 decoder_position_ids=decoder_position_ids,
             )
             .logits.float()
             .log_softmax(-1)
-            for member, states, cache in zip(
+            for member, states, part in zip(
                 self.members,
                 encoder_outputs.last_hidden_state.split(self.widths(), dim=-1),
-                self.caches(past_key_values),
+                self.caches(cache),
             )
         ]
-        return Seq2SeqLMOutput(logits=mean_distribution(log_probs), past_key_values=past_key_values)
+        return Seq2SeqLMOutput(logits=mean_distribution(log_probs), **{CACHE_NAME: cache})
 
     def widths(self) -> list[int]:
         """The width of each member's part of the encoder output."""
