@@ -18,7 +18,7 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from .modeling_arguments import CACHE_NAME
+from .modeling_cache import CACHE_NAME
 from .modeling_decoder_step import DecoderStep, StepInput
 from .modeling_token_ids import check_length
 

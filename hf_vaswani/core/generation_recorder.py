@@ -11,7 +11,7 @@ from transformers.utils import ModelOutput
 
 from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
 from .generation_beam_search import BeamOutput
-from .modeling_arguments import CACHE_NAME
+from .modeling_cache import CACHE_NAME
 
 
 class Recorder:

@@ -36,7 +36,7 @@ from .generation_length_penalty import Scoring
 from .generation_recorder import Recorder
 from .generation_search_observer import SearchObserver
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
-from .modeling_arguments import CACHE_NAME
+from .modeling_cache import CACHE_NAME
 from .modeling_decoder_step import DecoderStep, can_step
 from .modeling_int8 import Int8Linear
 from .modeling_token_ids import check_ids
@@ -264,6 +264,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         stopping_criteria: StoppingCriteriaList,
         generation_config: GenerationConfig,
         synced_gpus: bool = False,
+        tokenizer=None,  # only for stop strings, which are among the criteria
         **model_kwargs,
     ) -> GenerateBeamEncoderDecoderOutput | torch.LongTensor:
         """Beam search, with the arguments and the result of transformers' own."""
@@ -306,6 +307,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         generation_config: GenerationConfig,
         synced_gpus: bool = False,
         streamer=None,
+        tokenizer=None,  # only for stop strings, which are among the criteria
         **model_kwargs,
     ):
         """Sampling and greedy search, with the arguments and the result of transformers' own.

@@ -164,7 +164,6 @@ class VaswaniAttention(nn.Module):
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.Tensor | None = None,
         cache: Cache | None = None,
-        **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend from `hidden_states` to themselves or, where given, to `encoder_hidden_states`.
 
@@ -191,7 +190,6 @@ class VaswaniAttention(nn.Module):
             attention_mask,
             dropout=self.dropout if self.training else 0.0,
             scaling=self.scaling,
-            **kwargs,
         )
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
@@ -313,10 +311,10 @@ class VaswaniEncoderLayer(VaswaniLayer):
         self.self_attn = VaswaniAttention(config, config.encoder_attention_heads, layer_idx)
         self.self_attn_layer_norm = layer_norm(config)
 
-    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
+    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """`(batch, source_length, d_model)` → the same shape."""
         hidden_states = self.residual(
-            hidden_states, self.self_attn_layer_norm, lambda x: self.self_attn(x, attention_mask, **kwargs)[0]
+            hidden_states, self.self_attn_layer_norm, lambda x: self.self_attn(x, attention_mask)[0]
         )
         return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)
 
@@ -339,21 +337,18 @@ class VaswaniDecoderLayer(VaswaniLayer):
         encoder_hidden_states: torch.Tensor,
         encoder_attention_mask: torch.Tensor | None = None,
         cache: Cache | None = None,
-        **kwargs,
     ) -> torch.Tensor:
         """`(batch, target_length, d_model)` → the same shape."""
         hidden_states = self.residual(
             hidden_states,
             self.self_attn_layer_norm,
-            lambda x: self.self_attn(x, attention_mask, cache=cache, **kwargs)[0],
+            lambda x: self.self_attn(x, attention_mask, cache=cache)[0],
         )
         if encoder_hidden_states is not None:
             hidden_states = self.residual(
                 hidden_states,
                 self.encoder_attn_layer_norm,
-                lambda x: self.encoder_attn(
-                    x, encoder_attention_mask, encoder_hidden_states, cache, **kwargs
-                )[0],
+                lambda x: self.encoder_attn(x, encoder_attention_mask, encoder_hidden_states, cache)[0],
             )
         return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)
 

@@ -27,8 +27,8 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
-from .modeling_arguments import CACHE_NAME, accepts_past_key_values, refuse_unknown
 from .modeling_base import VaswaniPreTrainedModel, warn_of_trainer
+from .modeling_cache import CACHE_NAME, accepts_past_key_values
 from .modeling_layers import (
     POSITIONS,
     VaswaniAttention,
@@ -131,23 +131,23 @@ class VaswaniEncoder(VaswaniStack):
         layers = [VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)]
         super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop, config.encoder_word_dropout)
 
-    @merge_with_config_defaults
     @capture_outputs
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        **kwargs,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,  # read by a decorator
     ) -> BaseModelOutput:
         """Source ids and padding mask `(batch, source_length)` → `(batch, source_length, d_model)`."""
-        refuse_unknown(kwargs)
         hidden_states = self.embed(input_ids, inputs_embeds, attention_mask)
         attention_mask = create_bidirectional_mask(
             config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
         )
         for layer in self.kept_layers():
-            hidden_states = layer(hidden_states, attention_mask, **kwargs)
+            hidden_states = layer(hidden_states, attention_mask)
         return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
 
 
@@ -193,13 +193,14 @@ class VaswaniDecoder(VaswaniStack):
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         position_ids: torch.Tensor | None = None,
-        **kwargs,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,  # read by a decorator
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Target ids `(batch, target_length)` → `(batch, target_length, d_model)`, with the cache for the next step.
 
         `attention_mask` covers cached and new target tokens, `encoder_attention_mask` the source.
         """
-        refuse_unknown(kwargs)
         if cache is not None and self.gradient_checkpointing and self.training and torch.is_grad_enabled():
             raise ValueError("Gradient checkpointing runs layers twice, which a cache does not allow. Leave one out.")
         if use_cache and cache is None:
@@ -222,7 +223,6 @@ class VaswaniDecoder(VaswaniStack):
                 encoder_hidden_states,
                 encoder_attention_mask=encoder_attention_mask,
                 cache=cache,
-                **kwargs,
             )
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=self.layer_norm(hidden_states), **{CACHE_NAME: cache}
@@ -275,7 +275,9 @@ class VaswaniModel(VaswaniPreTrainedModel):
         decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         decoder_position_ids: torch.Tensor | None = None,
-        **kwargs,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,  # read by a decorator
     ) -> Seq2SeqModelOutput:
         """Encode the source, then decode the target tokens given so far.
 
@@ -294,7 +296,11 @@ class VaswaniModel(VaswaniPreTrainedModel):
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                output_attentions=output_attentions,
+                output_hidden_states=output_hidden_states,
             )
         elif isinstance(encoder_outputs, dict):
             names = ("last_hidden_state", "hidden_states", "attentions")
@@ -310,7 +316,8 @@ class VaswaniModel(VaswaniPreTrainedModel):
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
             position_ids=decoder_position_ids,
-            **kwargs,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
         )
         return Seq2SeqModelOutput(
             last_hidden_state=decoder_outputs.last_hidden_state,
@@ -351,6 +358,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
     """
 
     _tp_plan = {"lm_head": "colwise_gather_output"}
+    accepts_loss_kwargs = True  # tells the Trainer about `num_items_in_batch`
 
     def __init__(self, config: VaswaniConfig):
         super().__init__(config)
@@ -380,9 +388,12 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
+        decoder_position_ids: torch.Tensor | None = None,
         logits_to_keep: int | torch.Tensor = 0,
         num_items_in_batch: torch.Tensor | float | None = None,
-        **kwargs,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,  # read by a decorator
     ) -> Seq2SeqLMOutput:
         """Logits of the next target token at each position and, given `labels`, their loss.
 
@@ -417,7 +428,9 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
-            **kwargs,
+            decoder_position_ids=decoder_position_ids,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
         )
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(outputs.last_hidden_state[:, kept])

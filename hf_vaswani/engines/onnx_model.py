@@ -17,14 +17,12 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_settings import check_generation_file
 from ..core.generation_vaswani import VaswaniGenerationMixin
-from ..core.modeling_arguments import CACHE_NAME, accepts_past_key_values, refuse_unknown
+from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
 from ..core.modeling_token_ids import check_length
 from .engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
 from .onnx_decoder import OnnxDecoder
 from .onnx_session import OnnxGraphs
-
-RECORDED = ("output_attentions", "output_hidden_states")
 
 
 class OnnxEncoder(nn.Module):
@@ -42,10 +40,15 @@ class OnnxEncoder(nn.Module):
         return empty_table(self.config.longest_sequence) if self.config.longest_sequence else None
 
     def forward(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
     ) -> BaseModelOutput:
         """Encode source ids with a mask, both `(batch, length)`: states `(batch, length, d_model)` in float32."""
-        refuse_recording(kwargs)
+        refuse_recording(output_attentions, output_hidden_states)
         if limit := self.config.longest_sequence:
             check_length(0, input_ids.shape[1], limit)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -115,14 +118,16 @@ class OnnxModel(VaswaniGenerationMixin, EngineModel):
         encoder_outputs: BaseModelOutput | None = None,
         cache: EncoderDecoderCache | None = None,
         use_cache: bool | None = None,
-        **kwargs,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
     ) -> Seq2SeqLMOutput:
         """Compute logits `(rows, target_length, decoder_vocab_size)`; the arguments are those of the exported model.
 
         Raises:
             ValueError: attentions or hidden states are requested, or the target is padded on the left.
         """
-        refuse_recording(kwargs)
+        refuse_recording(output_attentions, output_hidden_states)
         if decoder_attention_mask is not None and not decoder_attention_mask[:, 0].all():
             raise ValueError("ONNX models do not accept left-padded targets. Pad them on the right.")
         if encoder_outputs is None:
@@ -147,11 +152,12 @@ class OnnxModel(VaswaniGenerationMixin, EngineModel):
         return OnnxDecoder(self.graphs, input_ids[::beams].contiguous(), states, mask)
 
 
-def refuse_recording(arguments: dict[str, Any]) -> None:
+def refuse_recording(output_attentions: bool | None, output_hidden_states: bool | None) -> None:
     """Raise a `ValueError` if outputs are requested that only the exported model itself can return."""
-    if asked := [name for name in RECORDED if arguments.get(name)]:
-        raise ValueError(f"ONNX models do not support {' or '.join(asked)}. Use the model it was exported from.")
-    refuse_unknown(arguments)
+    if output_attentions or output_hidden_states:
+        raise ValueError(
+            "ONNX models do not support output_attentions or output_hidden_states. Use the model it was exported from."
+        )
 
 
 def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:

@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_beam_decoder import ModuleStep
 from ..core.generation_vaswani import VaswaniGenerationMixin
-from ..core.modeling_arguments import CACHE_NAME, accepts_past_key_values, refuse_unknown
+from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
 from ..core.modeling_decoder_step import StepInput
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import fits_pair, own_languages
@@ -39,9 +39,15 @@ class EnsembleEncoder(nn.Module):
         # Texts are cut to the smallest number of positions.
         self.embed_positions = min(self.members, key=positions).embed_positions
 
-    def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
+    def forward(
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> BaseModelOutput:
         """Source ids and mask `(batch, source_length)` → `(batch, source_length, sum of all d_model)`."""
-        refuse_unknown(kwargs)
         states = [member(input_ids, attention_mask=attention_mask).last_hidden_state for member in self.members]
         return BaseModelOutput(torch.cat(states, dim=-1))
 

@@ -12,6 +12,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core import generation_vaswani
+from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_vaswani import VaswaniDecoder
 from hf_vaswani.translation.ensemble import Ensemble
 
@@ -253,7 +254,7 @@ def test_number_of_new_tokens_set_in_the_models_config_overrides_its_offset():
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_empty_cache_of_the_caller_is_filled(num_beams):
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    generate(tiny_model(), eos_token_id=None, num_beams=num_beams, past_key_values=cache, max_new_tokens=6)
+    generate(tiny_model(), eos_token_id=None, num_beams=num_beams, **{CACHE_NAME: cache}, max_new_tokens=6)
     assert cache.get_seq_length() == 6
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
+from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_layers import (
     attention_weights,
     dropout,
@@ -547,12 +548,46 @@ def test_incremental_decoding_gives_the_logits_of_the_full_forward_pass(attentio
             encoder_outputs=encoder_outputs,
             attention_mask=inputs["attention_mask"],
             decoder_input_ids=inputs["decoder_input_ids"][:, step : step + 1],
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         )
-        cache = output.past_key_values
+        cache = getattr(output, CACHE_NAME)
         steps.append(output.logits)
     torch.testing.assert_close(torch.cat(steps, dim=1), full, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_a_forward_pass_continues_the_cache_under_either_of_its_names(name):
+    model, inputs = tiny_model(), batch(target_length=4)
+    full = model(**inputs).logits
+    tokens = inputs.pop("decoder_input_ids")
+    cache = getattr(model(**inputs, decoder_input_ids=tokens[:, :3], use_cache=True), CACHE_NAME)
+    last = model(**inputs, decoder_input_ids=tokens[:, 3:], **{name: cache}).logits
+    torch.testing.assert_close(last, full[:, 3:], atol=1e-5, rtol=1e-5)
+
+
+def test_two_caches_at_once_are_rejected():
+    model, inputs = tiny_model(), batch()
+    caches = [getattr(model(**inputs, use_cache=True), CACHE_NAME) for _ in range(2)]
+    with pytest.raises(TypeError, match="two names of one argument"):
+        model(**inputs, cache=caches[0], past_key_values=caches[1])
+
+
+@pytest.mark.parametrize("argument", ["mems", "position_ids", "cache_params", "head_mask"])
+def test_arguments_that_a_forward_pass_would_ignore_are_rejected(argument):
+    model, inputs = tiny_model(), batch()
+    source = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+    for module, given in ((model, inputs), (model.model, inputs), (model.get_encoder(), source)):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{argument}'"):
+            module(**given, **{argument: torch.zeros(2, 7)})
+
+
+def test_cache_is_rejected_where_layers_are_run_again_for_the_gradient():
+    model, inputs = tiny_model(), batch()
+    cache = getattr(model(**inputs, use_cache=True), CACHE_NAME)
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    with pytest.raises(ValueError, match="Gradient checkpointing"):
+        model.train()(**inputs, cache=cache)
 
 
 # What users of transformers expect of a model.
@@ -586,7 +621,7 @@ def test_gradient_checkpointing_gives_the_same_gradients():
     for checkpointing in (False, True):
         model = tiny_model().train()
         if checkpointing:
-            model.gradient_checkpointing_enable()
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         inputs = batch()
         torch.manual_seed(1)
         model(**inputs, labels=inputs.pop("decoder_input_ids")).loss.backward()

@@ -22,6 +22,7 @@ from transformers.utils.output_capturing import OutputRecorder
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core.configuration_vaswani import VaswaniConfig
+from hf_vaswani.core.modeling_cache import CACHE_NAME
 
 from ..conftest import tiny_model
 from .test_modeling_vaswani import VARIANTS, batch, variants
@@ -81,7 +82,7 @@ def test_quantized_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, n
     model = tiny_model()
     caches, forward = [], model.forward
     monkeypatch.setattr(
-        model, "forward", lambda *args, **kwargs: caches.append(kwargs["past_key_values"]) or forward(*args, **kwargs)
+        model, "forward", lambda *args, **kwargs: caches.append(kwargs[CACHE_NAME]) or forward(*args, **kwargs)
     )
     options = {"backend": "quanto", "nbits": 4, "q_group_size": 4, "residual_length": 4}
     search = {"max_new_tokens": 12, "num_beams": num_beams, "return_dict_in_generate": True, "output_logits": True}
@@ -159,11 +160,11 @@ def test_programs_exported_for_generation_give_the_tokens_of_generate():
     with torch.no_grad():
         given["encoder_outputs"] = model.get_encoder()(inputs["input_ids"], **given)
         empty_cache = EncoderDecoderCache(*(DynamicCache(config=model.config) for _ in range(2)))
-        output = prefill(**given, decoder_input_ids=tokens, past_key_values=empty_cache)
+        output = prefill(**given, decoder_input_ids=tokens, cache=empty_cache)
         while tokens.shape[1] < expected.shape[1]:
             new = output.logits[:, -1].argmax(-1, keepdim=True)
             tokens = torch.cat([tokens, new], dim=1)
-            output = decode(**given, decoder_input_ids=new, past_key_values=output.past_key_values)
+            output = decode(**given, decoder_input_ids=new, cache=getattr(output, CACHE_NAME))
     assert torch.equal(tokens, expected)
     assert len(tokens[0].unique()) > 3
 

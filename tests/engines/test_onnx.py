@@ -284,6 +284,12 @@ def test_damaged_folder_is_reported_as_an_error(exported, capsys, write_lines):
     assert "ONNX Runtime cannot open" in capsys.readouterr().err
 
 
+def test_arguments_that_the_engine_would_ignore_are_rejected(both):
+    for module in (both[1], both[1].get_encoder()):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'position_ids'"):
+            module(**BATCH, position_ids=torch.zeros(1, 3))
+
+
 def test_output_attentions_is_rejected_by_name(both):
     with pytest.raises(ValueError, match="do not support output_attentions"):
         both[1](**BATCH, decoder_input_ids=torch.tensor([[1]] * 3), output_attentions=True)

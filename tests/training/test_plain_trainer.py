@@ -14,6 +14,8 @@ from transformers import (
     pipeline,
 )
 
+from hf_vaswani.core.modeling_cache import CACHE_NAME
+
 from ..conftest import tiny_model
 
 
@@ -160,7 +162,7 @@ def test_trainer_checkpoints_load_and_generate_with_a_cache(make_trainer):
         assert torch.equal(value, expected)
     inputs = AutoTokenizer.from_pretrained(folder)(["w1 w2"], return_tensors="pt")
     output = model.generate(**inputs, max_length=5, return_dict_in_generate=True)
-    assert output.past_key_values is not None
+    assert getattr(output, CACHE_NAME) is not None
 
 
 def test_trainer_resumes_bit_for_bit(make_trainer):

@@ -69,6 +69,13 @@ def test_attention_of_an_ensemble_is_rejected(members, tokenizer):
         translator("w1", return_alignments=True, max_new_tokens=2)
 
 
+def test_arguments_that_an_ensemble_would_ignore_are_rejected(members):
+    ensemble = Ensemble(members)
+    for module in (ensemble, ensemble.get_encoder()):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'position_ids'"):
+            module(torch.tensor([[4, 5, 2]]), position_ids=torch.zeros(1, 3))
+
+
 def test_models_with_different_target_vocabularies_are_rejected(tmp_path):
     source = word_tokenizer(["ein", "Hund"])
     folders = []

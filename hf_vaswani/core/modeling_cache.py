@@ -1,0 +1,41 @@
+"""The two names of the cache: `cache`, and `past_key_values` as it was called before transformers 5.24.
+
+Forward passes here call it `cache` and also take the old name; outputs have the name that the installed transformers
+knows. The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and
+its siblings.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+
+from transformers.modeling_outputs import Seq2SeqLMOutput
+
+OLD_NAME = "past_key_values"
+# The name in the outputs and in the arguments of `generate()` of the installed transformers.
+CACHE_NAME = "cache" if "cache" in {field.name for field in fields(Seq2SeqLMOutput)} else OLD_NAME
+
+
+def accepts_past_key_values(forward: Callable) -> Callable:
+    """Decorate a forward pass to take its `cache` under its old name, too.
+
+    Of two caches, one that is still empty is left out: `generate()` passes one besides PEFT's prefix.
+
+    Raises:
+        TypeError: two caches are given.
+    """
+
+    @wraps(forward)
+    def wrapper(self, *args, **kwargs):
+        old = kwargs.pop(OLD_NAME, None)
+        if old is not None:
+            new = kwargs.get("cache")
+            if new is not None and new is not old and new.get_seq_length() > 0:
+                raise TypeError(f"cache and {OLD_NAME} are two names of one argument. Pass cache alone.")
+            kwargs["cache"] = old
+        return forward(self, *args, **kwargs)
+
+    return wrapper
+
+
+__all__ = ["CACHE_NAME", "accepts_past_key_values"]
