@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 rm -rf .venv-newest
 "${PYTHON:-python3}" -m venv .venv-newest
 pip="$PWD/.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile"
-$pip "$(grep '^torch==' constraints.txt)" --extra-index-url https://download.pytorch.org/whl/cpu
+torch=$(grep '^torch==' constraints.txt)
+$pip --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu "$torch" 2>/dev/null || $pip "$torch"
 $pip --editable ".[test]"
 $pip --upgrade transformers
 .venv-newest/bin/python -m pip list

@@ -1,8 +1,9 @@
-"""`hf-vaswani card`: rewrites the model card of a finished run."""
+"""`hf-vaswani card`: rewrites the model card of a finished run, or the code that a saved model carries."""
 
 import argparse
 from pathlib import Path
 
+from ..errors import InputError
 from ..files import InputPath
 from .common.options import OUTPUT_FILE
 
@@ -13,10 +14,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     card = commands.add_parser(
         "card",
         help="rewrite the model card of a finished run",
-        usage="hf-vaswani card RUN [--output FILE] [--name NAME] [--overwrite]",
-        description="Rewrite the model card of a finished run from its results and its recipe.",
+        usage="hf-vaswani card RUN [--output FILE] [--name NAME] [--overwrite]\n       hf-vaswani card MODEL --code",
+        description="Rewrite the model card of a finished run from its results and its recipe. With --code, replace "
+        "the code that a saved model carries for trust_remote_code instead.",
     )
-    card.add_argument("training", type=InputPath, metavar="RUN", help="output folder of the run")
+    card.add_argument(
+        "training",
+        type=InputPath,
+        metavar="RUN",
+        help="output folder of the run, or with --code the folder of any saved model",
+    )
     card.add_argument(
         "--output",
         **OUTPUT_FILE,
@@ -25,11 +32,21 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     card.add_argument("--overwrite", action="store_true", help="let --output replace an existing card and figures")
     card.add_argument("--name", help=NAME)
+    card.add_argument(
+        "--code", action="store_true", help="replace the model's code with that of this version, and nothing else"
+    )
     card.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..hub.remote_code import renew_code
     from ..training.reporting.card import rewrite_card
 
+    if options.code:
+        if options.output or options.name or options.overwrite:
+            raise InputError("--code writes no card. Leave out --output, --name, and --overwrite.")
+        renew_code(Path(options.training))
+        print(f"The code in {options.training} is now that of this version.")
+        return
     output = Path(options.output) if options.output else None
     print(rewrite_card(Path(options.training), output, options.name, options.overwrite))

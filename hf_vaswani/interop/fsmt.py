@@ -16,7 +16,8 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
     """Read an FSMT model, given as a model, a folder or a Hub id."""
     model, name = open_model(MODEL_CLASS, source)
     weights = dict(model.state_dict())
-    tables = [weights.pop(f"model.{stack}.embed_positions.weight") for stack in ("encoder", "decoder")]
+    names = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
+    tables = [weights.pop(name) for name in names if name in weights]  # a model that computes them stores none
     first = model.config.pad_token_id + 1
     if not all(is_sinusoidal(table[first:], "halves", "tensor2tensor", first) for table in tables):
         raise InputError(f"{name} has a position table that does not hold FSMT's sinusoids.")

@@ -29,7 +29,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
     config, weights = model.config, dict(model.state_dict())
     if config.is_decoder:
         raise InputError(f"{name} is a Marian decoder without an encoder. Import a translation model.")
-    if not all(is_sinusoidal(weights.pop(table), "halves", "paper") for table in POSITION_TABLES):
+    if not all(is_sinusoidal(weights.pop(table), "halves", "paper") for table in POSITION_TABLES if table in weights):
         raise InputError(f"{name} has a position table that does not hold Marian's sinusoids.")
     weights["lm_head.bias"] = weights.pop("final_logits_bias")[0]
     weights.pop(SHARED, None)

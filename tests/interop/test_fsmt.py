@@ -22,6 +22,13 @@ def test_imported_model_gives_fsmts_logits_and_translations(seed, side):
     assert_same_model(fsmt, import_model(fsmt), random_batch(1, 2, 35, side))
 
 
+def test_model_that_stores_no_position_tables_is_imported(monkeypatch):
+    fsmt = random_fsmt(0)
+    stored = {name: tensor for name, tensor in fsmt.state_dict().items() if "embed_positions" not in name}
+    monkeypatch.setattr(fsmt, "state_dict", lambda: stored)
+    assert_same_model(fsmt, import_model(fsmt), random_batch(1, 2, 35))
+
+
 def test_equal_matrices_become_one():
     fsmt = random_fsmt(0, tgt_vocab_size=35)
     decoder = fsmt.model.decoder

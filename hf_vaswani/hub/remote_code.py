@@ -1,0 +1,30 @@
+"""Renews the code that a saved model carries, which loads it where this package is not installed."""
+
+import re
+from pathlib import Path
+
+from ..core.modeling_remote_code import copy_remote_code
+from ..errors import InputError, reason
+from ..interop.model_files import CONFIG_FILE, model_kind
+
+# Every file of the code says this of itself, in this version and in earlier ones.
+MARK = re.compile(r"travels\s+with\s+(each\s+checkpoint|such\s+checkpoints)")
+
+
+def renew_code(folder: Path) -> None:
+    """Replace the code in the folder of a saved model with that of this version.
+
+    Models saved by an earlier version may not work with the newest transformers where only transformers is installed.
+
+    Raises:
+        InputError: the folder holds no Vaswani model, or cannot be written.
+    """
+    if not (folder / CONFIG_FILE).is_file() or model_kind(folder) != "vaswani":
+        raise InputError(f"{folder} holds no Vaswani model, whose code could be renewed. Name the folder of one.")
+    try:
+        for path in folder.glob("*.py"):
+            if MARK.search(path.read_text(encoding="utf-8", errors="replace")):
+                path.unlink()
+        copy_remote_code(folder)
+    except OSError as error:
+        raise InputError(f"The code in {folder} cannot be written: {reason(error)}.") from None
