@@ -7,12 +7,13 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +29,8 @@ except ImportError:  # Windows
     fcntl = None
 
 HAS_LOCKS = fcntl is not None
+# In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
+UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
 GIT_LFS = b"version https://git-lfs"
 AGAIN = "Copy it again from where it came from."
 REMEDIES = {
@@ -83,6 +86,29 @@ def option_errors(options: dict[str, object]) -> list[str]:
     values = [value for given in options.values() for value in (given if isinstance(given, list) else [given])]
     paths = dict.fromkeys(value for value in values if isinstance(value, InputPath | OutputPath))
     return errors + [error for path in paths if (error := path_error(path, isinstance(path, OutputPath)))]
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Check the names of files that come from elsewhere, such as those of a repository, before any is written.
+
+    Args:
+        names: paths in a folder, with slashes between their parts.
+        where: beginning of the error message, such as "you/de-en cannot be downloaded".
+
+    Raises:
+        InputError: a name could lead out of the folder, on this system or on another one, or is not a file name.
+    """
+    wrong = [name for name in names if UNSAFE.search(name) or not _is_utf8(name)]
+    if wrong:
+        raise InputError(
+            f"{where}: it has a file named {wrong[0]!a}, which could lead elsewhere. Name another repository."
+        )
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path in a folder is really elsewhere, through a symbolic link."""
+    # Not with `resolve()`, which fails on circular links.
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _is_utf8(text: str) -> bool:
