@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 import types
@@ -160,21 +161,33 @@ def descriptor_of(stream: io.TextIOBase | None) -> int | None:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield the path of a hidden file in the same folder; what the block writes to it then replaces the file.
 
-    If the block raises an error or the process is killed, the file is unchanged. A symbolic link to it stays a link.
+    If the block raises an error or the process is killed, the file is unchanged. A symbolic link is replaced too, and
+    the file that it leads to is unchanged. Resolve a path that a user gave for output, so that a link there is kept.
 
     Raises:
         OSError: the folder cannot be written or is full, or the path is a device or a pipe, which must not be
             replaced by a file.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
+    if path.exists() and not path.is_file() and not path.is_symlink():
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # A name that nobody can foresee, and put a link there.
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def replace_link(path: Path) -> None:
+    """Put a copy of a file in place of a symbolic link to it, so that appending to it changes nothing elsewhere.
+
+    Raises:
+        OSError: the folder cannot be written, or the file cannot be read.
+    """
+    if path.is_symlink():
+        with atomic_write(path) as part:
+            part.write_bytes(path.read_bytes() if path.is_file() else b"")
 
 
 def replace_files(contents: dict[Path, bytes]) -> None:

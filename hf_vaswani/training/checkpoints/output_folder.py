@@ -20,6 +20,8 @@ TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
 TRACKED_AS = "hf_vaswani"
 # Files that are being uploaded to the Hub, or are waiting for it.
 UPLOADS = ".uploads"
+# The final files until all of them are written.
+FINAL_PART = ".final.part"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 # The output of a recipe's stages, each in a folder of its name.
 STAGES_FOLDER = "stages"
