@@ -4,6 +4,7 @@ An old file stays in place until the new one is complete, and what an earlier ru
 """
 
 import errno
+import glob
 import io
 import json
 import os
@@ -15,7 +16,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,8 @@ except ImportError:  # Windows
     fcntl = None
 
 HAS_LOCKS = fcntl is not None
+# Opens no symbolic link, where the operating system can refuse to.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
 UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
 GIT_LFS = b"version https://git-lfs"
@@ -227,13 +230,21 @@ def check_new(output: str | Path) -> None:
 
 @contextmanager
 def new_folder(output: str | Path) -> Iterator[Path]:
-    """Yield a hidden folder to write into, which gets its final name only once everything is written."""
+    """Yield a hidden folder to write into, which gets its final name only once everything is written.
+
+    Hidden folders that killed processes left for the same output are removed.
+    """
     check_new(output)
     output = Path(output).resolve()
+    for left in output.parent.glob(f".{glob.escape(output.name)}-{'[0-9a-f]' * 32}"):
+        with suppress(OSError), locked(left) as is_locked:
+            if is_locked:
+                shutil.rmtree(left)
     partial = output.with_name(f".{output.name}-{uuid.uuid4().hex}")
     try:
         partial.mkdir(parents=True)
-        yield partial
+        with locked(partial):
+            yield partial
         if output.exists():
             output.rmdir()
         partial.rename(output)
@@ -243,20 +254,42 @@ def new_folder(output: str | Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def lock(descriptor: int) -> None:
-    """Lock an open file or folder until it is closed; no effect if the operating system or file system has no locks.
+def lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed.
+
+    Returns:
+        Whether it is locked: not if the operating system or file system has no locks.
 
     Raises:
         BlockingIOError: another process holds the lock.
     """
     if fcntl is None:
-        return
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError:  # a file system without locks
+        return False
+    return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder while the block runs, and yield whether it is locked, as in [`lock`].
+
+    Raises:
+        BlockingIOError: another process holds the lock. The system releases it if that process is killed.
+        OSError: the folder cannot be opened, or is a symbolic link.
+    """
+    if fcntl is None:  # such systems cannot open a folder either
+        yield False
         return
+    descriptor = os.open(folder, os.O_RDONLY | NO_LINK)
+    try:
+        yield lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import yaml
 
 from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError
-from ...files import HAS_LOCKS, lock
+from ...files import locked
 from .checkpoint import is_checkpoint_name
 
 RECIPE_FILE = "training_recipe.yaml"
@@ -47,22 +47,14 @@ def held(folder: Path) -> Iterator[None]:
         InputError: if another process has locked it.
         OSError: if the folder cannot be opened.
     """
-    # Systems without locks cannot open a folder either.
-    if not HAS_LOCKS:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with contextlib.ExitStack() as stack:
         try:
-            lock(descriptor)
+            stack.enter_context(locked(folder.resolve()))
         except BlockingIOError:
             raise InputError(
                 f"Another run is training in {folder}. Wait until it has ended, or choose another folder."
             ) from None
         yield
-    finally:
-        # The system also releases the lock if the process is killed.
-        os.close(descriptor)
 
 
 def read_stored(path: Path) -> dict[str, dict[str, Any]]:
