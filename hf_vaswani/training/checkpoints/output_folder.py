@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ...configuration.renamed_keys import with_new_names
+from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError
 from ...files import locked
 from .checkpoint import is_checkpoint_name
@@ -64,8 +65,8 @@ def read_stored(path: Path) -> dict[str, dict[str, Any]]:
         InputError: if the file is damaged.
     """
     content = None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError, ValueError, RecursionError):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError):
+        content = read_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or set --overwrite true.")
     return with_new_names(content)
