@@ -4,16 +4,19 @@ An old file stays in place until the new one is complete, and what an earlier ru
 """
 
 import errno
+import glob
 import io
 import json
 import os
+import re
+import secrets
 import shutil
 import stat
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +31,10 @@ except ImportError:  # Windows
     fcntl = None
 
 HAS_LOCKS = fcntl is not None
+# Opens no symbolic link, where the operating system can refuse to.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+# In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
+UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
 GIT_LFS = b"version https://git-lfs"
 AGAIN = "Copy it again from where it came from."
 REMEDIES = {
@@ -85,6 +92,29 @@ def option_errors(options: dict[str, object]) -> list[str]:
     return errors + [error for path in paths if (error := path_error(path, isinstance(path, OutputPath)))]
 
 
+def check_names(names: Iterable[str], where: str) -> None:
+    """Check the names of files that come from elsewhere, such as those of a repository, before any is written.
+
+    Args:
+        names: paths in a folder, with slashes between their parts.
+        where: beginning of the error message, such as "you/de-en cannot be downloaded".
+
+    Raises:
+        InputError: a name could lead out of the folder, on this system or on another one, or is not a file name.
+    """
+    wrong = [name for name in names if UNSAFE.search(name) or not _is_utf8(name)]
+    if wrong:
+        raise InputError(
+            f"{where}: it has a file named {wrong[0]!a}, which could lead elsewhere. Name another repository."
+        )
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path in a folder is really elsewhere, through a symbolic link."""
+    # Not with `resolve()`, which fails on circular links.
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _is_utf8(text: str) -> bool:
     """Whether a text is free of surrogates, which Python puts in place of bytes that are not UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
@@ -134,21 +164,33 @@ def descriptor_of(stream: io.TextIOBase | None) -> int | None:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield the path of a hidden file in the same folder; what the block writes to it then replaces the file.
 
-    If the block raises an error or the process is killed, the file is unchanged. A symbolic link to it stays a link.
+    If the block raises an error or the process is killed, the file is unchanged. A symbolic link is replaced too, and
+    the file that it leads to is unchanged. Resolve a path that a user gave for output, so that a link there is kept.
 
     Raises:
         OSError: the folder cannot be written or is full, or the path is a device or a pipe, which must not be
             replaced by a file.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
+    if path.exists() and not path.is_file() and not path.is_symlink():
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # A name that nobody can foresee, and put a link there.
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def replace_link(path: Path) -> None:
+    """Put a copy of a file in place of a symbolic link to it, so that appending to it changes nothing elsewhere.
+
+    Raises:
+        OSError: the folder cannot be written, or the file cannot be read.
+    """
+    if path.is_symlink():
+        with atomic_write(path) as part:
+            part.write_bytes(path.read_bytes() if path.is_file() else b"")
 
 
 def replace_files(contents: dict[Path, bytes]) -> None:
@@ -188,13 +230,21 @@ def check_new(output: str | Path) -> None:
 
 @contextmanager
 def new_folder(output: str | Path) -> Iterator[Path]:
-    """Yield a hidden folder to write into, which gets its final name only once everything is written."""
+    """Yield a hidden folder to write into, which gets its final name only once everything is written.
+
+    Hidden folders that killed processes left for the same output are removed.
+    """
     check_new(output)
     output = Path(output).resolve()
+    for left in output.parent.glob(f".{glob.escape(output.name)}-{'[0-9a-f]' * 32}"):
+        with suppress(OSError), locked(left) as is_locked:
+            if is_locked:
+                shutil.rmtree(left)
     partial = output.with_name(f".{output.name}-{uuid.uuid4().hex}")
     try:
         partial.mkdir(parents=True)
-        yield partial
+        with locked(partial):
+            yield partial
         if output.exists():
             output.rmdir()
         partial.rename(output)
@@ -204,20 +254,42 @@ def new_folder(output: str | Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def lock(descriptor: int) -> None:
-    """Lock an open file or folder until it is closed; no effect if the operating system or file system has no locks.
+def lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed.
+
+    Returns:
+        Whether it is locked: not if the operating system or file system has no locks.
 
     Raises:
         BlockingIOError: another process holds the lock.
     """
     if fcntl is None:
-        return
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError:  # a file system without locks
+        return False
+    return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder while the block runs, and yield whether it is locked, as in [`lock`].
+
+    Raises:
+        BlockingIOError: another process holds the lock. The system releases it if that process is killed.
+        OSError: the folder cannot be opened, or is a symbolic link.
+    """
+    if fcntl is None:  # such systems cannot open a folder either
+        yield False
         return
+    descriptor = os.open(folder, os.O_RDONLY | NO_LINK)
+    try:
+        yield lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from threading import Event
 from ..engines.extras import import_extra
 from ..errors import InputError, reason
 from ..runtime.logs import quiet
+from ..runtime.signals import StopSignals
 from .limits import LARGEST_FILE
 from .models import ModelShelf, chosen_models
 
@@ -39,7 +40,7 @@ def launch(
     port: int | None = None,
     trust_remote_code: bool = False,
 ) -> None:
-    """Serve a page to try models on, until Ctrl+C.
+    """Serve a page to try models on, until Ctrl+C or SIGTERM.
 
     Args:
         models: folders or Hub ids; default: `outputs/quickstart`.
@@ -50,7 +51,8 @@ def launch(
     Raises:
         InputError: a model cannot be tried, the port is not free, or gradio is not installed.
     """
-    with served(models, host, port, trust_remote_code) as address:
+    # SIGTERM ends the process as Ctrl+C does, so that the uploads are removed.
+    with StopSignals(at_once=True), served(models, host, port, trust_remote_code) as address:
         print(f"Open {address} in a browser. Ctrl+C stops the server.", flush=True)
         with suppress(KeyboardInterrupt):
             Event().wait()

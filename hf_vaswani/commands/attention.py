@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"alignment      {' '.join(f'{source}-{target}' for source, target in attention.alignment)}")
     for kind, path in figures.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_figure(attention_figure(attention, kind, layer, head), path)
+        save_figure(attention_figure(attention, kind, layer, head), path.resolve())
         print(path)
 
 

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     check_language_options(options, model, tokenizer)
     tree = beam_tree(model, tokenizer, options.text, **search(options))
     draw = beam_tree_svg if output.suffix.lower() == ".svg" else beam_tree_page
-    replace_files({output: draw(tree).encode()})
+    replace_files({output.resolve(): draw(tree).encode()})
     print(f"source       {options.text}")
     print(f"translation  {tree.translation}")
     for candidate in tree.ranking:

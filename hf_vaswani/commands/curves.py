@@ -47,5 +47,5 @@ def run(options: argparse.Namespace) -> None:
     # A run redraws its own figure after each validation, so it may be replaced.
     if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} already exists. Name another with --output, or replace it with --overwrite.")
-    draw_curves(logs, output)
+    draw_curves(logs, output if output == own else output.resolve())
     print(output)

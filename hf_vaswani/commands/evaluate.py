@@ -230,7 +230,7 @@ def _translate(
             raise InputError(with_option_names(str(error))) from None
         try:
             if path:
-                with atomic_write(Path(path)) as part:
+                with atomic_write(Path(path).resolve()) as part:
                     write_translations(part, systems[-1])
         except OSError as error:
             raise InputError(

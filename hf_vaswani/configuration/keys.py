@@ -56,7 +56,8 @@ def Key(
             end.
         choices: a registry whose names are the allowed values; without one, use a `Literal` type.
         resumable: whether the key may change when a run is resumed.
-        private: whether the key says nothing about the model and is left out of a shared recipe.
+        private: whether the key says nothing about the model and is left out of a shared recipe and of a replay, as is
+            every key that says where to write or upload.
         is_path: whether the value is a path, of which a shared recipe keeps only the last part.
     """
     traits = KeyTraits(choices if choices is not None else {}, resumable, private, is_path)

@@ -1,5 +1,6 @@
 """The YAML of recipes: numbers are decimal, dates are text, and duplicate keys are errors."""
 
+import math
 import re
 from typing import Any
 
@@ -15,12 +16,15 @@ NUMBERS = {
         r"([-+]?(\.[0-9]+|(0|[1-9][0-9_]*)\.[0-9]*)([eE][-+][0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
     ),
 }
+# The most characters and values that a text may have once each alias is replaced by what it stands for, since a few
+# lines can stand for billions.
+LARGEST = 1_000_000
 MERGE = "tag:yaml.org,2002:merge"
 OTHERS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", MERGE)
 
 
 class RecipeLoader(yaml.SafeLoader):
-    """PyYAML's safe loader with fewer implicit types."""
+    """PyYAML's safe loader with fewer implicit types, and a limit to what aliases repeat."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag in OTHERS]
@@ -36,6 +40,30 @@ class RecipeLoader(yaml.SafeLoader):
                 raise yaml.composer.ComposerError(None, None, f"key '{key.value}' is given twice", key.start_mark)
             seen.add(key.value)
         return node
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """Construct as PyYAML does, but refuse a document that its aliases make too large."""
+        if _size(node, {}) > LARGEST:
+            raise yaml.constructor.ConstructorError(
+                None, None, "too large once its aliases are replaced", node.start_mark
+            )
+        return super().construct_document(node)
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """The number of characters and values in a node, with its aliases replaced; infinite if it contains itself.
+
+    Args:
+        known: the sizes of nodes by their identity; new ones are added.
+    """
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        parts = node.value if isinstance(node, yaml.SequenceNode) else []
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        length = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        known[id(node)] = 1 + length + sum(_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 for tag, pattern in NUMBERS.items():

@@ -1,7 +1,7 @@
 """The model card of a trained model, written from measurements only: every number comes from a run.
 
-The frame is `model_card_template.md`; this module makes its values from the recipe and the run's report. Whatever
-comes from a recipe or a text is escaped, so that it shows as plain text (`markdown.py`).
+The frame is `model_card_template.md`; this module makes its values from the recipe and the run's report. Whatever is
+not made as [`Markdown`] is escaped where it is filled in, so that it shows as plain text (`markdown.py`).
 """
 
 import re
@@ -14,7 +14,7 @@ import jinja2
 import yaml
 
 from .file_names import file_names
-from .markdown import fenced, plain, table
+from .markdown import Markdown, code, fenced, in_html, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .run_report import RunReport, Source, StageReport
 from .trail import Trail
@@ -46,8 +46,8 @@ def card_text(
     # Values are not templates: braces in them stay as they are.
     recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
     text = _template().render(
-        metadata=metadata(name, recipe, report).to_yaml(),
-        name=plain(name),
+        metadata=Markdown(metadata(name, recipe, report).to_yaml()),
+        name=name,
         summary=_summary(recipe, report),
         usage=_usage(name, report),
         is_tokenized=_is_tokenized(recipe),
@@ -56,14 +56,14 @@ def card_text(
         report=report,
         texts=_texts(recipe, report),
         filters=_filters(report),
-        text_license=plain(recipe["data"].get("license") or ""),
+        text_license=recipe["data"].get("license"),
         model_license=recipe["training"].get("license"),
         tokenizer=tokenizer_words(recipe, report),
         optimization=optimization(recipe["training"], report.processes),
         regularization=regularization(recipe, report),
         energy=energy(report),
         stages=_stages(report),
-        start=plain(recipe["training"]["start_from"] or ""),
+        start=recipe["training"]["start_from"],
         teacher=_teacher(report),
         has_moving_average=bool(recipe["training"]["ema_decay"]),
         analysis=report.analysis,
@@ -81,9 +81,14 @@ def card_text(
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=plain,
     )
-    environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
+    environment.filters |= {"code": code, "html": in_html, "markdown": Markdown}
+    environment.filters |= {"number": "{:,}".format, "duration": duration, "scientific": scientific}
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
@@ -99,7 +104,7 @@ def _summary(recipe: dict[str, Any], report: RunReport) -> str:
     part = f"{report.epochs:.2g} epochs of " if _saw_a_part(report) else ""
     size = f" on {part}{pairs:,} sentence pairs" if pairs else ""
     size += f" of {plain(report.text)}" if size and report.text else ""
-    return (
+    return Markdown(
         f"Translates single sentences from {direction}. An encoder–decoder Transformer ([Vaswani et al. "
         f"2017](https://arxiv.org/abs/1706.03762)) of {report.parameters:,} parameters, {origin}{size} with "
         "`hf_vaswani`."
@@ -130,12 +135,12 @@ def _scores(recipe: dict[str, Any], report: RunReport) -> str:
             searches["mbr_"] = mbr_search(recipe["evaluation"]["mbr"], recipe["evaluation"]["samples"])
         if scores.reranked_bleu is not None:
             evaluation = recipe["evaluation"]
-            other = plain(file_names(evaluation["rerank_with"]))
+            other = file_names(evaluation["rerank_with"])
             searches["reranked_"] = f"beam {evaluation['rerank_beams']}, reranked by {other}"
         for prefix, search in searches.items():
             values = [getattr(scores, prefix + key) for key in HUB_METRICS]
             if values[0] is not None:
-                cells = [plain(title_of(name, recipe, report)), f"{sentences:,}" if sentences else "–", search]
+                cells = [title_of(name, recipe, report), f"{sentences:,}" if sentences else "–", search]
                 rows.append([*cells, *("–" if value is None else f"{value:.2f}" for value in values)])
     return table(["test set", "sentences", "search", "BLEU", "chrF2"], rows) if rows else ""
 
@@ -158,8 +163,8 @@ def _texts(recipe: dict[str, Any], report: RunReport) -> str:
         sources = report.sources.get(split)
         share = recipe["data"].get(f"{split}_share")
         held_out = f"{100 * share:g}% of the text, held out at random" if share else "–"
-        origin = "; ".join(map(_origin, sources)) if sources else held_out
-        rows.append([plain(split), origin, f"{number:,}" if number else "streamed"])
+        origin = Markdown("; ".join(map(_origin, sources))) if sources else held_out
+        rows.append([split, origin, f"{number:,}" if number else "streamed"])
     return table(["split", "from", "pairs"], rows)
 
 
@@ -171,7 +176,7 @@ def _origin(source: Source) -> str:
     if source.files is not None:
         return ", ".join(map(plain, source.files)) + weight
     name = source.dataset
-    words = f"[{plain(name)}](https://huggingface.co/datasets/{name})" if source.on_hub else plain(name)
+    words = f"[{plain(name)}](https://huggingface.co/datasets/{quote(name)})" if source.on_hub else plain(name)
     if name == "built-in":
         words = "the corpus of `hf_vaswani`, made from a grammar"
     details = [plain(value) for value in (source.config, source.split, source.revision) if value]
@@ -212,26 +217,26 @@ def _trail(trail: Trail) -> str:
 def _stages(report: RunReport) -> str:
     """A table of the stages before the last run."""
     rows = [
-        [plain(stage.name), _what_was_done(stage), _what_came_of_it(stage), duration(stage.seconds)]
+        [stage.name, _what_was_done(stage), _what_came_of_it(stage), duration(stage.seconds)]
         for stage in report.stages or []
     ]
     return table(["stage", "does", "result", "time"], rows) if rows else ""
 
 
 def _what_was_done(stage: StageReport) -> str:
-    models = " + ".join(map(plain, stage.models or []))
+    models = " + ".join(stage.models or [])
     if stage.kind == "train":
-        start = f", from {plain(stage.start)}" if stage.start else ""
-        teachers = f", distilling {' + '.join(map(plain, stage.models))}" if stage.models else ""
-        return f"trains on {plain(stage.text or 'own')}{start}{teachers}"
+        start = f", from {stage.start}" if stage.start else ""
+        teachers = f", distilling {models}" if models else ""
+        return f"trains on {stage.text or 'own'}{start}{teachers}"
     if stage.kind == "translate":
-        return f"{models} translates {plain(stage.text or '')}, {stage.side} side: {plain(stage.search or '')}"
+        return f"{models} translates {stage.text or ''}, {stage.side} side: {stage.search or ''}"
     return f"mean of {models}"
 
 
 def _what_came_of_it(stage: StageReport) -> str:
     if stage.kind == "train":
-        scores = [f"{plain(name)} {test.bleu:.2f} BLEU" for name, test in (stage.tests or {}).items() if test.bleu]
+        scores = [f"{name} {test.bleu:.2f} BLEU" for name, test in (stage.tests or {}).items() if test.bleu]
         loss = f"validation loss {stage.validation_loss:.4f}"
         return "; ".join([f"{stage.steps:,} steps, {stage.parameters:,} parameters", loss, *scores])
     if stage.kind == "translate":
@@ -247,14 +252,14 @@ def _teacher(report: RunReport) -> str:
         return ""
     rows = []
     for who, parameters, of in (
-        ("teacher: " + " + ".join(map(plain, found.models)), found.parameters, found.teacher),
+        ("teacher: " + " + ".join(found.models), found.parameters, found.teacher),
         ("this model", report.parameters, found.student),
     ):
         scores = [f"{of.bleu:.2f}", f"{of.chrf2:.2f}", f"{of.sentences_per_second:,.1f}"]
-        rows.append([who, f"{parameters:,}", plain(of.search), *scores])
+        rows.append([who, f"{parameters:,}", of.search, *scores])
     ratio = found.student.sentences_per_second / found.teacher.sentences_per_second
     size = f" Its weights take {found.int8_bytes / 1e6:.2f} MB in 8 bits for CTranslate2." if found.int8_bytes else ""
-    return (
+    return Markdown(
         table(["", "parameters", "search", "BLEU", "chrF2", "sentences/s"], rows)
         + f"\n\nMeasured on {found.sentences:,} sentences ({plain(found.test)}), one model after the other, on the "
         f"machine of the last run. This model is {ratio:.1f} times as fast. Its translations have "
@@ -266,7 +271,7 @@ def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
     """The title of the test set that was analyzed, which is the first; `None` without an analysis."""
     if report.analysis is None:
         return None
-    return plain(title_of(next(iter(report.tests)), recipe, report))
+    return title_of(next(iter(report.tests)), recipe, report)
 
 
 def _again(training: dict[str, Any], report: RunReport) -> str:
@@ -295,7 +300,7 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
         command = "hf-vaswani train recipe.yaml --output_dir FOLDER"
         how = f", all stages, here in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
     others = start + "".join(f", {plain(file_names(name))}" for name in teachers)
-    return f"`{command}` with this file{others} and the text above trains the model again{how}.{words}"
+    return Markdown(f"{code(command)} with this file{others} and the text above trains the model again{how}.{words}")
 
 
 def shown_figures(names: list[str]) -> list[str]:
@@ -312,11 +317,11 @@ def _is_of_curves(name: str) -> bool:
 def _figures(names: list[str], folder: str) -> dict[str, list[Any]]:
     """The figures of curves and of attention, with their paths relative to the card."""
     # Quoted, since Markdown ends an address at a space.
-    paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_figures(names)}
+    paths = {name: Markdown(quote(f"{folder}/{name}" if folder else name)) for name in shown_figures(names)}
     return {
         "curves": [path for name, path in paths.items() if _is_of_curves(name)],
         "attention": [
-            {"title": plain(Path(name).stem.replace("_", " ")), "path": path}
+            {"title": Path(name).stem.replace("_", " "), "path": path}
             for name, path in paths.items()
             if not _is_of_curves(name)
         ],

@@ -1,5 +1,6 @@
 """Any text as Markdown that shows it as it is, without turning it into markup, tables, links, HTML or formulas."""
 
+import html
 import re
 import unicodedata
 
@@ -20,24 +21,46 @@ def one_line(text: str) -> str:
     return f"{ISOLATE}{text}{END_OF_ISOLATE}" if is_right_to_left else text
 
 
-def plain(text: str) -> str:
-    """A text, escaped for the middle of a line or for a table cell."""
-    text = MARKUP.sub(r"\\\1", one_line(text))
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+class Markdown(str):
+    """Text that is Markdown already, so that it is not escaped again."""
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
+def plain(text: object) -> Markdown:
+    """A text or number, escaped for the middle of a line or for a table cell; Markdown as it is."""
+    if isinstance(text, Markdown):
+        return text
+    text = MARKUP.sub(r"\\\1", one_line(str(text)))
+    return in_html(text)
+
+
+def in_html(text: str) -> Markdown:
+    """A text in an HTML element, where Markdown has no markup."""
+    return Markdown(html.escape(text, quote=False))
+
+
+def table(header: list[str], rows: list[list[str]]) -> Markdown:
     """A table in Markdown.
 
     Args:
-        header, rows: their cells, which are Markdown.
+        header, rows: their cells; those that are not [`Markdown`] are escaped.
     """
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return Markdown("\n".join("| " + " | ".join(map(plain, cells)) + " |" for cells in lines))
 
 
-def fenced(text: str, language: str) -> str:
+def code(text: str) -> Markdown:
+    """Code in the middle of a line."""
+    fence = "`" * (_longest_run(text) + 1)
+    space = " " if len(fence) > 1 else ""
+    return Markdown(f"{fence}{space}{one_line(text)}{space}{fence}")
+
+
+def fenced(text: str, language: str) -> Markdown:
     """A code block, between fences longer than any run of backticks in it."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return Markdown(f"{fence}{language}\n{text}\n{fence}")
+
+
+def _longest_run(text: str) -> int:
+    """The number of backticks in the longest run of them."""
+    return max((len(run) for run in re.findall("`+", text)), default=0)

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import metadata_load
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
+from ..configuration.yaml_reader import read_yaml
 from ..core.pipeline_inputs import own_languages
 from ..engines.folders import weights_size
 from ..errors import InputError
@@ -59,7 +60,9 @@ def card_metadata(path: str) -> dict[str, Any]:
     """The metadata of a model's card; empty if it has none that can be read."""
     try:
         file = cached_file(path, CARD_FILE, **QUIET)
-        return (file and metadata_load(file)) or {}
+        found = REGEX_YAML_BLOCK.match(Path(file).read_text(encoding="utf-8-sig")) if file else None
+        content = read_yaml(found[2]) if found else {}
+        return content if isinstance(content, dict) else {}
     except (OSError, ValueError, yaml.YAMLError):
         return {}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ..errors import InputError
-from ..files import check_new, lock, new_folder
+from ..files import check_names, check_new, lock, new_folder
 from ..interop.model_files import CONFIG_FILE
 from .repository import hub_errors, other_kind
 from .run_report import RESULTS_FILE
@@ -94,7 +94,8 @@ def list_files(repo_id: str, revision: str | None, failed: str) -> Listing:
         failed: the beginning of error messages.
 
     Raises:
-        InputError: the repository or the revision is missing or may not be read, or the Hub cannot be reached.
+        InputError: the repository or the revision is missing or may not be read, the Hub cannot be reached, or a file
+            has an unsafe name.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
@@ -112,7 +113,9 @@ def list_files(repo_id: str, revision: str | None, failed: str) -> Listing:
                 f"{failed}: there is no such model, or the token has no access to it. If it is private, log in "
                 "with: hf auth login"
             ) from None
-    return Listing(info.sha or "", {file.rfilename: file.size or 0 for file in info.siblings or []})
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    check_names(sizes, failed)
+    return Listing(info.sha or "", sizes)
 
 
 def has_run(listing: Listing) -> bool:
@@ -138,13 +141,16 @@ def gathering(output: Path) -> Iterator[Path]:
     """A hidden folder beside an output folder, locked while the block runs, and deleted if the block succeeds.
 
     Raises:
-        InputError: another process is gathering files in the hidden folder, or it cannot be created.
+        InputError: another process is gathering files in the hidden folder, or it cannot be created or has links.
     """
     part = output.with_name(f".{output.name}.part")
     try:
         part.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{part} cannot be created: {error.strerror}. Name another folder.") from None
+    # A download makes no links, through which files would be written elsewhere.
+    if link := next((path for path in (part, *part.rglob("*")) if path.is_symlink()), None):
+        raise InputError(f"{link} is a symbolic link. Delete {part}, or name another folder.")
     with (part / ".lock").open("w") as file:
         try:
             lock(file.fileno())

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
 from .file_names import is_hub_id
-from .repository import MODEL, OF_MODELS, SPACE, commit_folder, open_repository
+from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository
 from .space import needed_extras, open_space, push_space
 
 # The key of an adapter's config that names the base model.
@@ -61,17 +61,20 @@ def push(
         The address of the commit.
 
     Raises:
-        InputError: the folder is incomplete, the name is not that of a repository, or the Hub refuses.
+        InputError: the folder is incomplete or has links to files elsewhere, the name is not that of a repository, or
+            the Hub refuses.
     """
     folder = Path(folder)
     check_folder(folder)
+    files = list(files_to_push(folder))
+    check_links(folder, files)
     if space is not None and (errors := space_errors(folder, revision)):
         raise InputError.of(errors)
     kind = SPACE if is_page(folder) else MODEL
     name = open_repository(repo_id, private, revision, kind=kind)
     opened = open_space(space, private) if space is not None else None
     replaced = OF_MODELS if kind == MODEL else IN_PAGES
-    address = commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision, replaced, kind)
+    address = commit_folder(name, folder, files, message or "Upload model", revision, replaced, kind)
     if opened:
         push_space(opened, name, needed_extras(folder))
     return address

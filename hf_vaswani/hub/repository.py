@@ -1,6 +1,8 @@
 """Opens a model's repository on the Hub for writing, commits to it, and says clearly why either fails."""
 
 import inspect
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, reason
+from ..files import leads_out
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -28,6 +31,8 @@ OF_MODELS = (
     "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
 )  # fmt: skip
+# A file in the Hugging Face cache, to which the files in its folders of models are links.
+IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-9a-f]+$")
 # What a Space runs.
 STATIC, GRADIO = "static", "gradio"
 
@@ -159,6 +164,25 @@ def other_kind(api: "HfApi", name: str, wanted: str = MODEL) -> str | None:
     return None
 
 
+def check_links(folder: Path, files: Iterable[str]) -> None:
+    """Check that files are really in a folder, and not elsewhere, through symbolic links.
+
+    Args:
+        files: their paths, relative to the folder.
+
+    Raises:
+        InputError: lists those that are elsewhere. In the Hugging Face cache is fine: it consists of such links.
+    """
+    outside = [folder / name for name in files if leads_out(folder / name, folder)]
+    errors = [
+        f"{path} leads out of {folder} through a symbolic link. Put the file itself there, or remove the link."
+        for path in outside
+        if not IN_CACHE.search(os.path.realpath(path))
+    ]
+    if errors:
+        raise InputError.of(errors)
+
+
 def commit_folder(
     name: str,
     folder: Path,
@@ -180,11 +204,13 @@ def commit_folder(
         The address of the commit.
 
     Raises:
-        InputError: the Hub refuses or cannot be reached; the repository stays as it was.
+        InputError: a file is really elsewhere, or the Hub refuses or cannot be reached; the repository stays as it
+            was.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
     api, files = HfApi(), list(files)
+    check_links(folder, files)
     # `upload_folder` may make several commits, and would leave only some of the files there if it broke off.
     added = [CommitOperationAdd(file, folder / file) for file in files]
     with hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):

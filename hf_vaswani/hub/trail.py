@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 TRAIL_FILE = "trail.json"
 # How many of the first steps are recorded one by one: enough to see whether a replay is the same.
@@ -55,7 +55,7 @@ class Environment(TrailPart):
     device: str = "cpu"
     processor: str = ""
     threads: int = 0
-    processes: int = 1
+    processes: int = Field(default=1, ge=1, le=1024)
     mixed_precision: str = "no"
     loop: str = "loop"
     versions: dict[str, str] = {}

@@ -3,7 +3,6 @@
 from typing import Any
 
 from .file_names import file_names
-from .markdown import plain
 from .run_report import RunReport
 
 KINDS = {
@@ -67,7 +66,7 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     if clipping:
         settings.append(f"gradients clipped to norm {clipping:g}")
     if teachers := training.get("distill_from"):
-        names = " and ".join(map(plain, file_names(teachers)))
+        names = " and ".join(file_names(teachers))
         share = f"{100 * training['distill_weight']:.3g}% of the loss"
         k = training.get("distill_top_k")
         kept = f", cut to the {'most probable one' if k == 1 else f'{k} most probable ones'}" if k else ""

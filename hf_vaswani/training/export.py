@@ -22,7 +22,7 @@ from ..translation.lines import write_translations
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
 from .checkpoints.final_weights import Candidate, candidates, describe, lowest
-from .checkpoints.output_folder import CURVES_FILE, LOG_FILE
+from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
 from .recipe.shared_recipe import shared_recipe
@@ -47,8 +47,6 @@ from .setup.reranker import open_reranker_of
 
 Complete = Callable[[TrainingSetup, VaswaniForConditionalGeneration, RunReport], RunReport]
 
-# The folder in which the final files are written before they are moved into place.
-PART = ".final.part"
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
@@ -130,7 +128,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
     The card has its own copy of the curves: those beside the log change when the run is resumed, and no longer
     describe this model.
     """
-    part, drawn = setup.folder / PART, []
+    part, drawn = setup.folder / FINAL_PART, []
     shutil.rmtree(part, ignore_errors=True)
     if curves := draw_run_curves(setup.folder, say):
         (part / FIGURES).mkdir(parents=True)
@@ -162,7 +160,7 @@ def save_report(
     Raises:
         TrainingError: if the files cannot be written.
     """
-    folder, part = setup.folder, setup.folder / PART
+    folder, part = setup.folder, setup.folder / FINAL_PART
     recipe, before = (setup.recipe.whole or setup.recipe).to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
     name = before.get(CARD_NAME) or setup.repository

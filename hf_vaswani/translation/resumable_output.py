@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, get_type_hints
 
 from ..data.sources.text_files import compressed_name_error
 from ..errors import InputError, counted, reason
-from ..files import check_types, lock, path_error, read_json
+from ..files import NO_LINK, atomic_write, check_types, lock, path_error, read_json
 
 
 @dataclass
@@ -136,7 +136,7 @@ class ResumableOutput:
             # how runs notice each other.
             self._held = _open(self.path)
             self._hold()
-            self._file = _open(self.part) if self._is_replacing else self._held
+            self._file = _open(self.part, NO_LINK) if self._is_replacing else self._held
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}. Name another file.") from None
         is_resumed = bool(self._settings)
@@ -275,16 +275,14 @@ class ResumableOutput:
             )
 
     def _save_progress(self) -> None:
-        part = self.side_file.with_name(f"{self.side_file.name}.part")
-        with open(part, "w", encoding="utf-8") as file:
+        with atomic_write(self.side_file) as part, open(part, "w", encoding="utf-8") as file:
             json.dump({"settings": self._settings, "progress": asdict(self.progress)}, file)
             _to_disk(file)
-        os.replace(part, self.side_file)
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path, flags: int = 0) -> BinaryIO:
     """Open a file for reading and writing; create it if needed, and leave its content as it is."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666), "r+b")
 
 
 def _to_disk(file) -> None:

@@ -142,15 +142,20 @@ def test_uploads_are_deleted_when_the_server_stops(model_folder, free_port):
     assert not folder.exists() and "GRADIO_TEMP_DIR" not in os.environ
 
 
-def test_command_serves_until_ctrl_c(model_folder, free_port):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_command_serves_until_a_signal_and_removes_its_uploads(model_folder, free_port, tmp_path, number):
     pytest.importorskip("gradio")
     command = [sys.executable, "-m", "hf_vaswani", "app", str(model_folder), "--port", str(free_port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    (uploads := tmp_path / "tmp").mkdir()
+    environment = os.environ | {"TMPDIR": str(uploads)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         line = process.stdout.readline()
         assert line == f"Open http://127.0.0.1:{free_port}/ in a browser. Ctrl+C stops the server.\n"
         assert urlopen(Request(f"http://127.0.0.1:{free_port}/")).status == 200
-        process.send_signal(signal.SIGINT)
+        assert list(uploads.glob("hf-vaswani-app-*"))
+        process.send_signal(number)
         assert process.wait(30) == 0 and process.stderr.read() == ""
+        assert not list(uploads.glob("hf-vaswani-app-*"))
     finally:
         process.kill()

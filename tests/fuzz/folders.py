@@ -125,8 +125,7 @@ def odd_adapters(choose: random.Random) -> Iterator[Input]:
     for what, step in odd:
         for action in choose.sample(list(ADAPTER_ACTIONS), 2):
             name = f"adapter {what}: {action}".encode("ascii", "backslashreplace").decode()
-            writes = (f"outside/{step[1].rpartition('/')[2]}*",) if step[-1] == "leads out" else ()
-            yield Input(name, ADAPTER_ACTIONS[action], steps=(step,), writes=writes)
+            yield Input(name, ADAPTER_ACTIONS[action], steps=(step,))
 
 
 def odd_neighbors(choose: random.Random) -> Iterator[Input]:
@@ -165,6 +164,4 @@ def action_on(choose: random.Random, name: str) -> str:
 
 def of_run(action: str, steps: tuple, what: str, keep: tuple[str, ...] = ("*mine*",)) -> Input:
     name = f"folder {what}: {action}".encode("ascii", "backslashreplace").decode()
-    # What is moved outside still belongs to the run.
-    writes = tuple(f"outside/{step[1].rpartition('/')[2]}*" for step in steps if step[-1] == "leads out")
-    return Input(name, ACTIONS[action], steps=steps, keep=keep, writes=writes)
+    return Input(name, ACTIONS[action], steps=steps, keep=keep)

@@ -42,15 +42,20 @@ def judge(case: "Input", status: int | str, output: str, crash: str) -> list[tup
         problems += judge_error(case, output, crash)
     elif "Traceback (most recent call last)" in output:
         problems.append(("traceback", where(output)))
-    elif status not in (0, 2) and not (status == 1 and case.argv[0] == "train"):
+    elif status not in (0, 2) and not (status == 1 and case.argv[0] in ("train", "verify")):
         problems.append(("status", str(status)))
-    elif status and not any(line.lower().partition("error: ")[2] for line in lines):
+    elif status and (status, case.argv[0]) != (1, "verify") and not any(map(is_error, lines)):
         problems.append(("no message", lines[-1][:200]))
     elif status and (found := [word for word in UNCLEAR if word in output]):
         problems.append(("unclear", f"{found[0]!r} in: {lines[-1][:200]}"))
     if case.refused is not None and case.refused == (status == 0):
         problems.append(("accepted" if case.refused else "refused", "and must not be"))
     return problems
+
+
+def is_error(line: str) -> bool:
+    """Whether a line of output says what the error is."""
+    return bool(line.lower().partition("error: ")[2])
 
 
 def judge_error(case: "Input", output: str, crash: str) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ The world is a folder with `work`, in which commands run, and `outside`, which t
 
 - `run` a finished training run with two checkpoints, its text in `train.*`, `valid.*`, `test.*`, its recipe in
   `recipe.yaml`; `mine.txt` in it is the user's own
+- `ctranslate2` and `onnx` the model of `model` for other engines
 - `model` a model's folder, `other` one with a different vocabulary, `marian` the first as transformers' MarianMT, and
   `fairseq.pt` a file of a different kind
 - `text.txt` and `refs.txt` a text and its translation, also as `pairs.*`
@@ -37,6 +38,8 @@ COMMANDS = (  # that make the world, in order
      "--share_encoder_decoder_embeddings", "false"],
     ["average", "b", "--output", "other"],
     ["export", "model", "marian"],
+    ["export", "model", "ctranslate2", "--to", "ctranslate2"],
+    ["export", "model", "onnx", "--to", "onnx"],
     ["train", "recipe.yaml", "--output_dir", "adapter", "--start_from", "model", "--r", "2", "--max_steps", "2"],
 )  # fmt: skip
 # The contents of a run's folder; the digits in a name are a step.
@@ -174,6 +177,13 @@ def link(path: str, target: str) -> str:
     return f"ln -s {target} {path}"
 
 
+def plant(path: str, target: str) -> str:
+    """Put a link in the place of a file or folder."""
+    if os.path.lexists(path):
+        remove(path)
+    return link(path, os.path.abspath(target))
+
+
 def hard_link(path: str, target: str) -> str:
     os.link(target, path)
     return f"ln {target} {path}"
@@ -295,6 +305,28 @@ def set_value(path: str, value: object, *trail: str) -> str:
     return f"{path}: {'.'.join(trail)} is {value!r}"
 
 
+def set_key(path: str, section: str, name: str, value: object) -> str:
+    """Set one key of a recipe."""
+    import yaml
+
+    recipe = yaml.safe_load(Path(path).read_text())
+    recipe.setdefault(section, {})[name] = value
+    Path(path).write_text(yaml.safe_dump(recipe))
+    return f"{path}: {section}.{name} is {value!r}"
+
+
+def in_card(path: str, language: str, step: str, *arguments) -> str:
+    """Apply a step to the last code block of a language in a card, as to a file."""
+    before, fence, rest = Path(path).read_text().rpartition(f"```{language}\n")
+    block, after = rest.split("\n```", 1)
+    file = Path(f"{path}.{language}")
+    file.write_text(block)
+    did = globals()[step](str(file), *arguments)
+    Path(path).write_bytes(f"{before}{fence}".encode() + file.read_bytes() + f"\n```{after}".encode())
+    file.unlink()
+    return did
+
+
 def rename_key(path: str, name: str, *trail: str) -> str:
     """Rename the key of one value in a JSON file."""
     content = json.loads(Path(path).read_text())
@@ -327,6 +359,27 @@ def parquet(path: str, columns: dict) -> str:
 
 
 LOADED: dict[str, object] = {}
+
+
+def pull_with(*names: str) -> None:
+    """Pull from a repository that has files of these names besides those of a model and of a run."""
+    from types import SimpleNamespace
+
+    import huggingface_hub
+
+    from hf_vaswani.hub.pull import pull
+
+    def download(repository: str, local_dir: Path, **options) -> None:
+        for file in info.siblings:
+            path = Path(os.path.join(local_dir, *file.rfilename.split("/")))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x")
+
+    all_names = ["config.json", "results.json", "last-checkpoint/checkpoints/update-00000004/x", *names]
+    info = SimpleNamespace(sha="0" * 40, siblings=[SimpleNamespace(rfilename=name, size=1) for name in all_names])
+    huggingface_hub.HfApi.model_info = lambda *arguments, **options: info
+    huggingface_hub.snapshot_download = download
+    pull("you/de-en", "out")
 
 
 def load(work: Path) -> None:
@@ -374,7 +427,14 @@ def names() -> dict[str, object]:
         interop,
     )
     public = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
-    others = {"torch": torch, "vaswani": hf_vaswani, "Path": Path, "json": json, "config": CONFIG}
+    others = {
+        "torch": torch,
+        "vaswani": hf_vaswani,
+        "Path": Path,
+        "json": json,
+        "config": CONFIG,
+        "pull_with": pull_with,
+    }
     return {**public, **LOADED, **others}
 
 

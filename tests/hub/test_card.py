@@ -10,6 +10,7 @@ import yaml
 from huggingface_hub import ModelCard, metadata_eval_result
 from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
+from hf_vaswani.errors import InputError
 from hf_vaswani.hub.card import card_text
 from hf_vaswani.hub.run_report import parse_report
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
@@ -113,7 +114,7 @@ def test_card_contains_what_was_measured():
         "- At least 2 of 60 test translations are cut off at the maximum length (source + 50 tokens).",
         "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
         "| 12.3 | Ein Hund. | A cat. | A dog. |",
-        "| 12.3 | Ein Hund. | *(nothing)* | A dog. |", "de to en", "hf_vaswani 0.1.0, torch 2.13.0",
+        "| 12.3 | Ein Hund. | *(nothing)* | A dog. |", "de to en", r"hf\_vaswani 0.1.0, torch 2.13.0",
         "valid.de, valid.en", "[opus\\_books](https://huggingface.co/datasets/opus_books), de-en, train",
     ):  # fmt: skip
         assert expected in text, expected
@@ -298,7 +299,7 @@ def test_settings_beyond_the_papers_are_listed():
     [
         ("constant", 0, "; learning rate 0.0001, constant; "),
         ("constant", 50, "; learning rate 0.0001, constant, 50 steps of warm-up; "),
-        ("inverse_sqrt", 500, "; learning rate up to 0.0001, inverse_sqrt, 500 steps of warm-up; "),
+        ("inverse_sqrt", 500, r"; learning rate up to 0.0001, inverse\_sqrt, 500 steps of warm-up; "),
     ],
 )
 def test_learning_rate_is_described_by_its_schedule(schedule, warmup, words):
@@ -563,3 +564,46 @@ def test_cross_attention_is_shown_first():
     names = ["curves.png", *(f"attention_{kind}.png" for kind in ("encoder", "decoder", "cross"))]
     text = card_of(pictures=names)
     assert text.index("(attention_cross.png)") < text.index("(attention_encoder.png)")
+
+
+# Parts that only some reports have.
+STAGE = {"name": "first", "kind": "train", "seconds": 3.0, "text": "own", "start": "model", "steps": 3,
+         "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}, "models": ["teacher"],
+         "trail": {"texts": {}, "environments": [{}]}}  # fmt: skip
+SEARCH = {"search": "beam 4", "sentences_per_second": 2.0, "bleu": 1.0, "chrf2": 2.0}
+OTHERS = {
+    "stages": [STAGE, {"name": "second", "kind": "translate", "seconds": 3.0, "text": "own", "models": ["first"],
+                       "side": "source", "search": "beam 4", "lines": 3, "pairs": 2, "left_out": {"too long": 1}}],
+    "teacher": {"models": ["first"], "parameters": 5, "sentences": 3, "test": "test", "teacher": SEARCH,
+                "student": SEARCH, "agreement": 3.0, "signature": BLEU},
+    "adapter": {"parameters": 3, "all_parameters": 9, "base": "you/base", "merged": False},
+    "final_weights": {"average": "auto", "weights": "the last", "compared": [
+        {"weights": weights, "updates": [4], "validation_loss": 1.0} for weights in ("the last", "the best")]},
+    "trail": {"texts": {}, "environments": [{}]}, "languages": ["de", "en"], "text": "Multi30k", "base_model": "a/b",
+    "total_seconds": 9.0,
+}  # fmt: skip
+
+
+def variants(value, added):
+    """A JSON value with a text added to one of the texts in it, each in turn, keys included."""
+    if isinstance(value, str):
+        yield value + added
+    elif isinstance(value, list):
+        for place, entry in enumerate(value):
+            yield from ([*value[:place], other, *value[place + 1 :]] for other in variants(entry, added))
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            yield {key + added if name == key else name: other for name, other in value.items()}
+            yield from ({**value, key: other} for other in variants(entry, added))
+
+
+def test_no_text_of_the_results_becomes_markup():
+    added, cards = "\n\n<script>x</script> </summary>`` ```", 0
+    for results in variants({**RESULTS, **OTHERS}, added):
+        with contextlib.suppress(InputError, ValueError, KeyError, TypeError):  # not the results of any run
+            card = card_text("de-en", recipe_dict(), parse_report(results), shared_recipe(recipe_dict()))
+            text = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", card.partition("\n---\n")[2], flags=re.DOTALL | re.MULTILINE)
+            text = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
+            assert "<script" not in text and text.count("</summary>") <= 3, results
+            cards += 1
+    assert cards > 60

@@ -127,3 +127,30 @@ def test_model_is_pulled_with_a_run_only_once_it_is_finished():
     assert targets_of([*run, *model]) == moved
     finished = {name: name for name in ("config.json", "model.safetensors", "results.json")}
     assert targets_of([*run, *model, "results.json"]) == finished | moved
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["last-checkpoint//{out}/x", "{out}/x", "../x", "a/../../x", "a//x", "./x", "a/.", "x/", "", "a\\x", "\\\\a\\x",
+     "C:/x", "a/C:x", "a\0x", "\ud800"],
+)  # fmt: skip
+def test_file_with_a_name_that_could_lead_elsewhere_is_not_downloaded(repository, hub_here, tmp_path, capsys, name):
+    run = {"last-checkpoint/checkpoints/update-00000004/x": b"x"}
+    hub_here.repositories["you/de-en"]["main"] = repository | run | {name.format(out=tmp_path / "out"): b"x"}
+    capsys.readouterr()
+    assert "could lead elsewhere" in error_of(capsys, "you/de-en", tmp_path / "pulled")
+    assert not [path for path in tmp_path.iterdir() if "pulled" in path.name or path.name in ("out", "x")]
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("", ""), (".lock", "file"), ("config.json", "file"), ("tokenizer", ""), ("x", "absent")]
+)
+def test_links_in_the_folder_of_an_interrupted_pull_are_not_followed(repository, tmp_path, capsys, link, target):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    path = tmp_path / ".pulled.part" / link
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(tmp_path / "mine" / target)
+    capsys.readouterr()
+    assert "is a symbolic link" in error_of(capsys, "you/de-en", tmp_path / "pulled")
+    assert contents(tmp_path / "mine") == {"file": b"mine"} and not (tmp_path / "pulled").exists()

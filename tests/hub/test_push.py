@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import yaml
+from huggingface_hub import snapshot_download
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
@@ -254,3 +256,31 @@ def test_invalid_space_is_rejected_before_anything_is_uploaded(hub_here, run_fol
     assert hub_here.repositories == {}
     assert main(["push", str(run_folder), "you/de-en", "--space", "others/try"]) == 2
     assert hub_here.repositories == {"you/de-en": {"main": {}}}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pictures", "pictures/file.png", "photo.png"])
+def test_file_behind_a_link_to_elsewhere_is_not_uploaded(hub_here, run_folder, tmp_path, capsys, name):
+    path, elsewhere = run_folder / name, tmp_path / "elsewhere"
+    if path.exists():
+        path.rename(elsewhere)
+    else:
+        elsewhere.write_bytes(b"mine")
+    path.symlink_to(elsewhere)
+    assert main(["push", str(run_folder), "you/de-en"]) == 2
+    error = capsys.readouterr().err
+    assert f"{path}" in error and "leads out of" in error and error.count("\n") == 1
+    assert "you/de-en" not in hub_here.repositories
+
+
+def test_folder_of_links_into_the_cache_is_uploaded(hub_here, run_folder, tmp_path):
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    snapshot = Path(snapshot_download("you/de-en"))
+    assert (snapshot / "model.safetensors").is_symlink()
+    assert main(["push", str(snapshot), "you/copy"]) == 0
+    assert hub_here.repositories["you/copy"]["main"] == hub_here.repositories["you/de-en"]["main"]
+
+
+def test_files_linked_within_the_folder_are_uploaded(hub_here, run_folder):
+    (run_folder / "cover.png").symlink_to("pictures/file.png")
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    assert hub_here.repositories["you/de-en"]["main"]["cover.png"] == b"content"

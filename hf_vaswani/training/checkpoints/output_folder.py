@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 from ...configuration.renamed_keys import with_new_names
+from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError
-from ...files import HAS_LOCKS, lock
+from ...files import locked
 from .checkpoint import is_checkpoint_name
 
 RECIPE_FILE = "training_recipe.yaml"
@@ -20,6 +21,8 @@ TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
 TRACKED_AS = "hf_vaswani"
 # Files that are being uploaded to the Hub, or are waiting for it.
 UPLOADS = ".uploads"
+# The final files until all of them are written.
+FINAL_PART = ".final.part"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 # The output of a recipe's stages, each in a folder of its name.
 STAGES_FOLDER = "stages"
@@ -45,22 +48,14 @@ def held(folder: Path) -> Iterator[None]:
         InputError: if another process has locked it.
         OSError: if the folder cannot be opened.
     """
-    # Systems without locks cannot open a folder either.
-    if not HAS_LOCKS:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with contextlib.ExitStack() as stack:
         try:
-            lock(descriptor)
+            stack.enter_context(locked(folder.resolve()))
         except BlockingIOError:
             raise InputError(
                 f"Another run is training in {folder}. Wait until it has ended, or choose another folder."
             ) from None
         yield
-    finally:
-        # The system also releases the lock if the process is killed.
-        os.close(descriptor)
 
 
 def read_stored(path: Path) -> dict[str, dict[str, Any]]:
@@ -70,8 +65,8 @@ def read_stored(path: Path) -> dict[str, dict[str, Any]]:
         InputError: if the file is damaged.
     """
     content = None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError, ValueError, RecursionError):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError):
+        content = read_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or set --overwrite true.")
     return with_new_names(content)

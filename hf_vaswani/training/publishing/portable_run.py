@@ -31,6 +31,8 @@ from ..recipe.recipe import recipe_keys
 def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments) -> None:
     """Put the files from which a run can be resumed into a new folder, unaffected by what the run changes later.
 
+    Symbolic links stay links, so that [`commit_folder`] notices those that lead elsewhere.
+
     Args:
         folder: output folder of the run.
         target: the new folder.
@@ -44,10 +46,10 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
     for path in checkpoint_folders(folder / CHECKPOINTS)[-wanted:] + checkpoint_folders(folder / BEST):
         link_folder(path, target / path.relative_to(folder))
     for name in (TOKENIZER, ARCHITECTURE):
-        shutil.copytree(folder / name, target / name)
+        shutil.copytree(folder / name, target / name, symlinks=True)
     for name in (LOG_FILE, TRAIL_FILE):
         if (folder / name).exists():
-            shutil.copyfile(folder / name, target / name)
+            shutil.copyfile(folder / name, target / name, follow_symlinks=False)
     recipe = portable_recipe(read_stored(folder / RECIPE_FILE))
     text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
     (target / RECIPE_FILE).write_text(text, encoding="utf-8")
@@ -79,4 +81,4 @@ def link_folder(source: Path, target: Path) -> None:
         try:
             os.link(file, target / file.name)
         except OSError:  # a file system without hard links
-            shutil.copyfile(file, target / file.name)
+            shutil.copyfile(file, target / file.name, follow_symlinks=False)

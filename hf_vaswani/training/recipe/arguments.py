@@ -236,7 +236,7 @@ class TrainingArguments(Section):
     gradient_checkpointing: bool = Key(False, "recompute activations in the backward pass to save memory")
     logging_steps: int = Key(50, "steps between lines of the log", ge=1, le=COUNTLESS, resumable=True)
     report_to: list[str] = Key(
-        [], "also log to tensorboard, wandb, trackio or another of Accelerate's trackers", resumable=True
+        [], "also log to tensorboard, wandb, trackio or another of Accelerate's trackers", resumable=True, private=True
     )
     eval_steps: int = Key(500, "steps between validations", ge=1, le=COUNTLESS, resumable=True)
     eval_sentences: int = Key(

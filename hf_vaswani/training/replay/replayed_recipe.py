@@ -5,16 +5,18 @@ from typing import Any
 
 import yaml
 
+from ...configuration.keys import traits
 from ...errors import InputError
 from ..checkpoints.output_folder import STAGES_FOLDER, folders_of_stages
-from ..recipe.arguments import HUB_KEYS, SPLITS, text_keys
+from ..recipe.arguments import SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, load_recipe, option_value
 from .recorded_run import RecordedRun
 
-# What a run writes, reports and scores does not concern its replay.
+# What a run scores and says about its model does not concern its replay. Neither do private keys, such as those that
+# say where to write.
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
-    "training": {"output_dir", "overwrite", "report_to", "cpu_threads", "license", "push_to_hub", *HUB_KEYS},
+    "training": {"license"},
     "evaluation": {"rerank_with"},
 }
 # Given as options, these would replace what the recipe says about the model.
@@ -37,7 +39,7 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
     """
     places, left = _places(options)
     given = {option.removeprefix("--").partition("=")[0].replace("-", "_") for option in left if option[:2] == "--"}
-    without_effect = sorted(name for name in given if name.removeprefix("training.") in LEFT_OUT["training"])
+    without_effect = sorted(name for name in given if _is_left_out("training", name.removeprefix("training.")))
     if without_effect:
         raise InputError.of(
             [f"--{name}: no effect on a replay, which writes nothing. Leave it out" for name in without_effect]
@@ -50,7 +52,7 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
             name: value
             for name, value in keys.items()
             # A key at its default may conflict with keys that were given, since its mere presence counts as a choice.
-            if name not in LEFT_OUT.get(section, ()) and not (name in fields and fields[name].default == value)
+            if not _is_left_out(section, name) and not (name in fields and fields[name].default == value)
         }
     if not values.get("peft"):
         values.pop("peft", None)
@@ -66,6 +68,12 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
         return load_recipe(file, left), file, left
     except InputError as error:
         raise InputError(str(error).replace(str(file), run.recipe_file)) from None
+
+
+def _is_left_out(section: str, name: str) -> bool:
+    """Whether a key of a run's recipe has no place in its replay, which may be that of a stranger's card."""
+    key = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
+    return name in LEFT_OUT.get(section, ()) or (key is not None and traits(key).private)
 
 
 def _name_stages(values: dict[str, dict[str, Any]], folder: Path) -> None:

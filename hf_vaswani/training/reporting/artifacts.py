@@ -9,14 +9,12 @@ import contextlib
 import hashlib
 import itertools
 import json
-import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import type_errors
+from ...files import leads_out, type_errors
 from ...hub.run_report import RESULTS_FILE, RunReport
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
@@ -69,14 +67,11 @@ def matches(folder: Path, report: RunReport) -> bool:
 
 
 def keep_edited_card(folder: Path) -> None:
-    """Rename an edited card, or copy it if it is a symbolic link, so that a new one can take its place."""
+    """Rename an edited card, so that a new one can take its place."""
     if has_edited_card(folder):
         names = itertools.chain([OLD_CARD_FILE], (f"{OLD_CARD_FILE}.{number}" for number in itertools.count(2)))
         free = next(folder / name for name in names if not (folder / name).exists())
-        if (folder / CARD_FILE).is_symlink():  # the new card is written to where it leads
-            shutil.copyfile(folder / CARD_FILE, free)
-        else:
-            (folder / CARD_FILE).replace(free)
+        (folder / CARD_FILE).replace(free)
 
 
 def artifacts(folder: Path) -> list[Path]:
@@ -106,8 +101,7 @@ def figure_error(folder: Path, name: str) -> str | None:
     """Why a name cannot be that of a figure in a folder; `None` if it can."""
     if not FIGURE_NAME.fullmatch(name):
         return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
-    # Not with `resolve()`, which fails on circular links.
-    if not Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder)):
+    if leads_out(folder / name, folder):
         return f"{name!r} leads out of the folder through a symbolic link"
     return None
 

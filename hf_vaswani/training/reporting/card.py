@@ -9,7 +9,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
-from ...files import atomic_write, is_same_file, read_json, replace_files
+from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
 from ...hub.card import card_text, shown_figures
 from ...hub.file_names import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
@@ -93,17 +93,17 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
     figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
     if errors := _figure_errors(output, list(figures.values()), overwrite):
         raise InputError.of(errors)
-    replace_files({output: text.encode(), **{path: (folder / name).read_bytes() for name, path in figures.items()}})
+    contents = {path: (folder / name).read_bytes() for name, path in figures.items()}
+    replace_files({output.resolve(): text.encode(), **contents})
     return output
 
 
 def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
     """Why copies of figures cannot be written beside a card."""
-    beside = os.path.realpath(output.parent)
     errors = [
         f"{path} leads out of {output.parent} through a symbolic link. Remove the link, or name another --output."
         for path in figures
-        if not Path(os.path.realpath(path)).is_relative_to(beside)
+        if leads_out(path, output.parent)
     ]
     existing = [path for path in figures if os.path.lexists(path) and not overwrite]
     return errors + [

@@ -1,6 +1,7 @@
 """The output of a run while it trains: a progress bar or plain lines, a log file, and a figure of its curves."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import TrainingError, reason
-from ...files import atomic_write
+from ...files import atomic_write, replace_link
 from ...runtime.processes import say
 from ...runtime.stopwatch import Stopwatch
 from ..checkpoints.output_folder import LOG_FILE
@@ -50,7 +51,7 @@ class TrainingLog(StepListener):
         self.clock, self.logging_steps = clock, logging_steps
         self.track = track
         self.on_terminal = sys.stderr.isatty()
-        if folder and (folder / LOG_FILE).exists():
+        if folder and os.path.lexists(folder / LOG_FILE):
             self._cut(folder / LOG_FILE, progress.step)
         self.bar: tqdm | None = None
         self.drawn, self.window_started = time.monotonic(), clock()
@@ -63,11 +64,12 @@ class TrainingLog(StepListener):
 
     def _cut(self, path: Path, step: int) -> None:
         """Remove records of later steps and damaged lines, by replacing the log atomically."""
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        kept = [line for line in lines if 0 <= _step_of(line) <= step]
-        if kept == lines:
-            return
         try:
+            replace_link(path)
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            kept = [line for line in lines if 0 <= _step_of(line) <= step]
+            if kept == lines:
+                return
             with atomic_write(path) as part:
                 part.write_text("".join(kept), encoding="utf-8")
         except OSError as error:

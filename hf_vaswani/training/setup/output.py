@@ -15,7 +15,7 @@ from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError, reason
-from ...files import atomic_write
+from ...files import atomic_write, leads_out
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
 from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
@@ -24,6 +24,7 @@ from ..checkpoints.output_folder import (
     BEST,
     CHECKPOINTS,
     CURVES_FILE,
+    FINAL_PART,
     LOG_FILE,
     RECIPE_FILE,
     STAGES_FOLDER,
@@ -40,6 +41,9 @@ from ..reporting.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_s
 from .adapter import base_digest
 from .resume import Circumstances
 
+ARCHITECTURE_FILES = ("config.json", "generation_config.json")
+# The folders in which a run writes and deletes files.
+OWN_FOLDERS = (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE, FIGURES, STAGES_FOLDER, TRACKED_AS, UPLOADS, FINAL_PART)
 Sources = dict[str, list[TextSource]]
 # Stored after the recipe's sections: digests of the weights that an adapter is trained on, and of those of a teacher.
 BASE, TEACHER, DIGEST = "base", "teacher", "digest"
@@ -125,8 +129,9 @@ def begin_output(
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
         # Checkpoints hold only weights; the model's architecture is stored beside them.
         (folder / ARCHITECTURE).mkdir(exist_ok=True)
-        model.config.to_json_file(folder / ARCHITECTURE / "config.json")
-        model.generation_config.save_pretrained(folder / ARCHITECTURE)
+        for name, config in zip(ARCHITECTURE_FILES, (model.config, model.generation_config)):
+            with atomic_write(folder / ARCHITECTURE / name) as part:
+                config.to_json_file(part)
         if is_resumed:
             # Last of all: if the other files cannot be written, the run keeps its stored recipe.
             _store_recipe(folder, content)
@@ -189,12 +194,11 @@ def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> li
     except InputError as error:
         return str(error).split("\n")
     replaced += [folder / f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
-    parents = dict.fromkeys(path.parent for path in [*replaced, folder / FIGURES / CURVES_FILE])
     errors = [
-        f"{parent} leads out of {folder} through a symbolic link, so nothing in it is deleted. Remove the link, or "
-        "choose another --output_dir."
-        for parent in parents
-        if not Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(folder))
+        f"{path} leads out of {folder} through a symbolic link, so nothing in it is written or deleted. Remove the "
+        "link, or choose another --output_dir."
+        for path in (folder / name for name in OWN_FOLDERS)
+        if leads_out(path, folder)
     ]
     # Losing its files would damage the folder of a model or tokenizer.
     emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
@@ -213,7 +217,7 @@ def earlier_run(folder: Path) -> list[Path]:
     """
     checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
     tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
-    files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json"))]
+    files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ARCHITECTURE_FILES)]
     # The recipe is deleted last, since it marks the folder as that of a run.
     files += [folder / name for name in (LOG_FILE, TRAIL_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
     found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files

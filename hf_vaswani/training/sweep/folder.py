@@ -163,7 +163,8 @@ def _lock(descriptor: int, folder: Path) -> None:
     end, is_told = time.monotonic() + ENDING, False
     while True:
         try:
-            return lock(descriptor)
+            lock(descriptor)
+            return
         except BlockingIOError:
             if time.monotonic() > end:
                 raise InputError(

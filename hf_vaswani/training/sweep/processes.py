@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import TrainingInterrupted
+from ...files import replace_link
 from ...runtime.launcher import PARENT
 from ...runtime.signals import StopSignals
 from .plan import Run
@@ -110,6 +111,7 @@ def _start(run: Run, recipe: str, slot: Slot, inherited: int | None) -> Started:
     if slot.gpu is not None:
         environment[VISIBLE_DEVICES] = slot.gpu
     path = log_file(run.folder)
+    replace_link(path)
     with path.open("ab") as log:
         begin = log.tell()
         process = subprocess.Popen(

@@ -144,8 +144,11 @@ def test_results_with_invalid_names_are_rejected_and_nothing_is_deleted(recipe, 
     assert files_in(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "best", "tokenizer", "pictures"])
-def test_overwriting_deletes_nothing_through_a_symbolic_link(recipe, tmp_path, name):
+@pytest.mark.parametrize("options", [["--overwrite=true"], ["--max_steps=5"]])
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "best", "tokenizer", "architecture", "pictures", "stages", "hf_vaswani", ".final.part"]
+)
+def test_nothing_is_deleted_or_written_through_a_link_to_another_folder(recipe, tmp_path, name, options):
     folder, elsewhere = make_run(tmp_path / "out", tmp_path / "precious.png"), tmp_path / "elsewhere"
     (folder / "pictures" / "link.png").unlink()
     (elsewhere / "update-00000004").mkdir(parents=True)
@@ -156,9 +159,9 @@ def test_overwriting_deletes_nothing_through_a_symbolic_link(recipe, tmp_path, n
     (folder / name).symlink_to(elsewhere)
     before = files_in(tmp_path)
     with pytest.raises(
-        InputError, match=f"{name} leads out of .*out through a symbolic link, so nothing in it is deleted"
+        InputError, match=f"{name} leads out of .*out through a symbolic link, so nothing in it is written or deleted"
     ):
-        train(recipe("--overwrite=true"))
+        train(recipe(*options))
     assert files_in(tmp_path) == before
 
 

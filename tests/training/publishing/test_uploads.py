@@ -76,6 +76,14 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
 
 
+def test_files_behind_links_are_not_uploaded_with_a_run(hub_here, recipe, at_step, tmp_path, capsys):
+    (tmp_path / "precious").write_bytes(b"precious")
+    at_step(4, lambda: (tmp_path / "out" / "tokenizer" / "mine.json").symlink_to(tmp_path / "precious"))
+    train(recipe(*PUSH, "--hub_strategy=checkpoint"))
+    assert "was not uploaded" in (output := capsys.readouterr().out) and "mine.json leads out of" in output
+    assert not any(b"precious" in files.values() for files in histories(hub_here))
+
+
 IN_TURN = [*(f"Training in progress, step {step}" for step in (4, 8, 12)), "End of training"]
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import typing
 from pathlib import Path
 
 import psutil
@@ -17,10 +18,11 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from hf_vaswani.cli import main
+from hf_vaswani.configuration.keys import traits, types_of
 from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.hub.trail import Environment, read_trail
 from hf_vaswani.runtime.signals import StopSignals
-from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.compare import Outcome, compare_recipes
 from hf_vaswani.training.replay.digests import tensors_digest
@@ -386,6 +388,34 @@ def test_run_can_be_verified_from_its_card_and_text_alone(finished, tmp_path, ca
     flip_bit(tmp_path / "text" / "moved_train.y", 0)
     assert main(["verify", str(tmp_path), *options]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text, ")
+
+
+def test_replay_of_a_card_neither_writes_nor_uploads_where_the_card_says(finished, tmp_path, monkeypatch):
+    card, elsewhere = finished / "README.md", str(tmp_path / "elsewhere")
+    values = {str: elsewhere, list: ["tensorboard"], bool: True, int: 1}
+    writing = {
+        section: {
+            name: next(values[kind] for kind in values if kind in map(origin_of, types_of(key)))
+            for name, key in keys.items()
+            if traits(key).private and name != "hub_strategy"
+        }
+        for section, keys in recipe_keys().items()
+    }
+    assert {"cache_dir", "num_proc"} <= writing["data"].keys()
+    assert {"output_dir", "report_to", "push_to_hub", "hub_model_id", "overwrite"} <= writing["training"].keys()
+    before, text, after = re.split(r"```yaml\n(.*?)\n```", card.read_text(), flags=re.DOTALL)
+    recipe = yaml.safe_load(text)
+    for section, keys in writing.items():
+        recipe.setdefault(section, {}).update(keys)
+    (tmp_path / "stranger.md").write_text(f"{before}```yaml\n{yaml.safe_dump(recipe)}\n```{after}")
+    monkeypatch.chdir(tmp_path)
+    there = sorted(tmp_path.rglob("*"))
+    assert verify("stranger.md", steps=1).verdict == "equal to the bit"
+    assert sorted(tmp_path.rglob("*")) == there
+
+
+def origin_of(kind):
+    return typing.get_origin(kind) or kind
 
 
 def test_bad_input_is_rejected_before_any_work(finished, tmp_path, monkeypatch, capsys):

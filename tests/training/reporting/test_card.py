@@ -141,14 +141,19 @@ def test_every_edited_card_is_kept(recipe):
     assert {path.read_text() for path in folder.glob("README.md.old*")} == {"first words", "second words"}
 
 
-def test_edited_card_behind_a_symbolic_link_is_kept(recipe, tmp_path):
+def test_card_and_results_replace_links_and_keep_the_files_that_these_lead_to(recipe, tmp_path):
     folder = train(recipe()).folder
     (tmp_path / "mine.md").write_text("my own words")
     (folder / "README.md").unlink()
     (folder / "README.md").symlink_to(tmp_path / "mine.md")
-    assert main(["card", str(folder)]) == 0
-    assert (folder / "README.md.old").read_text() == "my own words"
-    assert (folder / "README.md").is_symlink() and "library_name" in (folder / "README.md").read_text()
+    (folder / "results.json").rename(tmp_path / "results.json")
+    (folder / "results.json").symlink_to(tmp_path / "results.json")
+    before = (tmp_path / "results.json").read_text()
+    assert main(["card", str(folder), "--name", "you/de-en"]) == 0
+    assert (folder / "README.md.old").read_text() == (tmp_path / "mine.md").read_text() == "my own words"
+    assert not (folder / "README.md").is_symlink() and "library_name" in (folder / "README.md").read_text()
+    assert not (folder / "results.json").is_symlink() and "you/de-en" in (folder / "results.json").read_text()
+    assert (tmp_path / "results.json").read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -24,3 +24,18 @@ def test_time_left_does_not_count_what_comes_before_the_first_step(tmp_path, mon
     training_log.on_run_end()
     [left] = re.findall(r"minutes_left ([\d.]+)", capsys.readouterr().out)
     assert float(left) == pytest.approx(6)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_log_that_is_a_link_continues_in_a_copy(tmp_path, exists):
+    folder, elsewhere = tmp_path / "run", tmp_path / "mine.jsonl"
+    folder.mkdir()
+    (folder / "log.jsonl").symlink_to(elsewhere)
+    lines = ['{"update": 1, "loss": 2.0}\n', '{"update": 2, "loss": 1.0}\n'] if exists else []
+    if exists:
+        elsewhere.write_text("".join(lines))
+    progress = Progress(step=2)
+    TrainingLog(folder, progress, last_step=3, clock=Stopwatch(), logging_steps=1).record(progress, loss=0.5)
+    assert (folder / "log.jsonl").read_text() == "".join([*lines, '{"update": 2, "loss": 0.5}\n'])
+    assert not (folder / "log.jsonl").is_symlink()
+    assert elsewhere.exists() == exists and (not exists or elsewhere.read_text() == "".join(lines))
