@@ -29,6 +29,7 @@ from .commands import (
     verify,
 )
 from .commands.common.options import CommandParser, make_parser
+from .commands.common.standard_output import accept_any_character
 from .configuration.name_hints import hint
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .files import option_errors, os_error
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
         parser: the parser of a script that is not a subcommand; it must set `run` and `needs_torch`.
     """
     status = 0
+    accept_any_character()
     options = (parser or _parser()).parse_args(arguments)
     try:
         if errors := option_errors(vars(options)):

@@ -31,6 +31,7 @@ from .common.options import (
     up_to,
     with_option_names,
 )
+from .common.standard_output import write_result
 
 if TYPE_CHECKING:
     from ..translation.reranking import Reranker
@@ -159,7 +160,8 @@ def run(options: argparse.Namespace) -> None:
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
-    print(json.dumps(_json(names, options.reference, results, sentences), indent=1, ensure_ascii=False))
+    record = _json(names, options.reference, results, sentences)
+    write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def _option_errors(options: argparse.Namespace) -> list[str]:
