@@ -236,7 +236,7 @@ def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise unreadable(path, f"not JSON ({reason(error)})", remedy) from None
     if not isinstance(values, dict):
-        message = f"{path} cannot be read: it holds {_shown(values)}, not keys with values. {remedy}"
+        message = f"{path} cannot be read: it holds {shown(values)}, not keys with values. {remedy}"
         raise InputError(message.rstrip())
     return values
 
@@ -265,7 +265,7 @@ def type_errors(values: Mapping[str, Any], kinds: Mapping[str, Any], optional: b
     """
     errors = [] if optional else [f"{key} is missing" for key in kinds if key not in values]
     return errors + [
-        f"{key} is {_shown(values[key])}, not {type_in_words(kind)}"
+        f"{key} is {shown(values[key])}, not {type_in_words(kind)}"
         for key, kind in kinds.items()
         if key in values and not _has_type(values[key], kind)
     ]
@@ -294,7 +294,7 @@ def type_in_words(kind: Any) -> str:
     return TYPE_NAMES.get(kind, str(kind))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value as JSON, cut after 60 characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}…"

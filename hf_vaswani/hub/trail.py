@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 TRAIL_FILE = "trail.json"
 # How many of the first steps are recorded one by one: enough to see whether a replay is the same.
@@ -99,7 +99,7 @@ class Trail(TrailPart):
     tokenizer: str | None = None
     initial: str | None = None
     teacher: str | None = None
-    environments: list[Environment]
+    environments: list[Environment] = Field(min_length=1)
     steps: list[StepRecord] = []
 
     def to_json(self) -> str:

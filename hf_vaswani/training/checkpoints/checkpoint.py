@@ -20,9 +20,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ...errors import TrainingError, reason
+from ...errors import InputError, TrainingError, reason
 from ..optimization.weights import Tensors, check_shapes
-from .progress import Progress, progress_error
+from .progress import Progress, read_progress
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -195,7 +195,13 @@ def damage_of(path: Path) -> str | None:
         return reason(error)
     if wrong:
         return f"{', '.join(wrong)} changed after being written"
-    return progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
+    if not (path / PROGRESS_FILE).exists():  # the best weights
+        return None
+    try:
+        read_progress(path / PROGRESS_FILE)
+    except InputError as error:
+        return str(error).removesuffix(".")
+    return None
 
 
 def newest_intact(folder: Path, report) -> Path | None:
@@ -235,12 +241,12 @@ def load_checkpoint(path: Path) -> TrainingState:
         return TrainingState(
             weights=load_file(path / WEIGHTS_FILE),
             optimizer=_load(path / OPTIMIZER_FILE),
-            progress=Progress.from_json((path / PROGRESS_FILE).read_text()),
+            progress=read_progress(path / PROGRESS_FILE),
             ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
-        raise TrainingError(f"{path} is damaged ({reason(error)}). {DELETE_IT}") from None
+        raise TrainingError(f"{path} is damaged ({reason(error).removesuffix('.')}). {DELETE_IT}") from None
 
 
 def weights_file(path: Path) -> Path:
