@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
-from .errors import InputError, nearest, reason
+from .errors import InputError, nearest, reason, write_remedy
 
 try:
     import fcntl
@@ -165,7 +165,8 @@ def replace_files(contents: dict[Path, bytes]) -> None:
                 stack.enter_context(atomic_write(path)).write_bytes(content)
     except OSError as error:
         raise InputError(
-            f"{error.filename2 or path} cannot be written: {error.strerror}. Free up space, or name another file."
+            f"{error.filename2 or path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another "
+            "file."
         ) from None
 
 

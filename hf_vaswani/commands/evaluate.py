@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, counted
+from ..errors import InputError, counted, write_remedy
 from ..files import InputPath, atomic_write, collect_errors, is_same_file
 from .common.options import (
     BATCH_SIZE,
@@ -87,7 +87,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_speed_options(evaluate)
     add_language_options(evaluate)
-    evaluate.set_defaults(run=run)
+    evaluate.set_defaults(run=run, saves_memory="Lower --batch_size or --num_workers.")
 
 
 def _add_metric_options(group) -> None:
@@ -236,7 +236,7 @@ def _translate(
                     write_translations(part, systems[-1])
         except OSError as error:
             raise InputError(
-                f"{path} cannot be written: {error.strerror}. Free up space, or name another file."
+                f"{path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another file."
             ) from None
     return systems
 

@@ -62,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="do not score pairs with more tokens on either side (default: %(default)s)",
     )
     add_language_options(score)
-    score.set_defaults(run=run)
+    score.set_defaults(run=run, saves_memory="Lower --batch_tokens or --max_length.")
 
 
 def run(options: argparse.Namespace) -> None:

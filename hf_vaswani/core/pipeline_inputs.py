@@ -309,7 +309,8 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
         remedy: what to do, at the end of the message.
 
     Raises:
-        ValueError: a language is not a text, or the model does not translate them; the message names the languages requested and those it has.
+        ValueError: a language is not a text, or the model does not translate them; the message names the languages
+            requested and those it has.
     """
     for name, code in zip(("src_lang", "tgt_lang"), asked):
         if code is not None:

@@ -21,10 +21,10 @@ from .model_size import WEIGHTS, memory_errors
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 # Types that transformers itself does not check.
 TYPES: dict[str, Any] = {
-    "dtype": str | dict[str, Any] | None,
+    "dtype": str | dict | None,
     "is_encoder_decoder": bool | None,
     "prefix": str | None,
-    "task_specific_params": dict[str, dict[str, Any]] | None,
+    "task_specific_params": dict[str, dict] | None,
 }
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ...errors import InputError, TrainingError, reason
+from ...errors import InputError, TrainingError, reason, write_remedy
 from ..optimization.weights import Tensors, check_shapes
 from .progress import Progress, read_progress
 
@@ -114,7 +114,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
         last = f"The last good one is {before[-1]}." if before else "There is no earlier one."
         raise TrainingError(
             f"The checkpoint of step {state.progress.step} cannot be written to {folder}: {reason(error)}. "
-            f"{last} Free up disk space, then run the same command again to continue."
+            f"{last} {write_remedy(error)}, then run the same command again to continue."
         ) from error
     for old in checkpoint_folders(folder):
         if old != path and _is_unscheduled(old):
@@ -141,7 +141,9 @@ def write_whole(path: Path, write) -> None:
     """
     unfinished = path.with_name(f"{path.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
+    # Not the output folder, which may have been moved or removed.
+    path.parent.mkdir(exist_ok=True)
+    unfinished.mkdir()
     try:
         write(unfinished)
         digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}

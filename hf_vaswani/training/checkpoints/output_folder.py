@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from ...configuration.renamed_keys import with_new_names
-from ...errors import InputError
+from ...errors import InputError, TrainingError
 from ...files import HAS_LOCKS, lock
 from .checkpoint import is_checkpoint_name
 
@@ -43,6 +43,7 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         InputError: if another process has locked it.
+        TrainingError: if it is another folder at the end of the block.
         OSError: if the folder cannot be opened.
     """
     # Systems without locks cannot open a folder either.
@@ -58,6 +59,11 @@ def held(folder: Path) -> Iterator[None]:
                 f"Another run is training in {folder}. Wait until it has ended, or choose another folder."
             ) from None
         yield
+        if not os.path.isdir(folder) or not os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            raise TrainingError(
+                f"{folder} was moved or removed while the run trained in it: what it wrote may be elsewhere or lost. "
+                "Put the folder back, or run the same command again."
+            )
     finally:
         # The system also releases the lock if the process is killed.
         os.close(descriptor)
