@@ -94,10 +94,20 @@ def _explain(error: BaseException, options: argparse.Namespace) -> str | None:
     if is_out_of_memory(error):
         return f"There is not enough memory. {getattr(options, 'saves_memory', MORE_MEMORY)}"
     if isinstance(error, OSError) and error.errno in DISK_FULL:
-        _discard_output()
-        where = error.filename or "standard output"
+        where = error.filename or ("standard output" if _is_output_full() else "a file")
         return f"{where} cannot be written: {error.strerror}. Free up space, or write elsewhere."
     return os_error(error) if isinstance(error, OSError) else None
+
+
+def _is_output_full() -> bool:
+    """Whether standard output cannot be written; if so, it is discarded."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return False
+    except OSError:
+        _discard_output()
+        return True
 
 
 def _discard_output() -> None:

@@ -270,3 +270,24 @@ def test_results_are_utf_8_in_any_encoding(output_as, saved_model, write_lines):
     scores = write_lines("ü", ["w1 w2"])
     assert main(["evaluate", "--hypotheses", scores, "--reference", scores, "--format", "json"]) == 0
     assert json.loads(written.getvalue().decode("utf-8"))["references"] == [scores]
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [("score", "Lower --batch_tokens or --max_length."), ("translate", "Lower --batch_size or --num_workers.")],
+)
+def test_out_of_memory_is_one_error(monkeypatch, capsys, saved_model, write_lines, command, remedy):
+    def load(*arguments, **options):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1024000 bytes.")
+
+    monkeypatch.setattr("hf_vaswani.translation.load._load_whole", load)
+    text = write_lines("text", ["w1"])
+    options = {"score": ["--source", text, "--target", text], "translate": ["--input", text]}[command]
+    assert main([command, str(saved_model), *options]) == 1
+    assert capsys.readouterr().err == f"error: There is not enough memory. {remedy}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_full_output_is_named(error_of, saved_model, write_lines):
+    error = error_of("translate", saved_model, "--input", write_lines("text", ["w1"]), "--output", "/dev/full")
+    assert error.startswith("error: /dev/full cannot be written: No space left on device.")

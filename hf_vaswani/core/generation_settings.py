@@ -107,8 +107,10 @@ def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
     """What a setting must be, in words; `None` if its value is valid."""
     if name in WHOLE_NUMBERS:
         least, most = WHOLE_NUMBERS[name]
-        is_within = _is_whole(value) and least <= value <= most
-        return None if is_within else f"a whole number from {least} to {most:,}"
+        if _is_whole(value) and least <= value <= most:
+            return None
+        is_bound = most < LARGEST_NUMBER or (_is_whole(value) and value > most)
+        return f"a whole number from {least} to {most:,}" if is_bound else f"a whole number of at least {least}"
     if name == "length_penalty":
         is_within = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_PENALTY
         return None if is_within else f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
