@@ -9,13 +9,14 @@ from collections import Counter
 
 import pytest
 
-from . import calls, commands, folders, recipes
+from . import calls, commands, folders, machines, recipes, shapes
 from .runner import Input, Outcome
 
 SEED = 20261123
 SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
+SURFACES |= {"machines": machines, "shapes": shapes}
 # By default only every n-th input is run; inputs that train take longer.
-SHARE = {"commands": 60, "recipes": 100, "folders": 100, "calls": 30}
+SHARE = {"commands": 60, "recipes": 100, "folders": 100, "calls": 30, "machines": 12, "shapes": 60}
 SHOWN = 100
 
 
