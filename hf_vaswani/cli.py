@@ -1,6 +1,6 @@
 """The `hf-vaswani` command: runs a subcommand and turns errors into messages and an exit status."""
 
-import errno
+import argparse
 import logging
 import os
 import sys
@@ -29,8 +29,9 @@ from .commands import (
     verify,
 )
 from .commands.common.options import CommandParser, make_parser
+from .commands.common.standard_output import accept_any_character
 from .configuration.name_hints import hint
-from .errors import InputError, TrainingError, TrainingInterrupted
+from .errors import DISK_FULL, InputError, TrainingError, TrainingInterrupted, is_out_of_memory
 from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
@@ -42,7 +43,7 @@ COMMANDS = (
 USER_ERROR, TRAINING_ERROR = 2, 1
 # Seconds that a process waits before it exits if another one reports its error: the launcher ends the others then.
 REPORT_TIME = 1.0
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+MORE_MEMORY = "Close other programs, or use a machine with more memory."
 
 
 def main(arguments: list[str] | None = None, parser: CommandParser | None = None) -> int:
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
         parser: the parser of a script that is not a subcommand; it must set `run` and `needs_torch`.
     """
     status = 0
+    accept_any_character()
     options = (parser or _parser()).parse_args(arguments)
     try:
         if errors := option_errors(vars(options)):
@@ -79,19 +81,33 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
         return CTRL_C
     except BrokenPipeError:
         _discard_output()  # the reader has closed the pipe
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            if (message := os_error(error)) is None:
-                raise
-            print(f"error: {message}", file=sys.stderr)
-            return USER_ERROR
-        _discard_output()
-        where = error.filename or "standard output"
-        print(
-            f"error: {where} cannot be written: {error.strerror}. Free up space, or write elsewhere.", file=sys.stderr
-        )
-        return USER_ERROR
+    except BaseException as error:
+        if (message := _explain(error, options)) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        return TRAINING_ERROR if is_out_of_memory(error) else USER_ERROR
     return status
+
+
+def _explain(error: BaseException, options: argparse.Namespace) -> str | None:
+    """Say what the machine refused, memory or a file, and what to do; `None` for any other error."""
+    if is_out_of_memory(error):
+        return f"There is not enough memory. {getattr(options, 'saves_memory', MORE_MEMORY)}"
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        where = error.filename or ("standard output" if _is_output_full() else "a file")
+        return f"{where} cannot be written: {error.strerror}. Free up space, or write elsewhere."
+    return os_error(error) if isinstance(error, OSError) else None
+
+
+def _is_output_full() -> bool:
+    """Whether standard output cannot be written; if so, it is discarded."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return False
+    except OSError:
+        _discard_output()
+        return True
 
 
 def _discard_output() -> None:

@@ -9,8 +9,30 @@ only once.
 """
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable
 from pathlib import Path
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# How torch, the system and others say that memory ran out, or that it leaves no room for another thread.
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|(can't|cannot|could not|failed to) (allocate|map)|bad_alloc|start new thread|ThreadPoolBuildError",
+    re.IGNORECASE,
+)
+# The libraries whose errors are those of a connection. huggingface_hub 2 replaced httpx with httpx2.
+NETWORK = {
+    "httpx", "httpcore", "httpx2", "httpcore2", "requests", "urllib3", "aiohttp", "huggingface_hub",
+}  # fmt: skip
+# What to do about a file that cannot be written, before the rest of the sentence.
+WRITE_REMEDIES = {
+    errno.ENOENT: "If its folder was moved or removed, put it back",
+    errno.ENOTDIR: "If its folder was moved or removed, put it back",
+    errno.EACCES: "Change its permissions",
+    errno.EPERM: "Change its permissions",
+    errno.EROFS: "Make the disk writable",
+    errno.ENOMEM: "Free up memory",
+}
 
 
 class InputError(ValueError):
@@ -50,6 +72,8 @@ def reason(error: Exception) -> str:
     This is the operating system's reason and the file's name, or else the exception's message, preceded by its type if
     the message is at most one word, such as the key of a `KeyError`.
     """
+    if is_out_of_memory(error):
+        return "there is not enough memory"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({Path(error.filename).name})" if isinstance(error.filename, str) else error.strerror
     if isinstance(error, RecursionError):
@@ -58,6 +82,30 @@ def reason(error: Exception) -> str:
     if "integer string conversion" in message:
         return "it has a number with thousands of digits"
     return message if " " in message else f"{type(error).__name__} {message}".strip()
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, says that memory ran out: Python's, NumPy's, torch's, the system's."""
+    while error is not None:
+        if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"):
+            return True
+        error = error.__cause__
+    return False
+
+
+def is_network_error(error: BaseException) -> bool:
+    """Whether an error is that of a connection, or of the Hub at its other end."""
+    modules = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
+    return isinstance(error, ConnectionError) or bool(modules & NETWORK)
+
+
+def write_remedy(error: BaseException) -> str:
+    """What to do about a file that cannot be written, as the beginning of a sentence without its end."""
+    found = re.search(r"os error (\d+)", str(error))  # of safetensors
+    number = int(found[1]) if found else getattr(error, "errno", None)
+    if is_out_of_memory(error):
+        number = errno.ENOMEM
+    return WRITE_REMEDIES.get(number or 0, "Free up disk space")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
-from .errors import InputError, nearest, reason
+from .errors import InputError, nearest, reason, write_remedy
 
 try:
     import fcntl
@@ -207,7 +207,8 @@ def replace_files(contents: dict[Path, bytes]) -> None:
                 stack.enter_context(atomic_write(path)).write_bytes(content)
     except OSError as error:
         raise InputError(
-            f"{error.filename2 or path} cannot be written: {error.strerror}. Free up space, or name another file."
+            f"{error.filename2 or path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another "
+            "file."
         ) from None
 
 
@@ -308,7 +309,7 @@ def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise unreadable(path, f"not JSON ({reason(error)})", remedy) from None
     if not isinstance(values, dict):
-        message = f"{path} cannot be read: it holds {_shown(values)}, not keys with values. {remedy}"
+        message = f"{path} cannot be read: it holds {shown(values)}, not keys with values. {remedy}"
         raise InputError(message.rstrip())
     return values
 
@@ -337,7 +338,7 @@ def type_errors(values: Mapping[str, Any], kinds: Mapping[str, Any], optional: b
     """
     errors = [] if optional else [f"{key} is missing" for key in kinds if key not in values]
     return errors + [
-        f"{key} is {_shown(values[key])}, not {type_in_words(kind)}"
+        f"{key} is {shown(values[key])}, not {type_in_words(kind)}"
         for key, kind in kinds.items()
         if key in values and not _has_type(values[key], kind)
     ]
@@ -366,7 +367,7 @@ def type_in_words(kind: Any) -> str:
     return TYPE_NAMES.get(kind, str(kind))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value as JSON, cut after 60 characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,5 +1,7 @@
 """The commands, with their error messages and exit statuses."""
 
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -232,3 +234,60 @@ def test_overlong_file_name_is_rejected(error_of, write_lines):
     lines = write_lines("text", ["a"])
     error = error_of("score", "x" * 300, "--source", lines, "--target", lines)
     assert error == f"error: {'x' * 300}: File name too long. Choose a shorter one.\n"
+
+
+@pytest.fixture
+def output_as(monkeypatch):
+    """Gives standard output an encoding, and returns the bytes written to it."""
+
+    def set_encoding(encoding: str) -> io.BytesIO:
+        written = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+        return written
+
+    return set_encoding
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+@pytest.mark.parametrize("command", [["--help"], ["train", "--help"]])
+def test_help_is_shown_in_any_encoding(output_as, encoding, command):
+    written = output_as(encoding)
+    with pytest.raises(SystemExit) as exit_info:
+        main(command)
+    sys.stdout.flush()
+    assert exit_info.value.code == 0
+    assert "usage:" in written.getvalue().decode(encoding)
+
+
+def test_messages_replace_what_the_encoding_lacks(output_as, saved_model):
+    written = output_as("ascii")
+    assert main(["beam-tree", str(saved_model), "--text", "w1 ü", "--output", str(saved_model / "tree.svg")]) == 0
+    assert b"source       w1 ?\n" in written.getvalue()
+
+
+def test_results_are_utf_8_in_any_encoding(output_as, saved_model, write_lines):
+    written = output_as("ascii")
+    scores = write_lines("ü", ["w1 w2"])
+    assert main(["evaluate", "--hypotheses", scores, "--reference", scores, "--format", "json"]) == 0
+    assert json.loads(written.getvalue().decode("utf-8"))["references"] == [scores]
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [("score", "Lower --batch_tokens or --max_length."), ("translate", "Lower --batch_size or --num_workers.")],
+)
+def test_out_of_memory_is_one_error(monkeypatch, capsys, saved_model, write_lines, command, remedy):
+    def load(*arguments, **options):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1024000 bytes.")
+
+    monkeypatch.setattr("hf_vaswani.translation.load._load_whole", load)
+    text = write_lines("text", ["w1"])
+    options = {"score": ["--source", text, "--target", text], "translate": ["--input", text]}[command]
+    assert main([command, str(saved_model), *options]) == 1
+    assert capsys.readouterr().err == f"error: There is not enough memory. {remedy}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_full_output_is_named(error_of, saved_model, write_lines):
+    error = error_of("translate", saved_model, "--input", write_lines("text", ["w1"]), "--output", "/dev/full")
+    assert error.startswith("error: /dev/full cannot be written: No space left on device.")

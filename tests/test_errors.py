@@ -10,7 +10,7 @@ from hf_vaswani.errors import nearest, reason
     [
         (ValueError("no\nsuch   size"), "no such size"),
         (KeyError("model"), "KeyError 'model'"),
-        (MemoryError(), "MemoryError"),
+        (MemoryError(), "there is not enough memory"),
         (OSError(28, "No space left on device"), "No space left on device"),
         (PermissionError(13, "Permission denied", "a/folder/config.json"), "Permission denied (config.json)"),
         (OSError("no config.json in there"), "no config.json in there"),

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, counted
+from ..errors import InputError, counted, write_remedy
 from ..files import InputPath, atomic_write, collect_errors, is_same_file
 from .common.options import (
     BATCH_SIZE,
@@ -31,6 +31,7 @@ from .common.options import (
     up_to,
     with_option_names,
 )
+from .common.standard_output import write_result
 
 if TYPE_CHECKING:
     from ..translation.reranking import Reranker
@@ -86,7 +87,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_speed_options(evaluate)
     add_language_options(evaluate)
-    evaluate.set_defaults(run=run)
+    evaluate.set_defaults(run=run, saves_memory="Lower --batch_size or --num_workers.")
 
 
 def _add_metric_options(group) -> None:
@@ -159,7 +160,8 @@ def run(options: argparse.Namespace) -> None:
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
-    print(json.dumps(_json(names, options.reference, results, sentences), indent=1, ensure_ascii=False))
+    record = _json(names, options.reference, results, sentences)
+    write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def _option_errors(options: argparse.Namespace) -> list[str]:
@@ -234,7 +236,7 @@ def _translate(
                     write_translations(part, systems[-1])
         except OSError as error:
             raise InputError(
-                f"{path} cannot be written: {error.strerror}. Free up space, or name another file."
+                f"{path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another file."
             ) from None
     return systems
 

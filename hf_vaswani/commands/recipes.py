@@ -1,7 +1,8 @@
 """`hf-vaswani recipes`: lists or prints the recipes that come with the package."""
 
 import argparse
-import sys
+
+from .common.standard_output import write_result
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -23,10 +24,10 @@ def run(options: argparse.Namespace) -> None:
     if options.schema:
         from ..training.recipe.reference import schema_text
 
-        sys.stdout.write(schema_text())
+        write_result(schema_text())
         return
     if options.name:
-        sys.stdout.write(printed(options.name))
+        write_result(printed(options.name))
         return
     recipes = bundled_recipes()
     width = max(map(len, recipes))

@@ -19,6 +19,7 @@ from .common.options import (
     length,
 )
 from .common.reports import LineReports, progress_bar
+from .common.standard_output import write_result
 
 if TYPE_CHECKING:
     from ..translation.pair_scores import PairScore
@@ -61,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="do not score pairs with more tokens on either side (default: %(default)s)",
     )
     add_language_options(score)
-    score.set_defaults(run=run)
+    score.set_defaults(run=run, saves_memory="Lower --batch_tokens or --max_length.")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -86,11 +87,11 @@ def run(options: argparse.Namespace) -> None:
             **languages(options),
             report=reports.of(options.source),
         ):
-            sys.stdout.write(_as_json(score) if options.format == "json" else _as_text(score))
+            write_result(_as_json(score) if options.format == "json" else _as_text(score))
             bar.update()
             if score is not None:
                 pairs, total, tokens = pairs + 1, total + score.log_probability, tokens + score.length
-    sys.stdout.flush()
+    print(end="", flush=True)
     reports.summarize()
     if tokens:
         print(

@@ -46,7 +46,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     for name, key in _tokenizer_keys().items():
         default = "" if key.default in (None, {}) else f" (default: {as_option(key.default)})"
         kind.add_argument(f"--{name}", metavar="VALUE", help=f"{key.description}{default}".replace("%", "%%"))
-    tokenizer.set_defaults(run=run)
+    tokenizer.set_defaults(run=run, saves_memory="Learn it from fewer lines.")
 
 
 def _tokenizer_keys() -> dict[str, FieldInfo]:

@@ -7,6 +7,10 @@ from ..files import InputPath
 from .common.options import CommandParser, help_width
 
 EXAMPLE = "multi30k_de_en"
+SAVES_MEMORY = (
+    "Halve --max_tokens and double --gradient_accumulation_steps, set --gradient_checkpointing true, or choose a "
+    "smaller model."
+)
 
 
 class RecipeParser(CommandParser):
@@ -49,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="any key of the recipe, overriding the file: --max_steps 1000",
     )
     train.add_argument("--trainer", action="store_true", help="train with transformers' Trainer")
-    train.set_defaults(run=run)
+    train.set_defaults(run=run, saves_memory=SAVES_MEMORY)
 
 
 def _missing_recipe(options: list[str]) -> str:

@@ -96,7 +96,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     speed = parser.add_argument_group("speed")
     add_batch_options(speed)
     add_speed_options(speed)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, saves_memory="Lower --batch_size or --num_workers.")
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -270,7 +270,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:
             errors.append("--resume needs --output, a file that can be resumed.")
-        output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"))  # noqa: SIM115
+        output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"), path)  # noqa: SIM115
     else:
         try:
             output = ResumableOutput(path, options.overwrite, options.resume)

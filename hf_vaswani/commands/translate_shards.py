@@ -55,7 +55,7 @@ def make_parser() -> CommandParser:
     add_batch_options(speed)
     add_speed_options(speed)
     # An actor has one core.
-    parser.set_defaults(run=run, needs_torch=True, num_workers=1, **NOT_HERE)
+    parser.set_defaults(run=run, saves_memory="Lower --batch_size.", needs_torch=True, num_workers=1, **NOT_HERE)
     return parser
 
 

@@ -333,7 +333,7 @@ RATES = (
 
 
 def _architecture_errors(config: VaswaniConfig) -> list[str]:
-    errors = []
+    errors = [] if config.is_encoder_decoder else ["is_encoder_decoder must be true"]
     for name, choices in CHOICES.items():
         if getattr(config, name) not in choices:
             errors.append(f"{name} must be one of {', '.join(choices)}, got {getattr(config, name)!r}")

@@ -6,7 +6,7 @@ therefore imports nothing but torch and transformers.
 """
 
 import json
-import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ LENGTH_PENALTY_TYPES = ("length", "gnmt")
 # Generous: a search takes memory in proportion to its beam, and a model that never ends continues to the limit.
 LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
+LARGEST_NUMBER = 2**31 - 1
 
 LARGEST_PENALTY = 10  # beyond this, powers of lengths become infinite or 0 in fp32, and NaN compares with nothing
 
@@ -25,13 +26,13 @@ WHOLE_NUMBERS = {
     "num_beams": (1, LARGEST_BEAM),
     "num_return_sequences": (1, LARGEST_BEAM),
     "max_length_offset": (0, LARGEST_OFFSET),
-    "max_length": (1, math.inf),
-    "max_new_tokens": (1, math.inf),
-    "min_length": (0, math.inf),
-    "min_new_tokens": (0, math.inf),
-    "no_repeat_ngram_size": (0, math.inf),
-    "encoder_no_repeat_ngram_size": (0, math.inf),
-    "top_k": (0, math.inf),
+    "max_length": (1, LARGEST_NUMBER),
+    "max_new_tokens": (1, LARGEST_NUMBER),
+    "min_length": (0, LARGEST_NUMBER),
+    "min_new_tokens": (0, LARGEST_NUMBER),
+    "no_repeat_ngram_size": (0, LARGEST_NUMBER),
+    "encoder_no_repeat_ngram_size": (0, LARGEST_NUMBER),
+    "top_k": (0, LARGEST_NUMBER),
 }
 NUMBERS = (
     "temperature", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff",
@@ -106,15 +107,16 @@ def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
     """What a setting must be, in words; `None` if its value is valid."""
     if name in WHOLE_NUMBERS:
         least, most = WHOLE_NUMBERS[name]
-        words = (
-            f"a whole number of at least {least}" if most == math.inf else f"a whole number from {least} to {most:,}"
-        )
-        return None if _is_whole(value) and least <= value <= most else words
+        if _is_whole(value) and least <= value <= most:
+            return None
+        is_bound = most < LARGEST_NUMBER or (_is_whole(value) and value > most)
+        return f"a whole number from {least} to {most:,}" if is_bound else f"a whole number of at least {least}"
     if name == "length_penalty":
         is_within = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_PENALTY
         return None if is_within else f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
     if name in NUMBERS:
-        return None if _is_whole(value) or (isinstance(value, float) and math.isfinite(value)) else "a number"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if is_number and abs(value) <= sys.float_info.max else "a number"
     if name in SWITCHES:
         return None if isinstance(value, bool) else "true or false"
     if name in CHOICES:

@@ -13,6 +13,8 @@ from torch import nn
 from torch.utils.data import Dataset, IterableDataset
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from .generation_settings import LARGEST_NUMBER
+
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
 LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
@@ -217,11 +219,13 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
 
 
 def check_number(name: str, value: Any, least: int = 1) -> None:
-    """Refuse anything but a whole number of at least `least`, or `None` for a number that is not given."""
+    """Refuse anything but a whole number of 32 bits, at least `least`, or `None` for a number that is not given."""
     if isinstance(value, torch.Tensor) and value.dim() == 0:
         value = value.item()
     if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if value is not None and value > LARGEST_NUMBER:
+        raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
 
 
 def check_search(get: Callable[[str], Any]) -> None:
@@ -305,8 +309,12 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
         remedy: what to do, at the end of the message.
 
     Raises:
-        ValueError: the model does not translate them; the message names the languages requested and those it has.
+        ValueError: a language is not a text, or the model does not translate them; the message names the languages
+            requested and those it has.
     """
+    for name, code in zip(("src_lang", "tgt_lang"), asked):
+        if code is not None:
+            check_text(name, code)
     if not pairs or any(fits_pair(asked, pair) for pair in pairs):
         return
     given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]

@@ -70,7 +70,9 @@ def translation_task(
                 stacklevel=3,
             )
     parameters = dict(of_tasks.get(task, {}))
-    return task, {**parameters, "prefix": parameters.get("prefix", getattr(model.config, "prefix", None)) or ""}
+    prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
+    check_text("The prefix in the model's config", prefix)
+    return task, {**parameters, "prefix": prefix}
 
 
 class TranslationPipeline(Pipeline):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from huggingface_hub.constants import HF_HOME
 
-from ..errors import InputError, reason
+from ..errors import InputError, reason, write_remedy
 
 # Seconds after which the leftovers of a killed process are removed.
 ABANDONED_AFTER = 7 * 24 * 3600
@@ -76,8 +76,8 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
         if path.is_dir():
             return read(path)
         raise InputError(
-            f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. Free up space, or "
-            "name another folder with data.cache_dir."
+            f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. "
+            f"{write_remedy(error)}, or name another folder with data.cache_dir."
         ) from None
     finally:
         if part:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 MODEL_TYPE = "vaswani_ctranslate2"
@@ -10,6 +11,7 @@ COMPUTE_TYPES = (
 )  # fmt: skip
 
 
+@strict
 class CTranslate2Config(PreTrainedConfig):
     """CTranslate2's own fields, and the sizes, special tokens and languages of the exported model.
 
@@ -17,6 +19,12 @@ class CTranslate2Config(PreTrainedConfig):
     """
 
     model_type = MODEL_TYPE
+
+    vocab_size: int = 0
+    decoder_vocab_size: int = 0
+    max_position_embeddings: int = 0
+    add_source_bos: bool = False
+    add_source_eos: bool = False
 
 
 def is_engine_folder(folder: Path) -> bool:

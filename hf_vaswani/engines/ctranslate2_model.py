@@ -18,6 +18,7 @@ from ..core.generation_length_penalty import Scoring
 from ..core.generation_settings import setting_errors
 from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
+from ..files import AGAIN
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
 from .extras import import_extra
@@ -72,6 +73,7 @@ class CTranslate2Model(EngineModel):
         finally:
             torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
+        check_sizes(Path(folder), config, *map(len, self.tokens))
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
         self.generation_config = GenerationConfig.from_pretrained(folder)
         self.eval()
@@ -290,6 +292,18 @@ def read_tokens(folder: Path, side: str) -> list[str]:
         if (folder / name).exists():
             return json.loads((folder / name).read_text(encoding="utf-8"))
     raise InputError(f"{folder} has no {side}_vocabulary.json: the CTranslate2 folder is incomplete.")
+
+
+def check_sizes(folder: Path, config: CTranslate2Config, source_tokens: int, target_tokens: int) -> None:
+    """Raise an `InputError` if a folder's vocabularies are not those of its config, or its texts have no length."""
+    own = (config.vocab_size, config.decoder_vocab_size)
+    if own != (source_tokens, target_tokens):
+        raise InputError(
+            f"{folder} has vocabularies of {source_tokens:,} source and {target_tokens:,} target tokens, but its "
+            f"config.json is for {own[0]:,} and {own[1]:,}. {AGAIN}"
+        )
+    if config.max_position_embeddings < 1:
+        raise InputError(f"{folder / 'config.json'}: max_position_embeddings must be at least 1. {AGAIN}")
 
 
 __all__ = ["CTranslate2Model"]

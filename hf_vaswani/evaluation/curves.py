@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..errors import InputError
-from ..files import collect_errors
+from ..files import collect_errors, shown
 from .figure_file import PIXELS_PER_INCH, figure_path_errors, save_figure
 
 Record = dict[str, float | None]
@@ -56,6 +56,7 @@ PANELS = (
 )  # fmt: skip
 CURVES = [curve for panel in PANELS for curve in panel.curves]
 SENTENCES = "validation_sentences"
+LARGEST = 1e100  # beyond it, the limits of the axes may be infinite
 LOG_SCALE_FROM = 10  # ratio of the largest to the smallest loss
 NEUTRAL = "0.35"
 # The palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), safe for color-blind readers, without its yellow,
@@ -105,16 +106,24 @@ def read_log(path: Path) -> list[Record]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
-        if isinstance(record, dict) and isinstance(record.get("update"), int):
+        if isinstance(record, dict) and isinstance(record.get("update"), int) and _fits(record["update"]):
             records.append(record)
             for key in (*(curve.key for curve in CURVES), SENTENCES):
-                if not isinstance(record.get(key), float | int | None):
-                    errors.append(f"{path}, line {number}: {key} is not a number: {record[key]!r}. Delete the line.")
+                if not _fits(record.get(key)):
+                    value = shown(record[key])
+                    errors.append(f"{path}, line {number}: {key} is {value}, which cannot be drawn. Delete the line.")
         elif number < len(lines):
             errors.append(f"{path}, line {number}: not a JSON object with a whole number 'update'. Delete the line.")
     if errors:
         raise InputError.of(errors)
     return records
+
+
+def _fits(value: Any) -> bool:
+    """Whether a value of a log can be drawn: a number, infinite or `None`, but not one near the end of floats."""
+    if value is None or isinstance(value, float) and not math.isfinite(value):
+        return True
+    return isinstance(value, float | int) and abs(value) <= LARGEST
 
 
 def curves_figure(runs: dict[str, list[Record]], groups: dict[str, str] | None = None) -> Figure:

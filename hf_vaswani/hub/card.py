@@ -268,8 +268,8 @@ def _teacher(report: RunReport) -> str:
 
 
 def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
-    """The title of the test set that was analyzed, which is the first; `None` without an analysis."""
-    if report.analysis is None:
+    """The title of the test set that was analyzed, which is the first; `None` without any."""
+    if report.analysis is None or not report.tests:
         return None
     return title_of(next(iter(report.tests)), recipe, report)
 

@@ -9,7 +9,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
-from ..files import read_json
+from ..files import check_types, read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
 from .file_names import is_hub_id
 from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository
@@ -95,7 +95,9 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name the folder of a trained model.")
     if is_page(folder):
-        missing = [name for name in read_json(folder / PAGE_FILE)["files"] if not (folder / name).is_file()]
+        page = read_json(folder / PAGE_FILE)
+        check_types(folder / PAGE_FILE, page, {"files": list[str]})
+        missing = [name for name in page["files"] if not (folder / name).is_file()]
         if missing:
             raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is incomplete. Export it again.")
         return

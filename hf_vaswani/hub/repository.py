@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, reason
+from ..errors import InputError, is_network_error, reason
 from ..files import leads_out
 
 if TYPE_CHECKING:
@@ -53,9 +53,6 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
         OfflineModeIsEnabled,
     )
 
-    # From the HTTP library that this version of huggingface_hub uses.
-    from huggingface_hub.errors import HTTPError as ConnectionFailed
-
     try:
         yield
     except HFValidationError as error:
@@ -67,7 +64,9 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
     except HfHubHTTPError as error:
         status = error.response.status_code
         raise InputError(f"{failed}: {STATUS.get(status, reason(error))}.") from None
-    except (ConnectionFailed, OSError) as error:
+    except Exception as error:
+        if not (isinstance(error, OSError) or is_network_error(error)):
+            raise
         raise InputError(f"{failed}{remains}: {reason(error)}. Try again.") from None
 
 

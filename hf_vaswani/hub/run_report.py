@@ -20,6 +20,7 @@ MAIN_TEST = "test"
 KINDS = {
     "float_type": "a number", "int_type": "a whole number", "string_type": "text", "bool_type": "true or false",
     "list_type": "a list", "dict_type": "keys with values", "model_type": "keys with values",
+    "too_short": "a list with an entry",
 }  # fmt: skip
 
 

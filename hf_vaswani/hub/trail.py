@@ -99,7 +99,7 @@ class Trail(TrailPart):
     tokenizer: str | None = None
     initial: str | None = None
     teacher: str | None = None
-    environments: list[Environment]
+    environments: list[Environment] = Field(min_length=1)
     steps: list[StepRecord] = []
 
     def to_json(self) -> str:

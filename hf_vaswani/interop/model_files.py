@@ -7,6 +7,7 @@ failure, to find the file that caused it.
 
 import json
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
@@ -14,10 +15,17 @@ from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_settings import check_generation_file
 from ..errors import InputError, reason
-from ..files import AGAIN, collect_errors, read_json, unreadable
+from ..files import AGAIN, collect_errors, read_json, type_errors, unreadable
 from .model_size import WEIGHTS, memory_errors
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+# Types that transformers itself does not check.
+TYPES: dict[str, Any] = {
+    "dtype": str | dict | None,
+    "is_encoder_decoder": bool | None,
+    "prefix": str | None,
+    "task_specific_params": dict[str, dict] | None,
+}
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
@@ -77,9 +85,9 @@ def weight_file_errors(folder: Path) -> list[str]:
 
 def _read_config(path: Path) -> PreTrainedConfig:
     """Read and check the config of a translation model."""
-    kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
-    if not (dtype is None or isinstance(dtype, str | dict)):
-        raise InputError(f"{path}: dtype must be the name of a dtype, got {json.dumps(dtype)}. {AGAIN}")
+    kind, stored = model_kind(path.parent), read_json(path)
+    if errors := type_errors(stored, TYPES, optional=True):
+        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
     if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
@@ -88,6 +96,8 @@ def _read_config(path: Path) -> PreTrainedConfig:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
+    if stored.get("is_encoder_decoder") is False:
+        raise InputError(f"{path}: is_encoder_decoder must be true. {AGAIN}")
     if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config

@@ -10,7 +10,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from tqdm import tqdm
 
-from ..errors import InputError, TrainingError, TrainingInterrupted
+from ..errors import InputError, TrainingError, TrainingInterrupted, reason
 from .interrupts import is_first_process
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ def _told(error: Exception | None) -> Told | None:
         return TrainingInterrupted, (str(error), error.signal)
     if isinstance(error, InputError | TrainingError):
         return type(error), (str(error),)
-    return TrainingError, (f"Another process failed: {type(error).__name__}: {error}",)
+    return TrainingError, (f"Another process failed: {type(error).__name__}: {reason(error)}",)
 
 
 def _raise(processes: Accelerator | PartialState, own: Exception | None, told: Told | None) -> None:

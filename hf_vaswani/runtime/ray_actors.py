@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ..errors import InputError
+from ..errors import InputError, reason
 
 Tag = TypeVar("Tag")
 Payload = TypeVar("Payload")
@@ -233,10 +233,13 @@ def ray_session(address: str | None = None) -> Iterator[None]:
     _check_that_it_answers(address)
     try:
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except Exception as error:  # a plain one, too, if Ray takes too long to start here
+        why = f"{reason(error).removesuffix('.')}."
+        if address in (None, "local"):
+            raise InputError(f"Ray cannot be started: {why} Try again when this machine is less busy.") from None
         raise InputError(
-            f"No Ray cluster answers{f' at {address}' if address else ''}: {' '.join(str(error).split())} Start one "
-            "with ray start --head, or start one on this machine only with --address local."
+            f"No Ray cluster answers at {address}: {why} Start one with ray start --head, or start one on this "
+            "machine only with --address local."
         ) from None
     try:
         yield

@@ -13,7 +13,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import damaged_weights
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import TrainingError, reason
+from ..errors import TrainingError, reason, write_remedy
 from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
@@ -194,8 +194,8 @@ def save_report(
         return report
     except (OSError, SafetensorError) as error:
         raise TrainingError(
-            f"The final model cannot be written to {folder}: {reason(error)}. Training itself is complete: free up "
-            "disk space, then run the same command again to finish."
+            f"The final model cannot be written to {folder}: {reason(error)}. Training itself is complete. "
+            f"{write_remedy(error)}, then run the same command again to finish."
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

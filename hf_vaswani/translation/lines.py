@@ -18,6 +18,7 @@ from transformers import Pipeline
 from ..core.pipeline_engine import Result, SourceTooLong
 from ..core.pipeline_hypothesis import Hypothesis
 from ..data.sources.text_files import Report
+from ..errors import is_out_of_memory, reason
 from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput
@@ -183,7 +184,7 @@ def error_message(error: Exception) -> str:
     """Why a line has no translation."""
     if isinstance(error, SourceTooLong):
         return f"{error}{SPLIT_HINT}"
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return reason(error) if is_out_of_memory(error) else " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _as_record(hypothesis: Hypothesis) -> dict[str, Any]:

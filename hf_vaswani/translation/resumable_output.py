@@ -57,16 +57,25 @@ class NotResumable(InputError):
 
 
 class StreamOutput:
-    """An output that cannot be resumed: standard output, a pipe or a device."""
+    """An output that cannot be resumed: standard output, a pipe or a device.
 
-    def __init__(self, stream: BinaryIO):
+    Args:
+        path: the path of a pipe or device.
+    """
+
+    def __init__(self, stream: BinaryIO, path: Path | None = None):
         self.progress = Progress()
-        self._stream = stream
+        self._stream, self._path = stream, path
 
     def write(self, content: bytes, lines: Sequence[Sequence[str]]) -> None:
         """Add the output of one window of lines."""
-        self._stream.write(content)
-        self._stream.flush()
+        try:
+            self._stream.write(content)
+            self._stream.flush()
+        except OSError as error:
+            if self._path:
+                error.filename = str(self._path)
+            raise
         self.progress.windows += 1
         self.progress.lines += len(lines)
 

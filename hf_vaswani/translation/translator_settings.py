@@ -8,7 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from ..core.pipeline_engine import SourceTooLong
 from ..core.pipeline_inputs import language_pairs
-from ..errors import InputError
+from ..errors import InputError, reason
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble
 from .reranking import open_reranker
@@ -74,7 +74,7 @@ class TranslatorSettings:
         except ValueError as error:
             raise InputError(_in_one_line(error)) from None
         except RuntimeError as error:  # a beam that does not fit in memory
-            raise InputError(f"Nothing can be translated with these options: {_in_one_line(error)}") from None
+            raise InputError(f"Nothing can be translated with these options: {reason(error)}.") from None
         return translate
 
     def open(self) -> tuple[LineTranslator, str]:

@@ -235,7 +235,7 @@ def test_all_input_errors_are_reported_together(write_log, tmp_path):
         "figure.jpeg is not the name of a figure: it must end with one of .png, .svg, .pdf.",
         "absent.jsonl does not exist. Name the log of a run.",
         "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update'. Delete the line.",
-        "damaged/log.jsonl, line 2: loss is not a number: 'high'. Delete the line.",
+        'damaged/log.jsonl, line 2: loss is "high", which cannot be drawn. Delete the line.',
         "damaged/log.jsonl, line 3: not a JSON object with a whole number 'update'. Delete the line.",
         f"{tmp_path} is a folder. Name the log of a run.",
     ]

@@ -21,6 +21,7 @@ PACKAGE = Path(importlib.util.find_spec("hf_vaswani").origin).parent
 UNCLEAR = ("has no attribute", "'NoneType' object", "type 'NoneType'", "positional argument", "not subscriptable",
            "indices must be", " at 0x", "not iterable", "PyObject", "panicked", "unsupported operand",
            "object cannot be interpreted", "Python object", "sys.set_int")  # fmt: skip
+NO_MEMORY = "not enough memory"
 OUTPUTS = {  # arguments that name what a command writes; a folder stands for everything in it
     "translate": ("--output",), "evaluate": ("--output",), "attention": ("--output",), "card": ("--output", 1),
     "beam-tree": ("--output",), "curves": ("--output", 1), "average": ("--output",), "tokenizer": (1,), "import": (2,),
@@ -42,7 +43,7 @@ def judge(case: "Input", status: int | str, output: str, crash: str) -> list[tup
         problems += judge_error(case, output, crash)
     elif "Traceback (most recent call last)" in output:
         problems.append(("traceback", where(output)))
-    elif status not in (0, 2) and not (status == 1 and case.argv[0] in ("train", "verify")):
+    elif status not in (0, 2) and not (status == 1 and (case.argv[0] in ("train", "verify") or NO_MEMORY in output)):
         problems.append(("status", str(status)))
     elif status and (status, case.argv[0]) != (1, "verify") and not any(map(is_error, lines)):
         problems.append(("no message", lines[-1][:200]))

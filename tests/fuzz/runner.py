@@ -57,6 +57,8 @@ class Input:
         keep: the user's own files, as glob patterns, which must still exist under some name.
         writes: what else may change if the input is accepted, as glob patterns below the sandbox.
         seconds: time limit.
+        memory: bytes that it may use.
+        encoding: of its standard output and error.
         plant: Python code that is executed first, for tests of this harness.
     """
 
@@ -70,6 +72,8 @@ class Input:
     keep: tuple[str, ...] = ("*mine*",)
     writes: tuple[str, ...] = ()
     seconds: int = SECONDS
+    memory: int = MEMORY
+    encoding: str = "utf-8"
     plant: str = ""
 
 
@@ -166,7 +170,7 @@ def in_child(case: Input, sandbox: Path) -> tuple[int | str, str, str]:
                 flags = os.O_RDONLY if name == "stdin" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                 os.dup2(os.open(streams[name], flags, 0o600), number)
             streams["crash"].write_text("")
-            be_ordinary(sandbox)
+            be_ordinary(sandbox, case)
             status = execute(case, streams["crash"])
         except BaseException:
             traceback.print_exc(file=sys.__stderr__)
@@ -176,7 +180,9 @@ def in_child(case: Input, sandbox: Path) -> tuple[int | str, str, str]:
                 stream.flush()
             os._exit(status)
     status = wait(process, case.seconds)
-    texts = {name: streams[name].read_bytes().decode("utf-8", "replace") for name in ("stdout", "stderr", "crash")}
+    texts = {
+        name: streams[name].read_bytes().decode(case.encoding, "replace") for name in ("stdout", "stderr", "crash")
+    }
     return status, texts["stderr"] or texts["stdout"][-2000:], texts["crash"]
 
 
@@ -195,13 +201,14 @@ def wait(process: int, seconds: int) -> int | str:
     return code if code >= 0 else signal.Signals(-code).name
 
 
-def be_ordinary(sandbox: Path) -> None:
+def be_ordinary(sandbox: Path, case: Input) -> None:
     """Give up root privileges and the network, and limit memory and file sizes."""
-    sys.stdin, sys.stdout = (open(number, mode, encoding="utf-8") for number, mode in enumerate("rw"))  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding=case.encoding)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding=case.encoding, errors="backslashreplace")  # noqa: SIM115
     os.environ |= {"HF_VASWANI_CACHE": str(sandbox / "cache"), "HOME": str(sandbox / "home")}
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    for limit, value in {"AS": used + MEMORY, "FSIZE": LARGEST_FILE, "CORE": 0}.items():
+    for limit, value in {"AS": used + case.memory, "FSIZE": LARGEST_FILE, "CORE": 0}.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (value, value))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     if os.geteuid() == 0:  # without capabilities, read-only files are read-only for root too

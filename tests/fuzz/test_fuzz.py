@@ -9,13 +9,14 @@ from collections import Counter
 
 import pytest
 
-from . import calls, commands, folders, recipes, strangers
+from . import calls, commands, folders, machines, recipes, shapes, strangers
 from .runner import Input, Outcome
 
 SEED = 20261123
-SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls, "strangers": strangers}
+SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
+SURFACES |= {"machines": machines, "shapes": shapes, "strangers": strangers}
 # By default only every n-th input is run; inputs that train take longer.
-SHARE = {"commands": 60, "recipes": 100, "folders": 100, "calls": 30, "strangers": 40}
+SHARE = {"commands": 60, "recipes": 100, "folders": 100, "calls": 30, "machines": 12, "shapes": 60, "strangers": 40}
 SHOWN = 100
 
 

@@ -7,11 +7,13 @@ The world is a folder with `work`, in which commands run, and `outside`, which t
 - `ctranslate2` and `onnx` the model of `model` for other engines
 - `model` a model's folder, `other` one with a different vocabulary, `marian` the first as transformers' MarianMT, and
   `fairseq.pt` a file of a different kind
+- `ct2` the first for CTranslate2, if that is installed
 - `text.txt` and `refs.txt` a text and its translation, also as `pairs.*`
 - `mine` the user's own folder
 """
 
 import gzip
+import importlib.util
 import json
 import os
 import random
@@ -31,6 +33,7 @@ RECIPE = {
                  "mixed_precision": "no"},
     "generation": {"num_beams": 1, "max_length_offset": 2},
 }  # fmt: skip
+HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 COMMANDS = (  # that make the world, in order
     ["train", "recipe.yaml", "--output_dir", "run", "--evaluation.attention", "1"],
     ["average", "run", "--output", "model"],
@@ -41,6 +44,7 @@ COMMANDS = (  # that make the world, in order
     ["export", "model", "ctranslate2", "--to", "ctranslate2"],
     ["export", "model", "onnx", "--to", "onnx"],
     ["train", "recipe.yaml", "--output_dir", "adapter", "--start_from", "model", "--r", "2", "--max_steps", "2"],
+    *([["export", "model", "ct2", "--to", "ctranslate2"]] if HAS_CTRANSLATE2 else []),
 )  # fmt: skip
 # The contents of a run's folder; the digits in a name are a step.
 RUN_FILES = [
@@ -295,14 +299,15 @@ def odd_value(path: str, number: int) -> str:
 
 
 def set_value(path: str, value: object, *trail: str) -> str:
-    """Set one value in a JSON file."""
-    content = json.loads(Path(path).read_text())
-    parent = content
-    for key in trail[:-1]:
+    """Set one value in a JSON file, or all of it if no key is given."""
+    root = {"": None if not trail else json.loads(Path(path).read_text())}
+    *places, last = ["", *trail]
+    parent = root
+    for key in places:
         parent = parent[key]
-    parent[trail[-1]] = value
-    Path(path).write_text(json.dumps(content))
-    return f"{path}: {'.'.join(trail)} is {value!r}"
+    parent[last] = value
+    Path(path).write_text(json.dumps(root[""]))
+    return f"{path}: {'.'.join(trail) or 'all of it'} is {value!r}"
 
 
 def set_key(path: str, section: str, name: str, value: object) -> str:

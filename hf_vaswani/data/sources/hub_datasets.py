@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InputError, reason
+from ...errors import InputError, is_network_error, reason
 from ...files import path_error
 from .columns import NESTED, choose_columns, flat_record, stored_columns
 
@@ -169,7 +169,7 @@ class HubDataset:
                 f"{self.name} is not on the Hub, or is private: {message} Check the id, log in with `hf auth login` "
                 f"if it is private, or {LOCAL_FILES}."
             )
-        if isinstance(error, ConnectionError) or _is_network_error(error):
+        if is_network_error(error):
             return (
                 f"{self.name} cannot be reached on the Hub: {message}. Check the network, and that HF_HUB_OFFLINE is "
                 f"not set, or {LOCAL_FILES}."
@@ -204,8 +204,3 @@ def name_error(path: str) -> str | None:
     if path.startswith((".", "/", "~")) or path.count("/") > 1:
         return f"{path} does not exist. Give a folder that datasets.load_dataset() reads, or the id of a Hub dataset."
     return None
-
-
-def _is_network_error(error: Exception) -> bool:
-    modules = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
-    return bool(modules & {"httpx", "httpcore", "requests", "urllib3", "aiohttp", "huggingface_hub"})

@@ -146,7 +146,7 @@ def _gzip_chunks(file: BinaryIO) -> Iterator[bytes]:
 def _zstandard_chunks(file: BinaryIO) -> Iterator[bytes]:
     try:
         import zstandard
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError(f"{file.name} needs the package zstandard: pip install zstandard") from None
 
     # zstandard's own reader accepts a truncated frame; here the end of each frame is checked. The window is as large

@@ -93,7 +93,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
     """Unigram language model (Kudo 2018), learned by SentencePiece from words and their counts."""
     try:
         import sentencepiece
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError(
             "tokenizer.type=unigram needs SentencePiece, which is not installed: pip install sentencepiece"
         ) from None

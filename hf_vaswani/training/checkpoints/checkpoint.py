@@ -20,9 +20,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ...errors import TrainingError, reason
+from ...errors import InputError, TrainingError, reason, write_remedy
 from ..optimization.weights import Tensors, check_shapes
-from .progress import Progress, progress_error
+from .progress import Progress, read_progress
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -114,7 +114,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
         last = f"The last good one is {before[-1]}." if before else "There is no earlier one."
         raise TrainingError(
             f"The checkpoint of step {state.progress.step} cannot be written to {folder}: {reason(error)}. "
-            f"{last} Free up disk space, then run the same command again to continue."
+            f"{last} {write_remedy(error)}, then run the same command again to continue."
         ) from error
     for old in checkpoint_folders(folder):
         if old != path and _is_unscheduled(old):
@@ -141,7 +141,9 @@ def write_whole(path: Path, write) -> None:
     """
     unfinished = path.with_name(f"{path.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
+    # Not the output folder, which may have been moved or removed.
+    path.parent.mkdir(exist_ok=True)
+    unfinished.mkdir()
     try:
         write(unfinished)
         digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}
@@ -195,7 +197,13 @@ def damage_of(path: Path) -> str | None:
         return reason(error)
     if wrong:
         return f"{', '.join(wrong)} changed after being written"
-    return progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
+    if not (path / PROGRESS_FILE).exists():  # the best weights
+        return None
+    try:
+        read_progress(path / PROGRESS_FILE)
+    except InputError as error:
+        return str(error).removesuffix(".")
+    return None
 
 
 def newest_intact(folder: Path, report) -> Path | None:
@@ -235,12 +243,12 @@ def load_checkpoint(path: Path) -> TrainingState:
         return TrainingState(
             weights=load_file(path / WEIGHTS_FILE),
             optimizer=_load(path / OPTIMIZER_FILE),
-            progress=Progress.from_json((path / PROGRESS_FILE).read_text()),
+            progress=read_progress(path / PROGRESS_FILE),
             ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
-        raise TrainingError(f"{path} is damaged ({reason(error)}). {DELETE_IT}") from None
+        raise TrainingError(f"{path} is damaged ({reason(error).removesuffix('.')}). {DELETE_IT}") from None
 
 
 def weights_file(path: Path) -> Path:

@@ -10,7 +10,7 @@ import yaml
 
 from ...configuration.renamed_keys import with_new_names
 from ...configuration.yaml_reader import read_yaml
-from ...errors import InputError
+from ...errors import InputError, TrainingError
 from ...files import locked
 from .checkpoint import is_checkpoint_name
 
@@ -46,6 +46,7 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         InputError: if another process has locked it.
+        TrainingError: if it is another folder at the end of the block.
         OSError: if the folder cannot be opened.
     """
     with contextlib.ExitStack() as stack:
@@ -55,7 +56,13 @@ def held(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"Another run is training in {folder}. Wait until it has ended, or choose another folder."
             ) from None
+        before = folder.stat()
         yield
+        if not (folder.is_dir() and os.path.samestat(before, folder.stat())):
+            raise TrainingError(
+                f"{folder} was moved or removed while the run trained in it: what it wrote may be elsewhere or lost. "
+                "Put the folder back, or run the same command again."
+            )
 
 
 def read_stored(path: Path) -> dict[str, dict[str, Any]]:

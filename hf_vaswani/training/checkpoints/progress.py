@@ -59,21 +59,19 @@ class Progress:
         """The text of `progress.json`."""
         return json.dumps({STORED_NAMES.get(name, name): value for name, value in asdict(self).items()})
 
-    @classmethod
-    def from_json(cls, text: str) -> "Progress":
-        """Read what [`to_json`] wrote, in this version or an earlier one."""
-        names = {stored: name for name, stored in STORED_NAMES.items()}
-        values = {names.get(name, name): value for name, value in json.loads(text).items()}
-        return cls(**{"seen": None, "processes": None, **values})
 
+def read_progress(path: Path) -> Progress:
+    """Read a `progress.json` of this version or an earlier one.
 
-def progress_error(path: Path) -> str | None:
-    """What is wrong with the types in a `progress.json`; `None` if nothing is."""
+    Raises:
+        InputError: it is damaged.
+    """
     types: dict[str, Any] = {
         STORED_NAMES.get(name, name): kind for name, kind in typing.get_type_hints(Progress).items()
     }
-    try:
-        errors = type_errors(read_json(path, remedy=""), types, optional=True)
-    except InputError as error:
-        return str(error).removesuffix(".")
-    return f"{path.name}: {'; '.join(errors)}" if errors else None
+    stored = read_json(path, remedy="")
+    errors = type_errors(stored, types, optional=True)
+    if errors or (errors := [f"{name} is unknown" for name in stored if name not in types]):
+        raise InputError(f"{path.name}: {'; '.join(errors)}")
+    names = {stored: name for name, stored in STORED_NAMES.items()}
+    return Progress(**{"seen": None, "processes": None, **{names.get(name, name): stored[name] for name in stored}})

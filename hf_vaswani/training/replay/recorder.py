@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from ...errors import TrainingError, reason
+from ...errors import TrainingError, reason, write_remedy
 from ...files import atomic_write
 from ...hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, Trail, read_trail
 from ...runtime.processes import on_main_process
@@ -104,6 +104,6 @@ def write_trail(trail: Trail, file: Path) -> None:
             part.write_text(trail.to_json(), encoding="utf-8")
     except OSError as error:
         raise TrainingError(
-            f"{file} cannot be written: {reason(error)}. Free up disk space, then run the same command again "
-            "to resume from the last checkpoint."
+            f"{file} cannot be written: {reason(error)}. {write_remedy(error)}, then run the same command "
+            "again to resume from the last checkpoint."
         ) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ...errors import TrainingError, reason
+from ...errors import TrainingError, reason, write_remedy
 from ...files import atomic_write, replace_link
 from ...runtime.processes import say
 from ...runtime.stopwatch import Stopwatch
@@ -74,7 +74,7 @@ class TrainingLog(StepListener):
                 part.write_text("".join(kept), encoding="utf-8")
         except OSError as error:
             raise TrainingError(
-                f"{path} cannot be written: {reason(error)}. Free up disk space, then try again."
+                f"{path} cannot be written: {reason(error)}. {write_remedy(error)}, then try again."
             ) from error
 
     def on_run_begin(self, progress: Progress) -> None:
@@ -130,8 +130,8 @@ class TrainingLog(StepListener):
                 file.write(json.dumps({"update": progress.step, **values}) + "\n")
         except OSError as error:
             raise TrainingError(
-                f"The log of step {progress.step} cannot be written to {self.folder}: {reason(error)}. Free up "
-                "disk space, then run the same command again to resume from the last checkpoint."
+                f"The log of step {progress.step} cannot be written to {self.folder}: {reason(error)}. "
+                f"{write_remedy(error)}, then run the same command again to resume from the last checkpoint."
             ) from error
         shown = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
         if "loss" in values and self.on_terminal:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...configuration.keys import traits
 from ...configuration.renamed_keys import with_new_names
-from ...errors import InputError, reason
+from ...errors import InputError, reason, write_remedy
 from ...files import atomic_write, read_json, type_errors
 from ..checkpoints.checkpoint import file_digest
 from ..recipe.recipe import SECTIONS, Recipe
@@ -63,9 +63,7 @@ class Record:
             with atomic_write(path) as part:
                 part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
-            raise InputError(
-                f"{path} cannot be written: {reason(error)}. Free up disk space, or change its permissions."
-            ) from None
+            raise InputError(f"{path} cannot be written: {reason(error)}. {write_remedy(error)}.") from None
 
 
 def read_record(path: Path) -> Record | None:
