@@ -53,6 +53,7 @@ def card_text(
         is_tokenized=_is_tokenized(recipe),
         scores=_scores(recipe, report),
         signatures=_signatures(report),
+        unreachable=_unreachable(recipe, report),
         report=report,
         texts=_texts(recipe, report),
         filters=_filters(report),
@@ -148,6 +149,15 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
         if (signature := getattr(scores, f"{key}_signature"))
     ]
     return list(dict.fromkeys(found))
+
+
+def _unreachable(recipe: dict[str, Any], report: RunReport) -> str:
+    """How many references of each test set the model cannot write, and why; empty if there are none."""
+    found = {title_of(name, recipe, report): scores.unreachable or {} for name, scores in report.tests.items()}
+    causes = {
+        name: ", ".join(f"{count:,} with {cause}" for cause, count in counts.items()) for name, counts in found.items()
+    }
+    return "; ".join(f"{plain(name)}, {plain(words)}" for name, words in causes.items() if words)
 
 
 def _texts(recipe: dict[str, Any], report: RunReport) -> str:

@@ -119,7 +119,9 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     recipe, test_sets = setup.recipe, setup.splits.test_sets
     reranker = first_on_each_machine(setup.processes, lambda: open_reranker_of(recipe)) if test_sets else None
     return {
-        name: score_test(translate, pairs, recipe.evaluation, recipe.generation.num_beams, reranker)
+        name: score_test(
+            translate, pairs, recipe.evaluation, recipe.generation.num_beams, setup.validator.scoring, reranker
+        )
         for name, pairs in test_sets.items()
     }
 

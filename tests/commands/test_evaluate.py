@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.cli import main
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.evaluation.score import scores
 from hf_vaswani.evaluation.significance import bootstrap
 from hf_vaswani.translation.reranking import Reranker
@@ -318,3 +320,36 @@ def test_reranking_is_for_models(errors_of, files):
     reference, poor, _ = files
     [error] = errors_of("--hypotheses", poor, "--reference", reference, "--rerank_with", "other")
     assert error.startswith("error: --rerank_with is for models, and none is given.")
+
+
+def test_files_in_chinese_are_scored_by_characters(evaluate, write_lines, capsys):
+    reference, hypothesis = write_lines("reference", ["我们明天去。"]), write_lines("hypothesis", ["我们今天去。"])
+    files = ("--hypotheses", hypothesis, "--reference", reference, "--metrics", "bleu")
+    assert "tok:zh" in evaluate(*files, "--target_language", "zh")
+    assert main(["evaluate", *map(str, files)]) == 0
+    output = capsys.readouterr()
+    assert "tok:13a" in output.out and "in zh, for which it should be zh: set --tokenize zh" in output.err
+    assert main(["evaluate", *map(str, files), "--target_language", "zh", "--tokenize", "char"]) == 0
+    assert "tok:char" in capsys.readouterr().out
+
+
+@pytest.fixture
+def lowercasing_model(tmp_path) -> Path:
+    """A folder with a model whose tokenizer lowercases."""
+    pairs = [("w1 w2 w3", "one two three")] * 3
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(type="word", vocab_size=20, lowercase=True))
+    tokenizer.save_pretrained(tmp_path / "lower")
+    tiny_model(vocab_size=len(tokenizer)).save_pretrained(tmp_path / "lower")
+    return tmp_path / "lower"
+
+
+def test_model_without_capitals_is_scored_by_lowercased_text(lowercasing_model, write_lines, capsys):
+    files = ["--source", write_lines("source", ["w1 w2"]), "--reference", write_lines("reference", ["ONE Two"])]
+    command = ["evaluate", str(lowercasing_model), *map(str, files)]
+    assert main(command) == 0
+    output = capsys.readouterr()
+    assert output.out.count("case:lc") == 3 and "writes no capitals" in output.err and "cannot write" not in output.err
+    assert main([*command, "--no-lowercase"]) == 0
+    output = capsys.readouterr()
+    assert output.out.count("case:mixed") == 2 and "case:lc" in output.out  # TER's own
+    assert "cannot write 1 of 1 references" in output.err and "capitals" in output.err

@@ -232,8 +232,7 @@ def model_languages(data: DataArguments) -> Languages:
     """Source and target language of the model; `None` for both if it learns to translate in both directions."""
     if learns_both_directions(data):
         return None, None
-    source, target = languages_of(data)
-    return (target, source) if data.reversed else (source, target)
+    return data.text_languages
 
 
 def learns_both_directions(data: DataArguments) -> bool:
