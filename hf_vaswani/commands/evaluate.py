@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> None:
 
     settings = score_arguments(options, models)
     references = [texts[path] for path in options.reference]
-    for warning in score_warnings(options, models, settings, references):
+    for warning in score_warnings(options, models, settings, texts):
         print(warning, file=sys.stderr)
     systems = _translate(models, reranker, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]

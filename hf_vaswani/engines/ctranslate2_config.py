@@ -17,6 +17,7 @@ class CTranslate2Config(PreTrainedConfig):
     """
 
     model_type = MODEL_TYPE
+    is_encoder_decoder: bool = True
 
 
 def is_engine_folder(folder: Path) -> bool:

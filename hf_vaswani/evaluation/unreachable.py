@@ -63,6 +63,19 @@ def unreachable_warning(name: str, counts: dict[str, int], total: int) -> str:
     )
 
 
+def form_warning(name: str, translations: Sequence[str], references: Sequence[str]) -> str | None:
+    """A warning if only the translations in a file, or only their references, are in the Unicode form NFC."""
+    sides = {name: translations, "the references": references}
+    other = {side: sum(not unicodedata.is_normalized("NFC", text) for text in texts) for side, texts in sides.items()}
+    if bool(other[name]) == bool(other["the references"]):
+        return None
+    side = max(other, key=lambda side: other[side])
+    return (
+        f"warning: {other[side]:,} of {len(sides[side]):,} lines of {side} are not in the Unicode form NFC, but "
+        f"{'the references are' if side == name else f'{name} is'}. Scores count this as wrong. Convert them to NFC."
+    )
+
+
 def _bare(text: str, lowercase: bool) -> str:
     return " ".join((text.lower() if lowercase else text).split())
 

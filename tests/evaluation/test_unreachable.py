@@ -12,7 +12,7 @@ from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.evaluation import unreachable as module
 from hf_vaswani.evaluation.score import scores
 from hf_vaswani.evaluation.score_settings import lowercases_targets, score_settings
-from hf_vaswani.evaluation.unreachable import CAPITALS, FORM, UNKNOWN, unreachable, unreachable_warning
+from hf_vaswani.evaluation.unreachable import CAPITALS, FORM, UNKNOWN, form_warning, unreachable, unreachable_warning
 
 TARGETS = ["Über den Fluss für Köche", "Ein Café, zwei Köche", "Grüße für den Café am Fluss"]
 
@@ -56,6 +56,13 @@ def test_warning_says_what_to_do_about_the_unicode_form():
     warning = unreachable_warning("test.de", {FORM: 3, UNKNOWN: 1}, 1500)
     assert "cannot write 4 of 1,500 references of test.de" in warning and "NFC" in warning
     assert "NFC" not in unreachable_warning("test.de", {UNKNOWN: 1}, 1500)
+
+
+def test_a_file_in_another_unicode_form_than_the_references_is_told():
+    decomposed = [unicodedata.normalize("NFD", text) for text in TARGETS]
+    assert form_warning("new.de", TARGETS, TARGETS) is None and form_warning("new.de", decomposed, decomposed) is None
+    assert "3 of 3 lines of the references are not" in form_warning("new.de", TARGETS, decomposed)
+    assert "3 of 3 lines of new.de are not" in form_warning("new.de", decomposed, TARGETS)
 
 
 def test_tokenizers_that_lowercase_targets_are_recognized():

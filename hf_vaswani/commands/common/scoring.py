@@ -8,7 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ...core.pipeline_inputs import own_languages
 from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
 from ...evaluation.score_settings import lowercases_targets
-from ...evaluation.unreachable import unreachable, unreachable_warning
+from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 
@@ -31,24 +31,25 @@ def score_arguments(options: argparse.Namespace, models: Models) -> dict[str, di
 
 
 def score_warnings(
-    options: argparse.Namespace, models: Models, arguments: dict[str, dict[str, Any]], references: list[list[str]]
+    options: argparse.Namespace, models: Models, arguments: dict[str, dict[str, Any]], texts: dict[str, list[str]]
 ) -> list[str]:
     """What makes scores other than one would think.
 
     Args:
         arguments: those of [`score_arguments`].
-        references: the lines of each file of references.
+        texts: the lines of each file.
     """
-    warnings = []
+    warnings, first = [], texts[options.reference[0]]
     if arguments["chrf"]["lowercase"]:
         warnings.append("note: a model writes no capitals, so scores are of lowercased text; see --no-lowercase")
     if "bleu" in options.metrics:
         language = _target_language(options, models)
-        warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, references[0]))
+        warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
     for _, tokenizer in models:
-        for path, texts in zip(options.reference, references):
-            if found := unreachable(tokenizer, texts, arguments["chrf"]["lowercase"]):
-                warnings.append(unreachable_warning(path, found, len(texts)))
+        for path in options.reference:
+            if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
+                warnings.append(unreachable_warning(path, found, len(texts[path])))
+    warnings += [form_warning(path, texts[path], first) for path in options.hypotheses]
     return [warning for warning in dict.fromkeys(warnings) if warning]
 
 
