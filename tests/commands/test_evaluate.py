@@ -353,3 +353,9 @@ def test_model_without_capitals_is_scored_by_lowercased_text(lowercasing_model, 
     output = capsys.readouterr()
     assert output.out.count("case:mixed") == 2 and "case:lc" in output.out  # TER's own
     assert "cannot write 1 of 1 references" in output.err and "capitals" in output.err
+
+
+def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):
+    reference = write_lines("reference", ["a b c d"])
+    assert main(["evaluate", "--hypotheses", str(reference), "--reference", str(reference)]) == 0
+    assert f"warning: {reference} is also a reference, so the scores say nothing" in capsys.readouterr().err

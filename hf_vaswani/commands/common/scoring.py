@@ -9,6 +9,7 @@ from ...core.pipeline_inputs import own_languages
 from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
 from ...evaluation.score_settings import lowercases_targets
 from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
+from ...files import is_same_file
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 
@@ -40,6 +41,11 @@ def score_warnings(
         texts: the lines of each file.
     """
     warnings, first = [], texts[options.reference[0]]
+    warnings += [
+        f"warning: {path} is also a reference, so the scores say nothing"
+        for path in (options.source, *options.hypotheses)
+        if path and any(is_same_file(path, reference) for reference in options.reference)
+    ]
     if arguments["chrf"]["lowercase"]:
         warnings.append("note: a model writes no capitals, so scores are of lowercased text; see --no-lowercase")
     if "bleu" in options.metrics:

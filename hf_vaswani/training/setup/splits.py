@@ -100,6 +100,11 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
             errors += [f"data.{split}: {error}{_split_hint(data, split, error)}" for error in found]
             if source.dataset and found and not any("split" in error for error in found):
                 unusable.add(dataset)
+            if (split == MAIN_TEST or split.startswith(TESTS)) and source.is_among(sources.get("train", [])):
+                errors.append(
+                    f"data.{split}: {source.name} is also trained on, so its scores would say nothing about new text. "
+                    "Name another text, or hold out a part of this one with data.test_share"
+                )
     return errors
 
 
