@@ -19,7 +19,16 @@ from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .run_report import RunReport, Source, StageReport
 from .trail import Trail
 from .usage import usage_code
-from .wording import duration, energy, mbr_search, optimization, regularization, scientific, tokenizer_words
+from .wording import (
+    duration,
+    energy,
+    mbr_search,
+    optimization,
+    regularization,
+    scientific,
+    search_name,
+    tokenizer_words,
+)
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
@@ -126,7 +135,7 @@ def _scores(recipe: dict[str, Any], report: RunReport) -> str:
     rows = []
     for name, scores in report.tests.items():
         sentences = scores.sentences or (report.pairs["test"] if name == "test" else None)
-        searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
+        searches = {"": search_name(beams), **({"greedy_": search_name(1)} if beams > 1 else {})}
         if scores.mbr_bleu is not None:
             searches["mbr_"] = mbr_search(recipe["evaluation"]["mbr"], recipe["evaluation"]["samples"])
         if scores.reranked_bleu is not None:

@@ -27,6 +27,7 @@ OF_MODELS = (
     "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
     "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
+    ".eval_results/hf_vaswani.yaml",
 )  # fmt: skip
 # What a Space runs.
 STATIC, GRADIO = "static", "gradio"
