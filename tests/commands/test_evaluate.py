@@ -197,7 +197,7 @@ def test_existing_output_is_replaced_with_overwrite(evaluate, saved_model, write
 
 
 def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, write_lines, monkeypatch, tmp_path):
-    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    source, reference, existing = write_lines("s", SOURCES), write_lines("r", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
     def write_half(path, text, **_):
@@ -205,7 +205,7 @@ def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, w
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", write_half)
-    options = ["--source", source, "--reference", source, "--output", existing, "--overwrite"]
+    options = ["--source", source, "--reference", reference, "--output", existing, "--overwrite"]
     assert "No space left on device. Free up space" in errors_of(saved_model, *options)[0]
     assert read(existing) == ["old"] and set(tmp_path.iterdir()) == files
 
@@ -266,13 +266,14 @@ def test_missing_and_contradictory_options_are_reported(errors_of, saved_model, 
 
 def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines, monkeypatch):
     source, output = write_lines("s", SOURCES), Path(write_lines("taken", ["old"])).with_name("out")
+    reference = write_lines("r", SOURCES)
 
     def full(path, *_, **__):
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    lines = errors_of(saved_model, "--source", source, "--reference", source, "--output", output)
+    lines = errors_of(saved_model, "--source", source, "--reference", reference, "--output", output)
     assert lines == [
         f"error: {output} cannot be written: No space left on device. Free up space, or name another file."
     ]
