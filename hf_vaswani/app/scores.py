@@ -1,8 +1,9 @@
 """BLEU and chrF2 of a text's translations against given references, as `hf-vaswani evaluate` computes them."""
 
-from ..core.pipeline_inputs import clean
+from ..core.pipeline_inputs import clean, own_languages
 from ..errors import InputError, counted
 from ..evaluation.score import scores, sentence_scores
+from ..evaluation.score_settings import score_settings
 from .limits import LONGEST_TEXT, check_text
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained, untranslated
@@ -39,9 +40,11 @@ def scored(loaded: LoadedModel, source: str, references: str, languages: Languag
     if errors := [untranslated(result) for result in results if isinstance(result, Exception)]:
         raise InputError(f"{counted(len(errors), 'line')} cannot be scored: {errors[0]}")
     translations = [result[0]["translation_text"] for result in results]
+    language = languages.target or own_languages(loaded.model.config, loaded.tokenizer)[1]
+    settings = score_settings(loaded.tokenizer, language).arguments()
     with explained():
-        of_text = scores(translations, wanted, METRICS)
-        [of_lines] = sentence_scores(translations, wanted, ["chrf"])
+        of_text = scores(translations, wanted, METRICS, **settings)
+        [of_lines] = sentence_scores(translations, wanted, ["chrf"], **settings)
     rows = [
         [number, f"{score:.1f}", *texts]
         for number, (score, *texts) in enumerate(zip(of_lines.values, sources, translations, wanted), start=1)

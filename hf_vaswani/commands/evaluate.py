@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
@@ -48,7 +49,7 @@ METRIC_NAMES = ("bleu", "chrf", "ter")
 # Options that have no effect on files of translations.
 FOR_MODELS = (
     "source", "output", "overwrite", "num_beams", "length_penalty", "rerank_with", "batch_size", "num_workers",
-    "quantize", "source_language", "target_language",
+    "quantize", "source_language",
 )  # fmt: skip
 
 
@@ -95,9 +96,15 @@ def _add_metric_options(group) -> None:
         "--metrics", nargs="+", choices=METRIC_NAMES, default=list(METRIC_NAMES), help="what to compute (default: all)"
     )
     group.add_argument(
-        "--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: 13a)"
+        "--tokenize",
+        metavar="NAME",
+        help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: that of the target language)",
     )
-    group.add_argument("--lowercase", action="store_true", help="BLEU of lowercased text")
+    group.add_argument(
+        "--lowercase",
+        action=argparse.BooleanOptionalAction,
+        help="BLEU of lowercased text (default: BLEU and chrF, if a model writes no capitals)",
+    )
     group.add_argument("--force", action="store_true", help="do not warn about text that looks tokenized")
     group.add_argument(
         "--chrf_word_order",
@@ -128,13 +135,10 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.significance import bootstrap
     from ..translation.load import load
+    from .common.scoring import score_arguments, score_warnings
 
-    settings = {
-        "bleu": {"tokenize": options.tokenize, "lowercase": options.lowercase, "force": options.force},
-        "chrf": {"word_order": options.chrf_word_order},
-    }
     errors = _option_errors(options) + _output_errors(options)
-    collect_errors(errors, lambda: make_metrics(options.metrics, **settings))
+    collect_errors(errors, lambda: make_metrics(options.metrics, **score_arguments(options, [])))
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
     errors += line_errors(options.reference[0], texts)
@@ -145,9 +149,12 @@ def run(options: argparse.Namespace) -> None:
     if errors:
         raise InputError.of(errors)
 
+    settings = score_arguments(options, models)
+    references = [texts[path] for path in options.reference]
+    for warning in score_warnings(options, models, settings, texts):
+        print(warning, file=sys.stderr)
     systems = _translate(models, reranker, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]
-    references = [texts[path] for path in options.reference]
     if options.confidence or len(systems) > 1:
         results = bootstrap(systems, references, options.metrics, options.resamples, options.seed, **settings)
     else:

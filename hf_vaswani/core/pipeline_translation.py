@@ -120,6 +120,11 @@ class TranslationPipeline(Pipeline):
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
             )
+        if not self.model.config.is_encoder_decoder:
+            raise ValueError(
+                f"{type(self.model).__name__} is not an encoder-decoder: it continues texts and does not translate "
+                "them. Name a model for translation."
+            )
         if damaged := damaged_weights(self.model.named_parameters()):
             raise ValueError(
                 f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "

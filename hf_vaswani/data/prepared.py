@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
@@ -55,13 +56,27 @@ class PreparedText:
     counts: dict[str, int]
 
     def __iter__(self) -> Iterator[Pair]:
+        return (pair for batch in self._batches() for pair in pairs_of_rows(batch))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         # Read rather than memory-mapped: mapped pages count toward this process's memory until they are evicted.
         with pa.OSFile(str(self.file)) as file, pa.ipc.open_stream(file) as batches:
-            for batch in batches:
-                yield from zip(batch["source"].to_pylist(), batch["target"].to_pylist())
+            yield from batches
+
+    def overlap(self, pairs: list[Pair]) -> int:
+        """How many of some pairs are also in this text."""
+        sources, found = pa.array({source for source, _ in pairs}, pa.large_string()), set()
+        for batch in self._batches():
+            found.update(pairs_of_rows(batch.filter(pc.is_in(batch["source"], value_set=sources))))
+        return sum(pair in found for pair in pairs)
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+
+def pairs_of_rows(rows: pa.RecordBatch) -> Iterator[Pair]:
+    """The pairs in rows of a prepared text."""
+    return zip(rows["source"].to_pylist(), rows["target"].to_pylist())
 
 
 def prepare_text(

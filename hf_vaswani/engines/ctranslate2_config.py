@@ -19,6 +19,7 @@ class CTranslate2Config(PreTrainedConfig):
     """
 
     model_type = MODEL_TYPE
+    is_encoder_decoder: bool = True
 
     vocab_size: int = 0
     decoder_vocab_size: int = 0

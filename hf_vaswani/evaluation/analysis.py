@@ -30,7 +30,12 @@ class LengthScore(TypedDict):
 
 
 def best_and_worst(
-    sources: list[str], hypotheses: list[str], references: list[str], lengths: Sequence[int], number: int = 3
+    sources: list[str],
+    hypotheses: list[str],
+    references: list[str],
+    lengths: Sequence[int],
+    number: int = 3,
+    lowercase: bool = False,
 ) -> dict[Literal["best", "worst"], list[RatedTranslation]]:
     """The translations with the highest and the lowest sentence-level chrF2.
 
@@ -40,8 +45,9 @@ def best_and_worst(
     Args:
         lengths: number of tokens in each source.
         number: number of translations in each list.
+        lowercase: whether chrF2 is of lowercased text.
     """
-    values = sentence_scores(hypotheses, references, ["chrf"])[0].values
+    values = sentence_scores(hypotheses, references, ["chrf"], chrf={"lowercase": lowercase})[0].values
     first = list({source: row for row, source in reversed(list(enumerate(sources)))}.values())
     half = float(np.median([lengths[row] for row in first]))
     longer = [row for row in first if lengths[row] >= half]
@@ -59,13 +65,16 @@ def best_and_worst(
     return {"best": [rated(row) for row in best], "worst": [rated(row) for row in worst]}
 
 
-def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequence[int]) -> list[LengthScore]:
+def scores_by_length(
+    hypotheses: list[str], references: list[str], lengths: Sequence[int], lowercase: bool = False
+) -> list[LengthScore]:
     """chrF2 of the shortest, middle and longest third of the sentences; empty if there are too few.
 
     Sentences of the same length are in one group, so groups may differ in size.
 
     Args:
         lengths: number of tokens in each source.
+        lowercase: whether chrF2 is of lowercased text.
     """
     if len(lengths) < FEWEST_SENTENCES:
         return []
@@ -76,7 +85,7 @@ def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequ
     groups: list[LengthScore] = []
     for rows in (np.flatnonzero(group_of == number) for number in range(3)):
         if rows.size:
-            score = chrf([hypotheses[row] for row in rows], [references[row] for row in rows])
+            score = chrf(*([side[row] for row in rows] for side in (hypotheses, references)), lowercase=lowercase)
             groups.append(
                 {
                     "shortest": int(lengths[rows].min()),

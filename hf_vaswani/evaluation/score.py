@@ -11,11 +11,10 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
 from ..errors import InputError, counted, reason
+from .bleu_tokenizers import EXTRAS
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
-# Tokenizers → the extra of sacreBLEU that installs what they need.
-EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 
 # A set of references for all sentences, or several such sets.
 References = list[str] | list[list[str]]

@@ -19,7 +19,16 @@ from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .run_report import RunReport, Source, StageReport
 from .trail import Trail
 from .usage import usage_code
-from .wording import duration, energy, mbr_search, optimization, regularization, scientific, tokenizer_words
+from .wording import (
+    duration,
+    energy,
+    mbr_search,
+    optimization,
+    regularization,
+    scientific,
+    search_name,
+    tokenizer_words,
+)
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
@@ -53,6 +62,7 @@ def card_text(
         is_tokenized=_is_tokenized(recipe),
         scores=_scores(recipe, report),
         signatures=_signatures(report),
+        unreachable=_unreachable(recipe, report),
         report=report,
         texts=_texts(recipe, report),
         filters=_filters(report),
@@ -130,7 +140,7 @@ def _scores(recipe: dict[str, Any], report: RunReport) -> str:
     rows = []
     for name, scores in report.tests.items():
         sentences = scores.sentences or (report.pairs["test"] if name == "test" else None)
-        searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
+        searches = {"": search_name(beams), **({"greedy_": search_name(1)} if beams > 1 else {})}
         if scores.mbr_bleu is not None:
             searches["mbr_"] = mbr_search(recipe["evaluation"]["mbr"], recipe["evaluation"]["samples"])
         if scores.reranked_bleu is not None:
@@ -153,6 +163,15 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
         if (signature := getattr(scores, f"{key}_signature"))
     ]
     return list(dict.fromkeys(found))
+
+
+def _unreachable(recipe: dict[str, Any], report: RunReport) -> str:
+    """How many references of each test set the model cannot write, and why; empty if there are none."""
+    found = {title_of(name, recipe, report): scores.unreachable or {} for name, scores in report.tests.items()}
+    causes = {
+        name: ", ".join(f"{count:,} with {cause}" for cause, count in counts.items()) for name, counts in found.items()
+    }
+    return "; ".join(f"{plain(name)}, {plain(words)}" for name, words in causes.items() if words)
 
 
 def _texts(recipe: dict[str, Any], report: RunReport) -> str:

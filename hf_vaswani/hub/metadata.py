@@ -10,6 +10,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from ..core.pipeline_inputs import LANGUAGE
 from .run_report import RunReport, Source
+from .wording import emissions
 
 LANGUAGE_KEYS = ("source_language", "target_language")
 # The Hub's id of each metric, and its name.
@@ -39,6 +40,7 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) ->
         base_model=report.base_model,
         **{"base_model_relation": "adapter"} if is_adapter and report.base_model else {},
         datasets=list(dict.fromkeys(datasets)) or None,
+        co2_eq_emissions=emissions(recipe, report),
         metrics=list(dict.fromkeys(score.metric_type for score in scores)) or None,
         model_name=name if scores else None,
         eval_results=scores or None,

@@ -11,6 +11,7 @@ from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import check_types, read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
+from .eval_results import EVAL_RESULTS
 from .file_names import is_hub_id
 from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository
 from .space import needed_extras, open_space, push_space
@@ -21,9 +22,9 @@ BASE_MODEL = "base_model_name_or_path"
 RUN_FILES = (
     "training_recipe.yaml", "log.jsonl", "trail.json", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp",
 )  # fmt: skip
-# What people need from subfolders: the figures of a run's card, ONNX graphs, and the two tokenizers of a MarianMT with
-# separate vocabularies.
-IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
+# What people need from subfolders: the figures of a run's card, ONNX graphs, the two tokenizers of a MarianMT with
+# separate vocabularies, and scores for the leaderboards of datasets.
+IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*", EVAL_RESULTS)
 OF_PAGES = ("model/**/*", "runtime/*")
 IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
 # What else is uploaded from a model's folder; other files in it may be private.

@@ -30,6 +30,7 @@ OF_MODELS = (
     "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
     "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
+    ".eval_results/hf_vaswani.yaml",
 )  # fmt: skip
 # A file in the Hugging Face cache, to which the files in its folders of models are links.
 IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-9a-f]+$")

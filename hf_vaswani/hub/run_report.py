@@ -155,11 +155,16 @@ class AdapterInfo(Part):
 
 class TestScores(Part):
     """The scores of a test set by the recipe's search, greedy search, minimum Bayes risk decoding and reranking, with
-    sacreBLEU's signatures."""
+    sacreBLEU's signatures.
+
+    Attributes:
+        unreachable: number of references that the model cannot write, by cause; `None` if there are none.
+    """
 
     __test__ = False  # for pytest, which would take it for tests
 
     sentences: int | None = None
+    unreachable: dict[str, int] | None = None
     bleu: float | None = None
     bleu_signature: str | None = None
     chrf2: float | None = None

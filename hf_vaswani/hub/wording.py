@@ -19,6 +19,8 @@ DROPOUT = {
     "decoder_layerdrop": "LayerDrop in the decoder",
 }  # fmt: skip
 KWH = 3.6e6
+# Grams of CO2 per kWh of the world's electricity in 2018 (International Energy Agency, 2019).
+CARBON_INTENSITY = 475
 
 
 def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
@@ -125,6 +127,20 @@ def energy(report: RunReport) -> str:
     return f"{' and '.join(parts)} of the {which}, including other users' processes"
 
 
+def emissions(recipe: dict[str, Any], report: RunReport) -> dict[str, Any] | None:
+    """The emissions for a card's metadata, estimated from the energy; `None` if no energy was measured."""
+    if not report.energy:
+        return None
+    start = recipe["training"]["start_from"]
+    kwh = sum(joules for joules, _ in report.energy.values()) / KWH
+    return {
+        "emissions": float(f"{kwh * CARBON_INTENSITY:.3g}"),
+        "source": f"{kwh:.3g} kWh, measured by codecarbon, at the world's mean of {CARBON_INTENSITY} g CO2 per kWh",
+        "training_type": "fine-tuning" if start and not report.has_stage(start) else "pre-training",
+        "hardware_used": "; then ".join(report.machines) or "not recorded",
+    }
+
+
 def duration(seconds: float) -> str:
     """A duration in hours, minutes or seconds, as people would say it."""
     if seconds >= 2 * 3600:
@@ -136,6 +152,11 @@ def scientific(value: float) -> str:
     """A number as the paper writes costs: 3.3·10^18."""
     digits, exponent = f"{value:.1e}".split("e")
     return f"{digits}·10^{int(exponent)}"
+
+
+def search_name(num_beams: int) -> str:
+    """A search by its number of beams."""
+    return f"beam {num_beams}" if num_beams > 1 else "greedy"
 
 
 def mbr_search(utility: str, samples: int) -> str:

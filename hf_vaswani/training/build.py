@@ -14,6 +14,7 @@ from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.filters import FilterSettings
 from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
+from ..evaluation.score_settings import score_settings
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, open_model
 from .checkpoints.checkpoint import check_fits, newest_intact
@@ -92,7 +93,8 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )
-    validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, recipe.evaluation.tokenize)
+    scoring = score_settings(tokenizer, recipe.data.text_languages[1], recipe.evaluation.tokenize)
+    validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, scoring)
     return TrainingSetup(
         recipe,
         processes,

@@ -10,9 +10,11 @@ from ..data.filters import filter_report
 from ..data.sources.sides import swapped_sides
 from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ..errors import counted
+from ..evaluation.bleu_tokenizers import tokenizer_warning
+from ..evaluation.unreachable import unreachable, unreachable_warning
 from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
-from .setup.splits import learns_both_directions, model_languages, sample_of
+from .setup.splits import Splits, learns_both_directions, model_languages, sample_of
 
 # Rows in which unknown tokens are counted, and the share above which they are reported.
 SAMPLE, REPORTED = 10_000, 0.005
@@ -23,7 +25,7 @@ SHOWN = 200
 def describe(setup: TrainingSetup) -> list[str]:
     """The lines that describe what training begins with."""
     model, corpus, data = setup.model, setup.corpus, setup.recipe.data
-    lines = describe_sides(setup)
+    lines = describe_sides(setup) + describe_overlap(setup.splits) + describe_scoring(setup)
     source, unused = setup.recipe.tokenizer_source, keys_of_a_new_tokenizer(setup.recipe.tokenizer)
     if source and unused:
         keys = ", ".join(f"tokenizer.{name}" for name in unused)
@@ -83,9 +85,37 @@ def describe_sides(setup: TrainingSetup) -> list[str]:
     tests = {} if data.test_share else setup.splits.test_sets
     shown = [shorten(text, SHOWN, placeholder=" …") for text in sample[0]]
     first = f"first pair: {' → '.join(shown)}"
+    if all(source.strip() == target.strip() for source, target in sample):
+        return [first, "warning: source and target are the same text, so the model learns to copy"]
     if learns_both_directions(data):
         return [first]
     return [first, *swapped_sides(sample, {**validation, **tests}, model_languages(data))]
+
+
+def describe_overlap(splits: Splits) -> list[str]:
+    """Warnings about pairs of the validation and test sets that are trained on; those of a stream are not known."""
+    if splits.train is None:
+        return []
+    return [
+        f"warning: {found:,} of {len(pairs):,} pairs of the {name} set are also in the training text, so its scores "
+        "say less about new text"
+        for name, pairs in {"validation": splits.validation, **splits.test_sets}.items()
+        if (found := splits.train.overlap(pairs))
+    ]
+
+
+def describe_scoring(setup: TrainingSetup) -> list[str]:
+    """What the scores of translations will not show as it is: capitals, words, references that cannot be written."""
+    scoring, lines = setup.validator.scoring, []
+    if scoring.lowercase:
+        lines.append("the tokenizer lowercases, so scores are of lowercased text: case:lc in their signatures")
+    targets = [reference for _, reference in setup.splits.validation]
+    lines.append(tokenizer_warning(scoring.tokenize, setup.recipe.data.text_languages[1], targets))
+    for name, pairs in {"validation": setup.splits.validation, **setup.splits.test_sets}.items():
+        references = [reference for _, reference in pairs]
+        if found := unreachable(setup.tokenizer, references, scoring.lowercase):
+            lines.append(unreachable_warning(f"the {name} set", found, len(references)))
+    return [line for line in lines if line]
 
 
 def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float:

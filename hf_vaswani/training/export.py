@@ -15,6 +15,7 @@ from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, reason, write_remedy
 from ..hub.card import card_text
+from ..hub.eval_results import EVAL_RESULTS, eval_results
 from ..hub.run_report import RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
@@ -117,7 +118,9 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     recipe, test_sets = setup.recipe, setup.splits.test_sets
     reranker = first_on_each_machine(setup.processes, lambda: open_reranker_of(recipe)) if test_sets else None
     return {
-        name: score_test(translate, pairs, recipe.evaluation, recipe.generation.num_beams, reranker)
+        name: score_test(
+            translate, pairs, recipe.evaluation, recipe.generation.num_beams, setup.validator.scoring, reranker
+        )
         for name, pairs in test_sets.items()
     }
 
@@ -177,6 +180,9 @@ def save_report(
             (part / CARD_FILE).write_bytes(card.encode())
         report = report.model_copy(update={"card": digest})
         (part / RESULTS_FILE).write_bytes(report.to_json().encode())
+        if content := eval_results(recipe, report):
+            (part / EVAL_RESULTS).parent.mkdir()
+            (part / EVAL_RESULTS).write_bytes(content.encode())
         for test_name, test in tests.items():
             for search, translations in test.translations.items():
                 write_translations(part / f"{test_name}{ALL_TRANSLATIONS[search]}", translations.texts)

@@ -12,6 +12,7 @@ from ..core.modeling_loss import IGNORED_LABEL
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.sources.parallel_files import Pair
+from ..evaluation.score_settings import ScoreSettings
 from ..translation.translate import translate
 from .recipe.arguments import TrainingArguments
 from .reporting.scores import bleu_and_chrf, perplexity
@@ -24,7 +25,7 @@ class Validator:
         pairs: the encoded pairs.
         arguments: of these, `max_tokens` (in a forward pass) and `eval_sentences` are used.
         texts: the same pairs as text; the first `eval_sentences` are translated.
-        tokenize: sacreBLEU's tokenizer for BLEU.
+        scoring: how their translations are scored.
     """
 
     def __init__(
@@ -34,13 +35,13 @@ class Validator:
         pairs: EncodedPairs,
         arguments: TrainingArguments,
         texts: list[Pair],
-        tokenize: str,
+        scoring: ScoreSettings,
     ):
         self.accelerator = accelerator
         self.tokenizer = tokenizer
         self.pairs = pairs
         self.texts = texts[: arguments.eval_sentences]
-        self.tokenize = tokenize
+        self.scoring = scoring
         self.collate = Collator(tokenizer.pad_token_id)
         lengths = pairs.source_lengths, pairs.target_lengths
         budget = max(arguments.max_tokens, *(int(side.max()) for side in lengths))
@@ -56,7 +57,7 @@ class Validator:
             hypotheses = [""] * len(self.texts)
             if math.isfinite(loss):
                 hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
-            bleu, chrf = bleu_and_chrf(hypotheses, references, self.tokenize)
+            bleu, chrf = bleu_and_chrf(hypotheses, references, self.scoring)
             values |= {"bleu": bleu.value, "chrf": chrf.value, "sentences": len(self.texts)}
         return values
 

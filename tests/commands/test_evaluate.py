@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.cli import main
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.evaluation.score import scores
 from hf_vaswani.evaluation.significance import bootstrap
 from hf_vaswani.translation.reranking import Reranker
@@ -195,7 +197,7 @@ def test_existing_output_is_replaced_with_overwrite(evaluate, saved_model, write
 
 
 def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, write_lines, monkeypatch, tmp_path):
-    source, existing = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    source, reference, existing = write_lines("s", SOURCES), write_lines("r", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
     def write_half(path, text, **_):
@@ -203,7 +205,7 @@ def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, w
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", write_half)
-    options = ["--source", source, "--reference", source, "--output", existing, "--overwrite"]
+    options = ["--source", source, "--reference", reference, "--output", existing, "--overwrite"]
     assert "No space left on device. Free up space" in errors_of(saved_model, *options)[0]
     assert read(existing) == ["old"] and set(tmp_path.iterdir()) == files
 
@@ -264,13 +266,14 @@ def test_missing_and_contradictory_options_are_reported(errors_of, saved_model, 
 
 def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines, monkeypatch):
     source, output = write_lines("s", SOURCES), Path(write_lines("taken", ["old"])).with_name("out")
+    reference = write_lines("r", SOURCES)
 
     def full(path, *_, **__):
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    lines = errors_of(saved_model, "--source", source, "--reference", source, "--output", output)
+    lines = errors_of(saved_model, "--source", source, "--reference", reference, "--output", output)
     assert lines == [
         f"error: {output} cannot be written: No space left on device. Free up space, or name another file."
     ]
@@ -318,3 +321,42 @@ def test_reranking_is_for_models(errors_of, files):
     reference, poor, _ = files
     [error] = errors_of("--hypotheses", poor, "--reference", reference, "--rerank_with", "other")
     assert error.startswith("error: --rerank_with is for models, and none is given.")
+
+
+def test_files_in_chinese_are_scored_by_characters(evaluate, write_lines, capsys):
+    reference, hypothesis = write_lines("reference", ["我们明天去。"]), write_lines("hypothesis", ["我们今天去。"])
+    files = ("--hypotheses", hypothesis, "--reference", reference, "--metrics", "bleu")
+    assert "tok:zh" in evaluate(*files, "--target_language", "zh")
+    assert main(["evaluate", *map(str, files)]) == 0
+    output = capsys.readouterr()
+    assert "tok:13a" in output.out and "in zh, for which it should be zh: set --tokenize zh" in output.err
+    assert main(["evaluate", *map(str, files), "--target_language", "zh", "--tokenize", "char"]) == 0
+    assert "tok:char" in capsys.readouterr().out
+
+
+@pytest.fixture
+def lowercasing_model(tmp_path) -> Path:
+    """A folder with a model whose tokenizer lowercases."""
+    pairs = [("w1 w2 w3", "one two three")] * 3
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(type="word", vocab_size=20, lowercase=True))
+    tokenizer.save_pretrained(tmp_path / "lower")
+    tiny_model(vocab_size=len(tokenizer)).save_pretrained(tmp_path / "lower")
+    return tmp_path / "lower"
+
+
+def test_model_without_capitals_is_scored_by_lowercased_text(lowercasing_model, write_lines, capsys):
+    files = ["--source", write_lines("source", ["w1 w2"]), "--reference", write_lines("reference", ["ONE Two"])]
+    command = ["evaluate", str(lowercasing_model), *map(str, files)]
+    assert main(command) == 0
+    output = capsys.readouterr()
+    assert output.out.count("case:lc") == 3 and "writes no capitals" in output.err and "cannot write" not in output.err
+    assert main([*command, "--no-lowercase"]) == 0
+    output = capsys.readouterr()
+    assert output.out.count("case:mixed") == 2 and "case:lc" in output.out  # TER's own
+    assert "cannot write 1 of 1 references" in output.err and "capitals" in output.err
+
+
+def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):
+    reference = write_lines("reference", ["a b c d"])
+    assert main(["evaluate", "--hypotheses", str(reference), "--reference", str(reference)]) == 0
+    assert f"warning: {reference} is also a reference, so the scores say nothing" in capsys.readouterr().err

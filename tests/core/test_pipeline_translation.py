@@ -6,7 +6,15 @@ import json
 import pytest
 import torch
 from datasets import Dataset
-from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, GenerationConfig, pipeline
+from transformers import (
+    BertConfig,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    pipeline,
+)
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
@@ -438,6 +446,14 @@ def test_t5_prefix_and_parameters_come_from_the_task_name(tmp_path):
     expected = model.generate(**tokenizer("die katze", return_tensors="pt"), max_length=6, num_beams=2)
     got = translator("katze", return_tensors=True)[0]["translation_token_ids"]
     assert got.tolist() == expected[0].tolist()
+
+
+def test_decoder_without_encoder_is_refused(tokenizer, tmp_path):
+    config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="GPT2LMHeadModel is not an encoder-decoder"):
+        pipeline("translation", model=str(tmp_path))
 
 
 def test_model_that_cannot_generate_raises_a_clear_error(tokenizer):

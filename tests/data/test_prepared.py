@@ -35,6 +35,15 @@ def test_text_is_filtered_and_counted_and_keeps_its_source_number(source, tmp_pa
     assert list(text) == list(text)
 
 
+def test_pairs_that_are_also_in_the_text_are_counted(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "WRITE_BATCH", 1)
+    text = prepare_text([source("a", LINES), source("b", [("w9", "w9")])], LANGUAGES, FilterSettings(), tmp_path)
+    # Twice the same pair, one with another target, one with another source, one that was left out.
+    pairs = [("w9", "w9"), ("w9", "w9"), ("w1 w2", "w3"), ("w5", "w3"), ("w2", "w3"), ("", "w4")]
+    assert text.overlap(pairs) == 3
+    assert text.overlap([]) == 0
+
+
 def test_prepared_text_is_cached_by_content_and_settings(source, tmp_path, monkeypatch):
     reads = []
     original = held_out.iterate_pairs

@@ -414,6 +414,18 @@ def test_energy_is_shown_only_if_it_was_measured():
     assert "Energy: 1 kWh (GPUs) of the first machine alone" in several
 
 
+def test_metadata_has_emissions_if_energy_was_measured():
+    assert ModelCard(card_of()).data.to_dict().get("co2_eq_emissions") is None
+    energy = {"cpu": [7.2e6, 301.0], "gpu": [3.6e5, 151.0]}
+    found = ModelCard(card_of(energy=energy)).data.co2_eq_emissions
+    # 2.1 kWh at 475 g.
+    assert found["emissions"] == 998 and found["training_type"] == "pre-training" and "2.1 kWh" in found["source"]
+    assert found["hardware_used"] == "AMD X, 2 cores"
+    recipe = recipe_dict()
+    recipe["training"]["start_from"] = "somebody/model"
+    assert ModelCard(card_of(recipe, energy=energy)).data.co2_eq_emissions["training_type"] == "fine-tuning"
+
+
 def test_values_missing_from_older_reports_are_omitted():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
     text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), shared_recipe(recipe_dict()))
@@ -443,6 +455,7 @@ def test_recipe_in_the_card_gives_the_same_training_run(tmp_path):
     recipe = recipe_dict(dataset="built-in", test_split=None)
     recipe["training"].update(freeze=["model.encoder"], adam_beta1=0.8, adam_beta2=0.9, max_minutes=2.0, ema_decay=0.9)
     recipe["tokenizer"].update(type="word", lowercase=True)
+    recipe["evaluation"]["tokenize"] = "13a"  # as loading chooses it
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe_in(card_of(recipe)), encoding="utf-8")
     assert load_recipe(path, ["--output_dir=/somewhere/private"]).to_dict() == recipe

@@ -12,6 +12,7 @@ from huggingface_hub import snapshot_download
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
+from hf_vaswani.hub.eval_results import EVAL_RESULTS
 from hf_vaswani.hub.push import check_adapter, files_to_push
 from hf_vaswani.hub.space import needed_extras
 
@@ -121,6 +122,13 @@ def test_training_files_are_not_pushed(run_folder):
     assert not names & {"log.jsonl", "training_recipe.yaml", "test_translations.txt", "checkpoints/file.png"}
 
 
+def test_scores_for_leaderboards_are_pushed(run_folder):
+    (run_folder / EVAL_RESULTS).parent.mkdir()
+    for name in (EVAL_RESULTS, ".eval_results/notes.yaml"):
+        (run_folder / name).write_text("[]")
+    assert [name for name in files_to_push(run_folder) if name.startswith(".")] == [EVAL_RESULTS]
+
+
 def test_files_that_are_no_part_of_a_model_are_not_pushed(run_folder):
     private = {"notes.txt", "nohup.out", "train.de.gz", "train.de", "optimizer.bin", "training_args.bin"}
     private |= {"api_keys.json", "customers.bin", "clean.py", "notes.md", "db_config.json"}
@@ -135,6 +143,7 @@ def test_weights_of_an_earlier_model_do_not_remain_beside_the_new_ones(hub_here,
     earlier = {
         "adapter_config.json", "adapter_model.safetensors", "model-00001-of-00002.safetensors",
         "model.safetensors.index.json", "onnx/decoder_model_merged.onnx", "model.bin", "pictures/old.png",
+        EVAL_RESULTS,
     }  # fmt: skip
     kept = {"last-checkpoint/model.safetensors", "other.txt", "data/model.json"}
     hub_here.repositories["you/de-en"] = {"main": dict.fromkeys(earlier | kept, b"earlier")}

@@ -417,3 +417,30 @@ def test_run_beyond_its_last_step_reports_that_there_is_nothing_to_train(recipe,
 def test_run_that_ends_with_nonfinite_weights_is_an_error(recipe):
     with pytest.raises(TrainingError, match="ended with NaN or infinite weights, .* raise training.adam"):
         train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average=none"))
+
+
+def test_pairs_that_should_not_be_are_told_before_training(recipe, tmp_path, capsys):
+    train_x, train_y = ((tmp_path / f"train.{side}").read_text().splitlines() for side in "xy")
+    (tmp_path / "test.x").write_text("\n".join([*train_x[:3], "a new one"]) + "\n")
+    (tmp_path / "test.y").write_text("\n".join([*train_y[:3], "another"]) + "\n")
+    train(recipe("--max_steps=1"))
+    said = capsys.readouterr().out
+    assert "warning: 3 of 4 pairs of the test set are also in the training text" in said
+    assert "warning: 1 of 8 pairs of the validation set are also" in said  # by chance
+    assert said.index("3 of 4 pairs") < said.index("The final model is")
+
+
+def test_a_copy_task_is_told(recipe, tmp_path, capsys):
+    same = [f"--{split}_target={tmp_path / split}.x" for split in ("train", "validation", "test")]
+    train(recipe("--max_steps=1", *same))
+    assert "source and target are the same text, so the model learns to copy" in capsys.readouterr().out
+
+
+def test_starting_from_a_model_of_other_languages_is_told(recipe, caplog):
+    languages = ("--source_language=de", "--target_language=en")
+    folder = train(recipe("--max_steps=1", *languages)).folder
+    start = (f"--start_from={folder}", "--max_steps=1")
+    train(recipe(*start, *languages, output="same"))
+    assert "not the languages of this run" not in caplog.text
+    train(recipe(*start, "--source_language=fr", "--target_language=en", output="other"))
+    assert f"training.start_from={folder} translates de to en, not the languages of this run" in caplog.text

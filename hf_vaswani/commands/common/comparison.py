@@ -4,7 +4,9 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...core.pipeline_inputs import own_languages
 from ...evaluation.score import scores
+from ...evaluation.score_settings import score_settings
 from ...hub.export_card import Comparison, MetricLoss
 from ...translation.translate import translate
 
@@ -34,9 +36,10 @@ def compare(
     outputs = [
         translate(either, tokenizer, sources, show_progress=True, num_beams=beams) for either in (model, exported)
     ]
+    settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
     losses = [
         MetricLoss(own.name, own.value, other.value, own.signature)
-        for own, other in zip(*(scores(output, references, METRICS) for output in outputs))
+        for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
     ]
     same = sum(own == other for own, other in zip(*outputs))
     example = next((pair for pair in zip(sources, outputs[1]) if pair[0].strip()), (sources[0], outputs[1][0]))

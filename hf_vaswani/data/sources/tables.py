@@ -10,7 +10,9 @@ first, target second. If it looks like a header with other names, the user must 
 
 import csv
 import json
+import shlex
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
 Records = Iterator[tuple[int, dict[str, Any]]]
 Candidates = list[tuple[str, str]]
 ROWS_AT_ONCE = 1000
+# Characters that separate columns in some files.
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+# So many rows whose cells are all in quotation marks are not a coincidence.
+MANY_QUOTED = 50
 
 
 def iterate_records(path: str | Path, candidates: Candidates, header: bool | None = None) -> Records:
@@ -67,6 +73,7 @@ def _delimited(
         if len(cells) != len(columns):
             raise InputError(
                 f"{path}, line {number}: {counted(len(cells), 'column')} where {len(columns)} are expected."
+                f"{_separator_hint(cells)}"
             )
         yield number, dict(zip(columns, cells))
 
@@ -89,10 +96,20 @@ def _columns(where: str, cells: list[str], candidates: Candidates, header: bool 
         return list(DEFAULT_COLUMNS), bool(header)
     if header is False:
         raise InputError(f"{where}: without a header (header: false), a file has two columns, not {len(cells)}.")
-    for column in choose_columns(names, candidates, where):
+    try:
+        chosen = choose_columns(names, candidates, where)
+    except InputError as error:
+        raise InputError(f"{error}{_separator_hint(cells)}") from None
+    for column in chosen:
         if names.count(column) > 1:
             raise InputError(f"{where}: more than one column is named '{column}'.")
     return names, True
+
+
+def _separator_hint(cells: list[str]) -> str:
+    """What to do if a row has only one cell, with something in it that may separate columns; else empty."""
+    found = [name for character, name in SEPARATORS.items() if len(cells) == 1 and character in cells[0]]
+    return f" Are its columns separated by {found[0]}? A .tsv file has tabs, and a .csv file commas." if found else ""
 
 
 def _read_tsv(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
@@ -100,7 +117,17 @@ def _read_tsv(path: str | Path, candidates: Candidates, header: bool | None) -> 
     rows = (
         (number, line.split("\t")) for number, line in enumerate(iterate_lines(path), start=1) if line.strip(" \r")
     )
-    return _delimited(path, candidates, header, rows)
+    # A header may have none.
+    first = list(islice(rows, MANY_QUOTED + 1))
+    if len(first) > MANY_QUOTED and all(
+        len(cell) > 1 and cell[0] == cell[-1] == '"' for _, row in first[1:] for cell in row
+    ):
+        raise InputError(
+            f"{path}: all cells are in quotation marks, which would be part of the text. Convert the file to .csv, "
+            'where they are not: python -c "import csv, sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, '
+            f"delimiter='\\t'))\" < {shlex.quote(str(path))} > {shlex.quote(str(Path(path).with_suffix('.csv')))}"
+        )
+    return _delimited(path, candidates, header, chain(first, rows))
 
 
 def _read_csv(path: str | Path, candidates: Candidates, header: bool | None) -> Records:

@@ -7,13 +7,15 @@ formats and columns, see `tables.py` and `columns.py`.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...configuration.name_hints import hint
 from ...errors import InputError, counted
+from ...files import is_same_file
 from . import built_in
 from .columns import Languages, candidate_columns, choose_columns, pair_of
 from .hub_datasets import HubDataset, name_error
@@ -105,6 +107,15 @@ class TextSource:
             data = "/".join(part for part in (self.dataset, self.config) if part)
             return f"{data} ({self.split})" if self.split else data
         return self.file or " and ".join(", ".join(side) for side in (self.source, self.target))
+
+    def is_among(self, others: Iterable["TextSource"]) -> bool:
+        """Whether this source is one of others, however it is named and weighted."""
+
+        def place(source: TextSource) -> tuple:
+            files = [os.path.realpath(path) for path in (source.file, *source.source, *source.target) if path]
+            return source.dataset, source.config, source.split, source.revision, files
+
+        return place(self) in map(place, others)
 
 
 def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = False) -> Iterator[Pair]:
@@ -261,7 +272,7 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
         for name in ("config", "split", "revision", "source_column", "target_column", "header")
         if getattr(source, name) is not None and name not in FIELDS_OF.get(kind, ())
     ]
-    errors += _side_errors(source) if kind in ("source", "target") else _column_errors(source)
+    errors += _side_errors(source, languages) if kind in ("source", "target") else _column_errors(source)
     if source.weight is not None and not 0 < source.weight <= LARGEST_WEIGHT:
         errors.append(f"weight must be above 0 and at most {LARGEST_WEIGHT:,}, got {source.weight}")
     if kind == "file" and (error := unknown_format(source.file)):
@@ -276,7 +287,7 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
     return errors
 
 
-def _side_errors(source: TextSource) -> list[str]:
+def _side_errors(source: TextSource, languages: Languages) -> list[str]:
     if not source.source or not source.target:
         given, other = ("source", "target") if source.source else ("target", "source")
         return [f"{other} is missing: {given} is given, and line n of one translates line n of the other"]
@@ -284,7 +295,14 @@ def _side_errors(source: TextSource) -> list[str]:
     if sizes[0] != sizes[1]:
         files = counted(sizes[0], "file")
         return [f"source has {files} and target {sizes[1]}: file n of one must translate file n of the other"]
-    return []
+    if None in languages or languages[0] == languages[1]:
+        return []  # a model may learn to copy
+    return [
+        f"{one} is both source and target, but their languages are {' and '.join(languages)}: name the file of the "
+        "other side"
+        for one, other in zip(source.source, source.target)
+        if is_same_file(one, other)
+    ]
 
 
 def _column_errors(source: TextSource) -> list[str]:

@@ -131,6 +131,12 @@ class DataArguments(Section):
         private=True,
     )
 
+    @property
+    def text_languages(self) -> tuple[str | None, str | None]:
+        """The languages of the source and target sides of all texts, in the direction that is trained."""
+        languages = self.source_language, self.target_language
+        return languages[::-1] if self.reversed else languages
+
 
 class TrainingArguments(Section):
     """Optimization (section 5.3 of the paper), length of the run, checkpoints."""
@@ -352,8 +358,11 @@ class EvaluationArguments(Section):
 
     section = "evaluation"
 
-    tokenize: str = Key(
-        "13a", "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none for tokenized text", resumable=True
+    tokenize: str | None = Key(
+        None,
+        "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none for tokenized text; default: that of the target "
+        "language",
+        resumable=True,
     )
     greedy: bool = Key(False, "also score the test sets with greedy search", resumable=True)
     mbr: Literal["chrf", "bleu"] | None = Key(

@@ -21,6 +21,7 @@ from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
+from ...evaluation.bleu_tokenizers import default_tokenizer
 from ...presets import preset_fields
 from ..stages.arguments import SECTION_OF_KIND, Stage
 from ..stages.options import PREFIX as STAGES
@@ -140,6 +141,7 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
     # Not validated again: values out of bounds stay in, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
     recipe = Recipe.model_construct(**sections, model=model, file=path)
+    recipe.evaluation.tokenize = recipe.evaluation.tokenize or default_tokenizer(recipe.data.text_languages[1])
     if not recipe.tokenizer.joint and not recipe.training.start_from:
         model.setdefault("share_encoder_decoder_embeddings", False)
     if "peft" in values and "r" not in values["peft"]:

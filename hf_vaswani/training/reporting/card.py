@@ -11,6 +11,7 @@ from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
 from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
 from ...hub.card import card_text, shown_figures
+from ...hub.eval_results import EVAL_RESULTS, eval_results
 from ...hub.file_names import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
@@ -76,6 +77,10 @@ def _replace(folder: Path, name: str | None) -> Path:
         report = report.model_copy(update={"name": name})
     text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
     report = report.model_copy(update={"card": digest_of(text)})
+    if content := eval_results(recipe, report):
+        (folder / EVAL_RESULTS).parent.mkdir(exist_ok=True)
+        with atomic_write(folder / EVAL_RESULTS) as part:
+            part.write_bytes(content.encode())
     # The card is put in place last: without its digest in the results it would be taken for an edited one.
     with atomic_write(folder / CARD_FILE) as card, atomic_write(folder / RESULTS_FILE) as results_file:
         card.write_bytes(text.encode())

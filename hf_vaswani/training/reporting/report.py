@@ -14,6 +14,7 @@ from ...data.sources.parallel_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
 from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
+from ...evaluation.unreachable import unreachable
 from ...hub.file_names import file_names, hub_id
 from ...hub.run_report import (
     AdapterInfo,
@@ -27,6 +28,7 @@ from ...hub.run_report import (
     Sample,
     Seen,
     Source,
+    TestScores,
     TokenizerInfo,
 )
 from ...hub.trail import read_trail
@@ -84,7 +86,7 @@ def make_report(
         # How the model was measured.
         generation=sections["generation"],
         evaluation=sections["evaluation"],
-        tests={name: test.scores() for name, test in tests.items()},
+        tests={name: test_scores(setup, test) for name, test in tests.items()},
         sources={
             split.removeprefix(TESTS): [describe_source(source) for source in sources]
             for split, sources in setup.sources.items()
@@ -116,6 +118,12 @@ def make_report(
         **analysis,
         **({"trail": trail} if trail else {}),
     )
+
+
+def test_scores(setup: TrainingSetup, test: ScoredTest) -> TestScores:
+    """The scores of a test set, and the references that the model cannot write, if there are any."""
+    found = unreachable(setup.tokenizer, [reference for _, reference in test.pairs], setup.validator.scoring.lowercase)
+    return test.scores().model_copy(update={"unreachable": found} if found else {})
 
 
 def is_read_once(setup: TrainingSetup, progress: Progress) -> bool:
@@ -208,8 +216,10 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(setup.tokenizer), sources, hypotheses)
     lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
     unknown, limit = setup.tokenizer.unk_token_id, setup.model.config.longest_sequence
+    lowercase = setup.validator.scoring.lowercase
     longest = greatest_lengths(lengths, setup.recipe.generation.max_length_offset, limit)
-    samples = best_and_worst(sources, hypotheses, references, lengths)
+    samples = best_and_worst(sources, hypotheses, references, lengths, lowercase=lowercase)
+    groups = scores_by_length(hypotheses, references, lengths, lowercase)
     trained = {}
     if isinstance(setup.corpus, TokenizedCorpus):
         longest_trained = int(setup.corpus.pairs.source_lengths.max())
@@ -219,7 +229,7 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
         example=Example(**short_example(sources, hypotheses)),
         best=[Sample(**sample) for sample in samples["best"]],
         worst=[Sample(**sample) for sample in samples["worst"]],
-        by_length=[LengthGroup(**group) for group in scores_by_length(hypotheses, references, lengths)],
+        by_length=[LengthGroup(**group) for group in groups],
         source_tokens=int(lengths.sum()),
         unknown_tokens=int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),

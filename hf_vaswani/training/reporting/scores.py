@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ...data.sources.parallel_files import Pair
-from ...evaluation.score import Score, bleu, chrf
+from ...evaluation.score import Score, scores
+from ...evaluation.score_settings import ScoreSettings
 from ...hub.run_report import TestScores
 from ...translation.reranking import Reranker
 from ..recipe.arguments import EvaluationArguments
@@ -62,6 +63,7 @@ def score_test(
     pairs: list[Pair],
     evaluation: EvaluationArguments,
     num_beams: int,
+    scoring: ScoreSettings,
     reranker: Reranker | None = None,
 ) -> ScoredTest:
     """Translate a test set and score it.
@@ -69,13 +71,14 @@ def score_test(
     Args:
         translate: translates texts; takes the options of `translation.translate`, which replace the recipe's search.
         num_beams: that of the recipe; if it is 1, its search is greedy already.
+        scoring: how the translations are scored.
         reranker: that of `evaluation.rerank_with`.
     """
     sources, references = map(list, zip(*pairs))
 
     def scored(**search: Any) -> Translations:
         texts = translate(sources, **search)
-        return Translations(texts, bleu_and_chrf(texts, references, evaluation.tokenize))
+        return Translations(texts, bleu_and_chrf(texts, references, scoring))
 
     found = {"": scored()}
     if evaluation.greedy:
@@ -97,11 +100,6 @@ def perplexity(loss: float) -> float:
     return math.exp(min(loss, 100))
 
 
-def bleu_and_chrf(hypotheses: list[str], references: list[str], tokenize: str) -> list[Score]:
-    """The BLEU and chrF2 scores of translations, in this order.
-
-    Args:
-        tokenize: sacreBLEU's tokenizer for BLEU.
-    """
-    # With "none", the text may be tokenized already, which sacreBLEU would warn about.
-    return [bleu(hypotheses, references, tokenize=tokenize, force=tokenize == "none"), chrf(hypotheses, references)]
+def bleu_and_chrf(hypotheses: list[str], references: list[str], scoring: ScoreSettings) -> list[Score]:
+    """The BLEU and chrF2 scores of translations, in this order."""
+    return scores(hypotheses, references, ["bleu", "chrf"], **scoring.arguments())

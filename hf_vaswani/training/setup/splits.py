@@ -100,6 +100,11 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
             errors += [f"data.{split}: {error}{_split_hint(data, split, error)}" for error in found]
             if source.dataset and found and not any("split" in error for error in found):
                 unusable.add(dataset)
+            if (split == MAIN_TEST or split.startswith(TESTS)) and source.is_among(sources.get("train", [])):
+                errors.append(
+                    f"data.{split}: {source.name} is also trained on, so its scores would say nothing about new text. "
+                    "Name another text, or hold out a part of this one with data.test_share"
+                )
     return errors
 
 
@@ -232,8 +237,7 @@ def model_languages(data: DataArguments) -> Languages:
     """Source and target language of the model; `None` for both if it learns to translate in both directions."""
     if learns_both_directions(data):
         return None, None
-    source, target = languages_of(data)
-    return (target, source) if data.reversed else (source, target)
+    return data.text_languages
 
 
 def learns_both_directions(data: DataArguments) -> bool:

@@ -1,5 +1,6 @@
 """Tokenizer and model before the first step: new ones, or those of a model that training starts from."""
 
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +10,14 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import language_code, target_vocab_size, vocabularies, vocabulary_error
+from ...core.pipeline_inputs import (
+    fits_pair,
+    language_code,
+    pairs_in_words,
+    target_vocab_size,
+    vocabularies,
+    vocabulary_error,
+)
 from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import (
@@ -28,6 +36,8 @@ from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
 from .splits import learns_both_directions, model_languages
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -186,6 +196,13 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     source = recipe.training.start_from
     model = named("training.start_from", lambda: read_model(source))
     config, errors = model.config, []
+    languages = config.source_language, config.target_language
+    if not fits_pair(tuple(map(language_code, model_languages(recipe.data))), languages):
+        logger.warning(
+            "warning: training.start_from=%s translates %s, not the languages of this run",
+            source,
+            pairs_in_words([languages]),
+        )
     for name, value in recipe.model.items():
         if name in FREE_FIELDS:
             setattr(config, name, value)

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...engines.export import export_model
 from ...errors import InputError, counted
-from ...evaluation.score import bleu
 from ...hub.file_names import file_names
 from ...hub.run_report import RunReport, SearchReport, StageReport, TeacherReport, TestScores
 from ...hub.trail import read_trail
@@ -101,7 +100,7 @@ def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForCond
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
     pairs = pairs[:MOST_SENTENCES]
     sources, references = map(list, zip(*pairs))
-    arguments, tokenize = teacher.arguments, setup.recipe.evaluation.tokenize
+    arguments, scoring = teacher.arguments, setup.validator.scoring
     say(f"comparing with the teacher, stage {teacher.name}, on {counted(len(pairs), 'sentence')}")
     opened = open_teacher(arguments, setup.recipe.data)
     best = arguments.model_copy(update={"n_best": 1, "keep_closest": None})
@@ -111,8 +110,8 @@ def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForCond
     search |= {"num_workers": workers}
     taught, speed = timed(opened.model, opened.tokenizer, by_teacher, opened.languages, seed=arguments.seed, **search)
     learned, own_speed = timed(student, setup.tokenizer, sources, {}, num_workers=workers, num_beams=1)
-    scores = [bleu_and_chrf(texts, references, tokenize) for texts in (taught, learned)]
-    agreement = bleu(learned, taught, tokenize=tokenize, force=tokenize == "none")
+    scores = [bleu_and_chrf(texts, references, scoring) for texts in (taught, learned)]
+    agreement, _ = bleu_and_chrf(learned, taught, scoring)
     return TeacherReport(
         models=file_names(teacher.stage.arguments.models),
         parameters=opened.model.num_parameters(),

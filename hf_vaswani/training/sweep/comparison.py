@@ -6,11 +6,12 @@ from functools import partial
 from ...data.sources.parallel_files import Pair
 from ...errors import InputError, reason
 from ...evaluation.score import bleu
+from ...evaluation.score_settings import ScoreSettings
 from ...evaluation.seed_bootstrap import seed_bootstrap
 from ...evaluation.significance import RESAMPLES
 from ...files import collect_errors
 from ..recipe.recipe import Recipe
-from ..reporting.artifacts import TRANSLATIONS
+from ..reporting.artifacts import TRANSLATIONS, read_results
 from ..setup.splits import load_test_sets, own_text, parse_sources
 from .plan import Run
 from .report import BleuDifference, RunResult
@@ -38,11 +39,11 @@ def differences(
         return found, [f"No run of {baseline} is finished: there is nothing to compare the others with."]
     texts: dict[str, dict[str, list[Pair]]] = {}  # by the description of the texts
     for test, pairs in _test_sets(runs[0][0].recipe, texts, notes).items():
-        settings = _settings(runs[0][0].recipe)
+        settings = _settings(runs[0][0], test)
         systems = {}
         for name, members in combinations:
             # Only scores of the same sentences, counted in the same way, can be compared.
-            is_same = members and settings == _settings(members[0][0].recipe)
+            is_same = members and settings == _settings(members[0][0], test)
             if is_same and _test_sets(members[0][0].recipe, texts, notes).get(test) == pairs:
                 references = [reference for _, reference in pairs]
                 systems[name] = collect_errors(notes, partial(_translations, members, test, references))
@@ -59,9 +60,10 @@ def differences(
     return found, list(dict.fromkeys(notes))
 
 
-def _settings(recipe: Recipe) -> dict:
-    """The settings with which a run computes BLEU."""
-    return {"tokenize": recipe.evaluation.tokenize, "force": recipe.evaluation.tokenize == "none"}
+def _settings(run: Run, test: str) -> dict:
+    """The settings with which a run computed the BLEU of a test set."""
+    is_lowercase = "case:lc" in str(read_results(run.folder).get("tests", {}).get(test))
+    return ScoreSettings(run.recipe.evaluation.tokenize, is_lowercase).arguments()["bleu"]
 
 
 def _test_sets(recipe: Recipe, known: dict[str, dict[str, list[Pair]]], notes: list[str]) -> dict[str, list[Pair]]:
@@ -92,7 +94,7 @@ def _translations(members: Finished, test: str, references: list[str]) -> list[l
             raise InputError(f"{path} cannot be read: {reason(error)}.") from None
         is_own = len(lines) == len(references)
         if is_own:
-            score = bleu(lines, references, **_settings(run.recipe)).value
+            score = bleu(lines, references, **_settings(run, test)).value
             is_own = math.isclose(score, result.tests[test].bleu, abs_tol=1e-6)
         if not is_own:
             raise InputError(f"{path} is not what its run scored, so its combination is not compared.")

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import pyarrow
 import pytest
@@ -410,3 +412,53 @@ def test_header_must_be_true_or_false():
     assert check_source(TextSource(dataset="built-in", split="train", header=True), LANGUAGES) == [
         "header does not belong to built-in"
     ]
+
+
+def test_the_same_file_on_both_sides_is_an_error_if_the_languages_differ(write, tmp_path):
+    file = write("a.de", "Ein Hund\n")
+    os.symlink(file, tmp_path / "a.en")
+    for other in (file, str(tmp_path / "a.en")):
+        source = TextSource(source=(file,), target=(other,))
+        [error] = check_source(source, LANGUAGES)
+        assert error.startswith(f"{file} is both source and target, but their languages are de and en")
+        # A model may learn to copy.
+        assert check_source(source, ("de", "de")) == check_source(source, (None, None)) == []
+    copied = TextSource(source=(file,), target=(write("b.en", "Ein Hund\n"),))
+    assert check_source(copied, LANGUAGES) == []
+
+
+def test_tsv_with_all_cells_in_quotation_marks_is_an_error_with_a_remedy_that_works(write, tmp_path):
+    rows = [("Er sagte ja", "He said yes"), ("Hund,\tKatze", "dog")] * 30
+    quoted = "".join(f'"{s}"\t"{t}"\n'.replace("ja", '""ja""') for s, t in rows)
+    for header in ("", "de\ten\n"):
+        file = write("quoted.tsv", header + quoted.replace(",\tK", ", K"))
+        [error] = check_source(TextSource(file=file), LANGUAGES)
+        assert error.startswith(f"{file}: all cells are in quotation marks")
+        command = error.partition("where they are not: ")[2]
+        subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+        pairs = list(iterate_pairs(TextSource(file=str(tmp_path / "quoted.csv")), LANGUAGES))
+        assert pairs[:2] == [('Er sagte "ja"', "He said yes"), ("Hund, Katze", "dog")] and len(pairs) == 60
+
+
+def test_tsv_with_some_cells_in_quotation_marks_is_read_as_it_is(write):
+    quoted = [('"Ja!"', '"Yes!"')] * 60 + [("Nein", "No")]
+    for pairs in (quoted[:20], quoted[30:] + quoted[:30], [("Ja", '"Yes!"')] * 80):
+        file = write("some.tsv", "".join(f"{s}\t{t}\n" for s, t in pairs))
+        assert list(iterate_pairs(TextSource(file=file), LANGUAGES)) == pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [
+        ("a.csv", "de;en\nHund;dog\n", "separated by semicolons"),
+        ("a.csv", "Hund;dog\nKatze;cat\n", "separated by semicolons"),
+        ("a.csv", "de\ten\nHund\tdog\n", "separated by tabs"),
+        ("a.tsv", "de;en\nHund;dog\n", "separated by semicolons"),
+        ("a.tsv", "Hund,dog\n", "separated by commas"),
+        ("a.tsv", "Hund|dog\n", "separated by vertical bars"),
+        ("a.csv", "Hund,dog\nEsel;donkey\n", "separated by semicolons"),
+    ],
+)
+def test_other_separators_are_named_in_the_error(write, name, text, hint):
+    with pytest.raises(InputError, match=hint):
+        list(iterate_pairs(TextSource(file=write(name, text)), LANGUAGES))

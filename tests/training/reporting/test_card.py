@@ -15,8 +15,11 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.files import HAS_LOCKS
+from hf_vaswani.hub.eval_results import EVAL_RESULTS
 from hf_vaswani.hub.file_names import hub_id
+from hf_vaswani.hub.run_report import Source
 from hf_vaswani.training.checkpoints.output_folder import held
+from hf_vaswani.training.reporting import report
 from hf_vaswani.training.reporting.report import greatest_lengths
 from hf_vaswani.training.train import train
 from hf_vaswani.training.validation import Validator
@@ -594,3 +597,18 @@ def test_card_of_a_run_by_an_earlier_version_has_current_keys(recipe):
     card = (folder / "README.md").read_text()
     assert "max_updates" not in card and "  lr_scheduler_type: inverse_sqrt\n" in card
     assert sorted(card.splitlines()) == sorted(before.splitlines())
+
+
+def test_score_on_a_hub_dataset_is_written_for_its_leaderboard_and_goes_with_the_model(recipe, monkeypatch):
+    on_hub = Source(dataset="somebody/parallel", on_hub=True, config="de-en", split="test")
+    with monkeypatch.context() as patch:
+        patch.setattr(report, "describe_source", lambda source: on_hub)
+        folder = train(recipe("--max_steps=4")).folder
+    [entry] = yaml.safe_load((folder / EVAL_RESULTS).read_text())
+    assert entry["dataset"] == {"id": "somebody/parallel", "task_id": "de-en"}
+    assert entry["value"] == round(results_of(folder)["test_bleu"], 2)
+    (folder / EVAL_RESULTS).unlink()
+    assert main(["card", str(folder)]) == 0
+    assert yaml.safe_load((folder / EVAL_RESULTS).read_text()) == [entry]
+    train(recipe("--max_steps=5"))  # tested on files
+    assert not (folder / EVAL_RESULTS).exists()

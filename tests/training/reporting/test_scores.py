@@ -11,6 +11,7 @@ import yaml
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.evaluation.score_settings import ScoreSettings
 from hf_vaswani.training import validation
 from hf_vaswani.training.export import write_translations
 from hf_vaswani.training.recipe.recipe import load_recipe
@@ -168,6 +169,39 @@ def test_bleu_that_selects_the_best_weights_cannot_change(recipe):
         train(recipe(*FEW, "--metric_for_best_model=bleu", "--tokenize=none"))
 
 
+def test_bleu_is_computed_as_the_target_language_needs_it(recipe):
+    chosen = {
+        language: recipe(f"--target_language={language}", *more).evaluation.tokenize
+        for language, *more in (["en"], ["zh"], ["th"], ["zh_Hans", "--tokenize=13a"])
+    }
+    assert chosen == {"en": "13a", "zh": "zh", "th": "char", "zh_Hans": "13a"}
+    assert recipe("--source_language=zh", "--target_language=en", "--reversed=true").evaluation.tokenize == "zh"
+
+
+def test_a_model_without_capitals_is_scored_and_chosen_by_lowercased_text(recipe, tmp_path, capsys, monkeypatch):
+    for name in ("validation.y", "test.y"):
+        (tmp_path / name).write_text((tmp_path / name).read_text().upper())
+    perfect = lambda self, model, texts, **options: [text[::-1] for text in texts]  # noqa: E731
+    monkeypatch.setattr(validation.Validator, "translate", perfect)
+    report = train(recipe(*FEW, "--lowercase", "--metric_for_best_model=bleu", "--eval_steps=4"))
+    assert "case:lc" in capsys.readouterr().out
+    scores = report.tests["test"]
+    assert (scores.bleu, scores.chrf2) == pytest.approx((100, 100)) and "case:lc" in scores.bleu_signature
+    assert [group.chrf2 for group in report.analysis.worst] == pytest.approx([100] * 3)
+    assert [r["validation_bleu"] for r in records(report.folder) if "validation_bleu" in r] == pytest.approx([100])
+
+
+def test_references_that_the_model_cannot_write_are_told_before_training_and_in_the_card(recipe, tmp_path, capsys):
+    (tmp_path / "test.y").write_text("\n".join(["é"] * 3 + ["a b"] * 5) + "\n")
+    report = train(recipe(*FEW))
+    said = capsys.readouterr().out
+    warning = "the model cannot write 3 of 8 references of the test set: 3 with characters or words"
+    assert said.index(warning) < said.index("The final model is")
+    assert list(stored(report.folder)["tests"]["test"]["unreachable"].values()) == [3]
+    card = (report.folder / "README.md").read_text()
+    assert "cannot write, which the scores count as wrong: test, 3 with characters or words that" in card
+
+
 def test_all_errors_in_evaluation_keys_are_reported_together(recipe):
     with pytest.raises(InputError) as error:
         recipe(
@@ -299,7 +333,7 @@ def test_model_with_nan_loss_is_validated_without_translations(monkeypatch):
         raise ValueError("The model's scores are NaN.")
 
     validator = object.__new__(validation.Validator)
-    validator.texts, validator.tokenize = [("a b c d", "d c b a")], "13a"
+    validator.texts, validator.scoring = [("a b c d", "d c b a")], ScoreSettings()
     monkeypatch.setattr(validation.Validator, "likelihood", lambda self, model: (math.nan, 0.0))
     monkeypatch.setattr(validation.Validator, "translate", fail)
     assert validator.measure(None)["bleu"] == 0

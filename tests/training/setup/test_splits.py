@@ -83,6 +83,18 @@ def test_built_in_corpus_and_slices_of_a_dataset_can_be_splits(data_of, table, t
     assert "no split 'validation'" in error and "data.validation_split" in error
 
 
+def test_testing_on_the_training_text_is_an_error_however_it_is_named(data_of, table, tmp_path):
+    file = table("a.tsv", PAIRS)
+    (tmp_path / "link.tsv").symlink_to(file)
+    for name in (file, tmp_path / "link.tsv"):
+        options = (f"--train={file}", f"--validation={file}")
+        [error] = source_errors_of(data_of(*options, f"--test={name}"))
+        assert error.startswith("data.test: ") and "is also trained on" in error and "data.test_share" in error
+        [error] = source_errors_of(data_of(*options, f"--tests={{more: {name}}}"))
+        assert error.startswith("data.tests.more: ")
+    assert source_errors_of(data_of(*options, f"--test={table('b.tsv', PAIRS)}")) == []
+
+
 def test_all_errors_of_all_sources_are_reported_together(data_of, table):
     data = data_of(
         f"--train=[{{file: absent.tsv, weight: 1}}, {{file: {table('a.tsv', PAIRS)}}}]",

@@ -89,12 +89,13 @@ def runs(tmp_path, monkeypatch):
 def plan_of(tmp_path, write_lines):
     """Plans a sweep of a recipe whose test set has these references."""
     text = write_lines("text.x", [str(i) for i in range(len(REFERENCES))])
+    test = write_lines("test.x", [f"test {i}" for i in range(len(REFERENCES))])
     references = write_lines("text.y", REFERENCES)
     path = tmp_path / "recipe.yaml"
     splits = "".join(
         f"  {split}_source: {text}\n  {split}_target: {references}\n" for split in ("train", "validation")
     )
-    path.write_text(f"data:\n{splits}  test_source: {text}\n  test_target: {references}\n")
+    path.write_text(f"data:\n{splits}  test_source: {test}\n  test_target: {references}\n")
 
     def plan(output: str = "out", reads_inputs: bool = False, **parts) -> SweepPlan:
         request = SweepRequest(str(path), str(tmp_path / output), **parts)

@@ -1,0 +1,65 @@
+"""How `evaluate` scores: what its options say, or else what the target language and the models need."""
+
+import argparse
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ...core.pipeline_inputs import own_languages
+from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
+from ...evaluation.score_settings import lowercases_targets
+from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
+from ...files import is_same_file
+
+Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
+
+
+def score_arguments(options: argparse.Namespace, models: Models) -> dict[str, dict[str, Any]]:
+    """The settings of each metric, as [`hf_vaswani.evaluation.score.scores`] takes them."""
+    writes_no_capitals = any(lowercases_targets(tokenizer) for _, tokenizer in models)
+    return {
+        "bleu": {
+            "tokenize": options.tokenize or default_tokenizer(_target_language(options, models)),
+            "lowercase": writes_no_capitals if options.lowercase is None else options.lowercase,
+            "force": options.force,
+        },
+        # `--lowercase` means BLEU, as in the command sacrebleu.
+        "chrf": {
+            "lowercase": writes_no_capitals and options.lowercase is not False,
+            "word_order": options.chrf_word_order,
+        },
+    }
+
+
+def score_warnings(
+    options: argparse.Namespace, models: Models, arguments: dict[str, dict[str, Any]], texts: dict[str, list[str]]
+) -> list[str]:
+    """What makes scores other than one would think.
+
+    Args:
+        arguments: those of [`score_arguments`].
+        texts: the lines of each file.
+    """
+    warnings, first = [], texts[options.reference[0]]
+    warnings += [
+        f"warning: {path} is also a reference, so the scores say nothing"
+        for path in (options.source, *options.hypotheses)
+        if path and any(is_same_file(path, reference) for reference in options.reference)
+    ]
+    if arguments["chrf"]["lowercase"]:
+        warnings.append("note: a model writes no capitals, so scores are of lowercased text; see --no-lowercase")
+    if "bleu" in options.metrics:
+        language = _target_language(options, models)
+        warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
+    for _, tokenizer in models:
+        for path in options.reference:
+            if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
+                warnings.append(unreachable_warning(path, found, len(texts[path])))
+    warnings += [form_warning(path, texts[path], first) for path in options.hypotheses]
+    return [warning for warning in dict.fromkeys(warnings) if warning]
+
+
+def _target_language(options: argparse.Namespace, models: Models) -> str | None:
+    """The target language, as given or as the first model has it."""
+    own = (own_languages(model.config, tokenizer)[1] for model, tokenizer in models)
+    return options.target_language or next(own, None)
