@@ -4,6 +4,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...core.tokenization_invisible import is_blank
 from ...evaluation.score import scores
 from ...hub.export_card import Comparison, MetricLoss
 from ...translation.translate import translate
@@ -39,7 +40,7 @@ def compare(
         for own, other in zip(*(scores(output, references, METRICS) for output in outputs))
     ]
     same = sum(own == other for own, other in zip(*outputs))
-    example = next((pair for pair in zip(sources, outputs[1]) if pair[0].strip()), (sources[0], outputs[1][0]))
+    example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
     search = f"beam {beams}" if beams > 1 else "greedy"
     computed_by = getattr(exported, "computed_by", "PyTorch")
     return Comparison(Path(source).name, search, computed_by, len(sources), same, losses, example)
