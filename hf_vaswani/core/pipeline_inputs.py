@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-from tokenizers import normalizers
 from tokenizers.normalizers import Normalizer
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from .tokenization_invisible import INVISIBLE, invisible_normalizer
 from .tokenization_invisible import is_blank as is_blank
@@ -27,6 +27,7 @@ NO_LANGUAGES = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
 # The entry in the settings of this package's tokenizers that says how they treat whitespace: "normalize" or "keep".
 WHITESPACE = "whitespace"
+BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}  # in tokens of byte-level vocabularies
 RUN_OF_SPACES = re.compile("  |▁▁")
 # Tokenizer → its number of tokens, and the normalizers of its sources and targets.
 _normalizers: WeakKeyDictionary[PreTrainedTokenizerBase, tuple] = WeakKeyDictionary()
@@ -143,10 +144,11 @@ def normalized(text: str, tokenizer: PreTrainedTokenizerBase, is_target: bool = 
 
 
 def outer_normalizer(tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[str]) -> Normalizer:
-    """The normalizer for the texts of a tokenizer that has none of its own."""
+    """The normalizer for the texts of a tokenizer that has none of its own, by the tokens that it has."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":  # it knows any text
-        return normalizers.Sequence([])
+    if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
+        in_bytes = ([BYTES.get(letter, 0) for letter in token] for token in vocabulary)
+        vocabulary = [bytes(token).decode(errors="ignore") for token in in_bytes]
     known = INVISIBLE.intersection("".join(vocabulary))
     return invisible_normalizer(known, keeps_runs=any(map(RUN_OF_SPACES.search, vocabulary)))
 

@@ -97,7 +97,7 @@ def invisible_normalizer(
     non_joiner, joiner = _class(NON_JOINER, known), _class(JOINER, known)
     joiners = (
         f"{non_joiner}(?<!{joining}{NON_JOINER})",
-        f"{non_joiner}(?!{joining})",
+        f"{non_joiner}(?!{NON_JOINER}*{joining})",
         f"{joiner}(?<!{joining}{JOINER})(?!{emoji})",
         f"{joiner}(?<!{_class(JOINING + EMOJI + EMOJI_SELECTORS)}{JOINER})",
     )
