@@ -5,6 +5,7 @@ import io
 from collections import OrderedDict
 from threading import Lock
 
+from ..core.tokenization_invisible import is_blank
 from ..errors import InputError
 from ..evaluation.attention import (
     KINDS,
@@ -40,7 +41,7 @@ class AttentionView:
             InputError: a text is empty or too long, or the model exposes no attention.
         """
         check_text(text, LONGEST_FIGURE)
-        target = check_text(target, LONGEST_FIGURE, "translation") if target and target.strip() else None
+        target = check_text(target, LONGEST_FIGURE, "translation") if target and not is_blank(target) else None
         if not loaded.has_attention:
             raise InputError(
                 f"{loaded.name} was exported to an engine that exposes no attention. Choose another model."

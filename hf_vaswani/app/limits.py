@@ -1,5 +1,6 @@
 """How much the page accepts at once, and what it says if there is more."""
 
+from ..core.tokenization_invisible import is_blank
 from ..errors import InputError
 
 # In characters: of any text, of a text whose words are linked, and of a text that is drawn.
@@ -19,7 +20,7 @@ def check_text(text: str | None, most: int = LONGEST_TEXT, name: str = "text", r
         InputError: the text is empty or too long.
     """
     text = text or ""
-    if not text.strip():
+    if is_blank(text):
         raise InputError(f"The {name} is empty.")
     if len(text) > most:
         raise InputError(f"The {name} has {len(text):,} characters, but at most {most:,} are allowed. {remedy}")

@@ -98,6 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+    from ..core.tokenization_invisible import is_blank
     from ..engines.export import write_checked
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card
@@ -109,7 +110,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"{options.model} is a {type(model).__name__}; only models of this package can be exported.")
     comparison, origin = None, read_origin(options.model, model, tokenizer)
-    sample = [line for line in texts.get(options.sample) or () if line.strip()]
+    sample = [line for line in texts.get(options.sample) or () if not is_blank(line)]
     name = options.name or Path(options.output).resolve().name
     quantization = options.quantization or (WEB_TYPE if options.to == "web" else None)
     with new_folder(options.output) as folder:

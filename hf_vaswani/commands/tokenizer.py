@@ -55,6 +55,7 @@ def _tokenizer_keys() -> dict[str, FieldInfo]:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..core.tokenization_invisible import is_blank
     from ..data.tokenizers.tokenizer import save_tokenizer, side_backends, train_tokenizer
     from ..files import check_new, new_folder
     from ..training.recipe.recipe import section_from_options
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     sizes = [backend.get_vocab_size() for backend in backends.values()]
     vocabularies = f"{sizes[0]:,} tokens" if arguments.joint else f"{sizes[0]:,} source and {sizes[1]:,} target tokens"
     print(f"{options.output} holds a tokenizer of {vocabularies} ({arguments.type}).")
-    example = next((pair for pair in pairs if all(text.strip() for text in pair)), ("", ""))
+    example = next((pair for pair in pairs if not any(map(is_blank, pair))), ("", ""))
     for (side, backend), text in zip(backends.items(), example):
         print(f"{side}: {text}\n  {' '.join(backend.encode(text).tokens)}")
 

@@ -28,6 +28,7 @@ from .pipeline_inputs import (
     check_number,
     clean,
     is_blank,
+    normalized,
     not_texts,
     not_texts_error,
     position_limit,
@@ -205,7 +206,8 @@ class TranslationEngine:
 
     def _encode(self, segments: list[Segment], **limits) -> None:
         options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
-        encoded = self.pipeline.encode([segment.piece.text for segment in segments], **options, **limits)
+        texts = [normalized(segment.piece.text, self.pipeline.tokenizer) for segment in segments]
+        encoded = self.pipeline.encode(texts, **options, **limits)
         for segment, inputs in zip(segments, encoded):
             segment.inputs = inputs if inputs["input_ids"] else None
 
@@ -218,7 +220,8 @@ class TranslationEngine:
         start = decoder_start(model)
         if start is None:
             raise ValueError("This model's config has no decoder_start_token_id, which a prefix must follow.")
-        labels = tokenizer(text_target=[clean(segment.prefix) for segment in segments])["input_ids"]
+        prefixes = [normalized(clean(segment.prefix), tokenizer, is_target=True) for segment in segments]
+        labels = tokenizer(text_target=prefixes)["input_ids"]
         ends = {tokenizer.eos_token_id, *GenerateArguments(model, {}, {}).eos_token_ids()}
         for segment, ids in zip(segments, labels):
             segment.prompt = [start, *takewhile(lambda token_id: token_id not in ends, ids)]

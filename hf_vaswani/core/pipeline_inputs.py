@@ -7,11 +7,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
+from tokenizers.normalizers import Normalizer
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+from .tokenization_invisible import INVISIBLE, invisible_normalizer
+from .tokenization_invisible import is_blank as is_blank
 
 from .generation_settings import LARGEST_NUMBER
 
@@ -21,8 +27,12 @@ LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
 # Column names that look like such codes.
 NO_LANGUAGES = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
-# Whitespace and control characters: a text of nothing else has nothing to translate.
-BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]*")
+# The entry in the settings of this package's tokenizers that says how they treat whitespace: "normalize" or "keep".
+WHITESPACE = "whitespace"
+BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}  # in tokens of byte-level vocabularies
+RUN_OF_SPACES = re.compile("  |▁▁")
+# Tokenizer → its number of tokens, and the normalizers of its sources and targets.
+_normalizers: WeakKeyDictionary[PreTrainedTokenizerBase, tuple] = WeakKeyDictionary()
 NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
 # Attention to a longer source would fill the memory, whatever the model's positions.
 LONGEST_SOURCE = 4096
@@ -117,6 +127,34 @@ def clean(text: str) -> str:
     return text
 
 
+def normalized(text: str, tokenizer: PreTrainedTokenizerBase, is_target: bool = False) -> str:
+    """A text without what nobody sees and the tokenizer does not know, see [`invisible_normalizer`].
+
+    Tokenizers trained by this package say in their settings that they normalize texts themselves, or keep whitespace.
+
+    Args:
+        text: without lone surrogates, see [`clean`].
+        is_target: whether it is a target, for which the tokenizer may have another vocabulary.
+    """
+    if WHITESPACE in getattr(tokenizer, "init_kwargs", {}):
+        return text
+    size, *sides = _normalizers.get(tokenizer, (0,))
+    if size != len(tokenizer):  # new, or with more tokens than before
+        sides = [outer_normalizer(tokenizer, vocabulary) for vocabulary in vocabularies(tokenizer)]
+        _normalizers[tokenizer] = (len(tokenizer), *sides)
+    return sides[is_target].normalize_str(text)
+
+
+def outer_normalizer(tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[str]) -> Normalizer:
+    """The normalizer for the texts of a tokenizer that has none of its own, by the tokens that it has."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
+        in_bytes = ([BYTES.get(letter, 0) for letter in token] for token in vocabulary)
+        vocabulary = [bytes(token).decode(errors="ignore") for token in in_bytes]
+    known = INVISIBLE.intersection("".join(vocabulary))
+    return invisible_normalizer(known, keeps_runs=any(map(RUN_OF_SPACES.search, vocabulary)))
+
+
 def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
     """Yield pairs of source and target lazily, each checked to be two texts and cleaned with [`clean`]."""
     for i, pair in enumerate(pairs):
@@ -124,11 +162,6 @@ def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
         if not (is_pair and all(isinstance(text, str) for text in pair)):
             raise ValueError(f"pairs must be (source, target), two str each, but pairs[{i}] is {_shown(pair)}.")
         yield clean(pair[0]), clean(pair[1])
-
-
-def is_blank(text: str) -> bool:
-    """Whether there is nothing to translate."""
-    return BLANK.fullmatch(text) is not None
 
 
 def as_texts(inputs: Any) -> tuple[Iterable, bool]:

@@ -15,6 +15,7 @@ from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedTokenizerFast
 
 from ..core.modeling_loss import IGNORED_LABEL
+from ..core.tokenization_invisible import is_blank
 from ..errors import InputError
 from .soft_labels import SoftLabels
 from .sources.parallel_files import Pair
@@ -115,7 +116,7 @@ def encode_pairs(
     Raises:
         InputError: no pairs are left.
     """
-    kept = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+    kept = [pair for pair in pairs if not any(map(is_blank, pair))]
     empty = len(pairs) - len(kept)
     sources, targets = encode_in_slices(plain_encoder(tokenizer), [s for s, _ in kept], [t for _, t in kept])
     rows = [row for row in zip(sources, targets) if max_length is None or max(map(len, row)) <= max_length]

@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from ..core.tokenization_invisible import is_blank
 from ..errors import InputError, counted
 from .sources.parallel_files import Pair
 
@@ -97,12 +98,11 @@ class PairFilter:
 
     def _issues(self, source: str, target: str) -> Iterator[str]:
         """Yield a pair's issues in the order of `ISSUES`, lazily: once a pair is dropped, the rest are not checked."""
-        bare_source, bare_target = source.strip(), target.strip()
-        if not bare_source or not bare_target:
+        if is_blank(source) or is_blank(target):
             yield "empty"
         if CONTROL_CHARACTER.search(source) or CONTROL_CHARACTER.search(target):
             yield "control_characters"
-        if bare_source == bare_target:
+        if source.strip() == target.strip():
             yield "copies"
         if self.settings.count_duplicates and not self._seen.add(hash_of_pair(source, target)):
             yield "duplicates"

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
+from ..core.pipeline_inputs import WHITESPACE
 from ..errors import InputError
 from ..runtime.cores import available_cores
 from .cache import cached
@@ -29,11 +30,11 @@ from .sources.parallel_files import Pair
 from .sources.text_source import TextSource, digest
 
 # Incremented when the meaning of prepared files changes.
-FORMAT = 2
+FORMAT = 3
 TEXT_FILE, SUMMARY_FILE = "text.arrow", "summary.json"
 WRITE_BATCH = 10_000
-# Entries of a tokenizer's config that say where it was loaded from.
-ORIGIN = {"name_or_path", "transformers_version", "is_local", "auto_map", "local_files_only"}
+# Entries of a tokenizer's config that say where it was loaded from, or what tokenizer.json says too.
+NOT_DIGESTED = {"name_or_path", "transformers_version", "is_local", "auto_map", "local_files_only", WHITESPACE}
 SCHEMA = pa.schema({"source": pa.large_string(), "target": pa.large_string(), "origin": pa.int16()})
 # With fewer pairs, starting processes takes longer than they save.
 MANY_PAIRS = 100_000
@@ -245,6 +246,6 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
             if path.name == "tokenizer_config.json":
                 # Leave out where the tokenizer was loaded from and with which version, which does not matter here.
                 config = json.loads(text)
-                text = json.dumps({name: config[name] for name in sorted(config) if name not in ORIGIN}).encode()
+                text = json.dumps({name: config[name] for name in sorted(config) if name not in NOT_DIGESTED}).encode()
             content.update(path.name.encode() + text)
     return content.hexdigest()

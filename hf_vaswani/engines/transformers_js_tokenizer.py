@@ -2,7 +2,8 @@
 
 transformers.js isolates matches that the `tokenizers` library would merge with their neighbors, joins runs of
 non-ASCII punctuation and digits, and does not know `split_special_tokens`. Such rules are rewritten, with regular
-expressions that both interpret in the same way.
+expressions that both interpret in the same way. A tokenizer that does not normalize invisible characters itself gets
+the normalizer that the translation pipeline uses for it.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..core.pipeline_inputs import vocabularies
+from ..core.pipeline_inputs import WHITESPACE, outer_normalizer, vocabularies
 
 # The components that transformers.js has, and that behave as in the library.
 KNOWN = {
@@ -60,6 +61,10 @@ def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """The contents of `tokenizer.json` for transformers.js; the `tokenizers` library interprets it in the same way."""
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     rules |= {"truncation": None, "padding": None}
+    if WHITESPACE not in tokenizer.init_kwargs:
+        outer = outer_normalizer(tokenizer, rules["model"]["vocab"])
+        parts = [json.loads(part.__getstate__()) for part in (outer, tokenizer.backend_tokenizer.normalizer) if part]
+        rules["normalizer"] = {"type": "Sequence", "normalizers": parts}
     for rule in _parts(rules["normalizer"]):
         if rule.get("pattern") == {"Regex": r"\z"}:
             # On its own, the pattern also matches inside characters beyond U+FFFF in JavaScript.

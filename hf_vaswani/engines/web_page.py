@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..core.tokenization_invisible import BLANK
 from .folders import INDEX_FILE, PAGE_FILE
 from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
 from .web_export import MODEL_FOLDER
@@ -52,7 +53,11 @@ def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str]
             (folder / path.name).write_bytes(path.read_bytes())
     graphs = [_graph(folder, name) for name in (ENCODER, DECODER)]
     loaded = [*(f"{MODEL_FOLDER}/{name}" for name in MODEL_FILES), *graphs, f"{RUNTIME_FOLDER}/onnxruntime.wasm"]
-    about = {"graphs": graphs, "files": {name: (folder / name).stat().st_size for name in loaded}}
+    about = {
+        "blank": f"^{BLANK}$",
+        "graphs": graphs,
+        "files": {name: (folder / name).stat().st_size for name in loaded},
+    }
     (folder / PAGE_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     (folder / MANIFEST).write_text(json.dumps(_manifest(title), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     _write_service_worker(folder)

@@ -20,7 +20,7 @@ from ..core.modeling_alignment import (
     text_mask,
     to_tokens,
 )
-from ..core.pipeline_inputs import check_text, position_limit
+from ..core.pipeline_inputs import check_text, is_blank, normalized, position_limit
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
 from .heat_map import draw_attention
@@ -68,7 +68,7 @@ def sentence_attention(
         check_text("target", target)
     if errors := text_errors(source, target):
         raise InputError.of(errors)
-    inputs = tokenizer([source], return_tensors="pt").to(model.device)
+    inputs = tokenizer([normalized(source, tokenizer)], return_tensors="pt").to(model.device)
     input_ids = inputs["input_ids"]
     check_token_count(model.get_encoder(), input_ids, "text")
     inputs.pop("token_type_ids", None)
@@ -77,6 +77,7 @@ def sentence_attention(
             output_ids = model.generate(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
     else:
         check_target_encoding(tokenizer)
+        target = normalized(target, tokenizer, is_target=True)
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         check_token_count(model.get_decoder(), labels, "target")
         output_ids = forced_output(model, labels)
@@ -115,8 +116,8 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
 
 def text_errors(source: str, target: str | None) -> list[str]:
     """Errors about empty texts for [`sentence_attention`]."""
-    errors = [] if source.strip() else ["The text is empty. Give a sentence to translate."]
-    if target is not None and not target.strip():
+    errors = ["The text is empty. Give a sentence to translate."] if is_blank(source) else []
+    if target is not None and is_blank(target):
         errors.append("The target is empty. Give a translation, or leave it out for the model's own.")
     return errors
 

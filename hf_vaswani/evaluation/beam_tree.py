@@ -14,7 +14,7 @@ from ..core.generation_beam_search import NEVER
 from ..core.generation_length_penalty import Scoring
 from ..core.generation_search_observer import SearchObserver, SearchStep
 from ..core.modeling_alignment import to_tokens
-from ..core.pipeline_inputs import check_text
+from ..core.pipeline_inputs import check_text, normalized
 from ..errors import InputError
 from .attention import check_token_count, text_errors
 from .token_text import readable_tokens
@@ -152,7 +152,7 @@ def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
     check_text("text", text)
     if errors := text_errors(text, None) + search_errors(model, generate_kwargs):
         raise InputError.of(errors)
-    inputs = tokenizer([text], return_tensors="pt").to(model.device)
+    inputs = tokenizer([normalized(text, tokenizer)], return_tensors="pt").to(model.device)
     check_token_count(model.get_encoder(), inputs["input_ids"], "text")
     inputs.pop("token_type_ids", None)
     observer = SearchObserver()

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 from matplotlib import font_manager, ft2font
 from transformers import PreTrainedTokenizerBase
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.utils import logging
+
+from ..core.pipeline_inputs import BYTES
 
 logger = logging.get_logger(__name__)
 
-BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 LONGEST_TOKEN = 16  # characters; longer ones are cut
 JOINERS = "\u200c\u200d"  # invisible, but they shape Persian and Indic letters
 UNUSABLE_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # bitmaps and boxes

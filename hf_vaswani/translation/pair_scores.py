@@ -18,7 +18,7 @@ from ..core.generation_arguments import GenerateArguments
 from ..core.generation_output_scores import forced_output, token_log_probabilities
 from ..core.modeling_alignment import to_tokens
 from ..core.pipeline_batches import token_batches
-from ..core.pipeline_inputs import check_many, check_number, check_text, position_limit, text_pairs
+from ..core.pipeline_inputs import check_many, check_number, check_text, normalized, position_limit, text_pairs
 from ..core.pipeline_translation import translation_task
 from ..data.tokenizers.tokenizer import check_target_encoding
 
@@ -118,7 +118,8 @@ def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> 
         tokenizer.src_lang = src_lang
     if tgt_lang:
         tokenizer.tgt_lang = tgt_lang
-    sources, targets = map(list, zip(*pairs))
+    sources = [normalized(source, tokenizer) for source, _ in pairs]
+    targets = [normalized(target, tokenizer, is_target=True) for _, target in pairs]
     encoded = tokenizer(sources, text_target=targets)
     return list(zip(encoded["input_ids"], encoded["labels"]))
 

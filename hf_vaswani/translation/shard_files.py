@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ..core.pipeline_engine import Result
+from ..core.tokenization_invisible import is_blank
 from ..data.sources.tables import ROWS_AT_ONCE, file_format
 from ..data.sources.text_files import COMPRESSED, Report, check_file, iterate_lines
 from ..errors import InputError, reason
@@ -86,7 +87,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
         InputError: a line is not a JSON object.
     """
     for number, line in enumerate(iterate_lines(path, lambda number, problem: _not_json(path, number, problem)), 1):
-        if not line or line.isspace():
+        if is_blank(line):
             yield number, None
             continue
         try:

@@ -23,7 +23,7 @@ def test_collator_pads_source_with_the_pad_token_and_labels_with_the_ignore_inde
 
 
 def test_empty_and_long_pairs_are_left_out_and_counted(tokenizer, caplog):
-    pairs = [*PAIRS, (" ", "w1"), ("w1", ""), ("w1", " ".join(["w2"] * 9))]
+    pairs = [*PAIRS, (" \u200b", "w1"), ("w1", ""), ("w1", " ".join(["w2"] * 9))]
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         assert len(encode_pairs(pairs, tokenizer, max_length=5)) == 2
     assert "3 of 5 given pairs left out: 2 with an empty side, 1 over 5 tokens" in caplog.text

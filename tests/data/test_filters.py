@@ -45,6 +45,12 @@ def test_each_setting_drops_its_pairs(setting, kept, count):
     assert counts[count[0]] == count[1]
 
 
+def test_side_in_which_nothing_is_seen_is_empty():
+    pair_filter = PairFilter()
+    assert list(pair_filter([("a", "\u200b"), ("\ufeff\u3000", "b"), ("a\u200b", "b")])) == [("a\u200b", "b")]
+    assert pair_filter.counts["empty"] == 2
+
+
 def test_dropped_pair_is_counted_under_its_first_problem():
     kept, counts = run(drop_control_characters=True, drop_copies=True, drop_duplicates=True)
     assert kept == [PAIRS[0], PAIRS[7]]

@@ -22,6 +22,7 @@ from hf_vaswani.errors import InputError
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomize
 from ..data.tokenizers.test_tokenizer import STRANGE, TEXTS, learn
+from ..invisible import CHANGES
 from .variants import MASK, SOURCES, VARIANTS, up_to_end
 
 pytest.importorskip("onnx")
@@ -37,9 +38,13 @@ TOKENIZERS = {
     "bpe of pre-tokenized text": {"pre_tokenizer": "whitespace"},
     "wordpiece": {"type": "wordpiece"},
     "wordpiece markers after words": {"type": "wordpiece", "pre_tokenizer": "whitespace", "word_boundary": "after"},
+    "bpe without invisible characters": {"whitespace": "normalize"},
+    "markers after words, without them": {
+        "pre_tokenizer": "whitespace", "word_boundary": "after", "whitespace": "normalize",
+    },
     "word": {"type": "word"},
     "word by rules": {"type": "word", "pre_tokenizer": "rules"},
-}
+}  # fmt: skip
 LENGTH = 12
 NODE_MODULES = os.environ.get("HF_VASWANI_NODE_MODULES", "")
 needs_node = pytest.mark.skipif(
@@ -150,6 +155,22 @@ def test_heads_of_a_different_width_are_rejected(tokenizer, tmp_path):
     with pytest.raises(InputError, match="d_k=3 and d_v=5"):
         export_model(tiny_model(d_k=3, d_v=5), tokenizer, tmp_path / "js", to="transformers.js")
     assert not (tmp_path / "js").exists()
+
+
+@needs_node
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", TOKENIZERS.values(), ids=TOKENIZERS)
+def test_node_gives_the_same_ids_after_changes_that_nobody_sees(arguments, tmp_path):
+    tokenizer = learn(**{**arguments, "whitespace": "normalize"})
+    learned_before = learn(**arguments)
+    del learned_before.init_kwargs["whitespace"]
+    texts = [change(text) for text in TEXTS for change in (str, *CHANGES.values())]
+    for number, tried in enumerate((tokenizer, learned_before)):
+        model, folder = tiny_model(vocab_size=len(tried)), tmp_path / f"{number}"
+        export_model(model, tried, folder, texts=TEXTS[:3], to="transformers.js")
+        ids = [ids for result in in_node(folder, texts, len(texts)) for ids in result["source"]]
+        size = 1 + len(CHANGES)
+        assert ids == [row for text in TEXTS for row in tried([text] * size)["input_ids"]]
 
 
 @needs_node

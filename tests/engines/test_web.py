@@ -15,6 +15,7 @@ from transformers import generation as processors
 from hf_vaswani.cli import main
 from hf_vaswani.core.modeling_alignment import alignment_layer, forced_attentions
 from hf_vaswani.core.pipeline_sentence_splitting import split_text
+from hf_vaswani.core.tokenization_invisible import BLANK
 from hf_vaswani.engines import web_runtime
 from hf_vaswani.engines.export import export_model
 from hf_vaswani.engines.folders import is_page
@@ -65,6 +66,7 @@ def test_folder_contains_page_int8_model_and_runtime(page, capsys):
     ]  # fmt: skip
     assert is_page(page)
     about = json.loads((page / "page.json").read_text())
+    assert about["blank"] == f"^{BLANK}$"
     assert all((page / name).stat().st_size == size for name, size in about["files"].items())
     assert json.loads((page / "model/generation_config.json").read_text())["max_length_offset"] == 50
     [tokenizers, runtime] = json.loads((page / "runtime/packages.json").read_text())

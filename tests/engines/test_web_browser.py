@@ -32,6 +32,7 @@ from ..browser import NEEDS_CHROMIUM, SECONDS, OpenPage, chromium, violations
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomize
 from ..data.tokenizers.test_tokenizer import TEXTS, learn
+from ..invisible import CHANGES
 
 NODE_MODULES = Path(os.environ.get("HF_VASWANI_NODE_MODULES", "nowhere"))
 TRAINED = os.environ.get("HF_VASWANI_TRAINED_MODEL")
@@ -201,6 +202,15 @@ def test_200_sentences_get_the_greedy_translations_of_the_int8_graphs(page, mode
     print(f"200 sentences in {seconds:.2f} s; {others} with another token that is about as probable")
     if TRAINED:
         assert 200 / seconds >= 20
+
+
+def test_what_nobody_sees_changes_no_translation(page):
+    texts = sentences(200)
+    expected = page.paste("\n".join(texts))
+    for name, change in CHANGES.items():
+        lines = page.paste("\n".join(map(change, texts)))
+        assert [line for line in lines if line] == expected, name
+    assert page.paste(f"\u200b\n\u202e\u202c\n{texts[0]}") == ["", "", expected[0]]
 
 
 def test_hovered_word_is_marked_together_with_its_source_words(page, model, greedy):

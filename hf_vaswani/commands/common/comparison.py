@@ -5,6 +5,7 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.pipeline_inputs import own_languages
+from ...core.tokenization_invisible import is_blank
 from ...evaluation.score import scores
 from ...evaluation.score_settings import score_settings
 from ...hub.export_card import Comparison, MetricLoss
@@ -42,7 +43,7 @@ def compare(
         for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
     ]
     same = sum(own == other for own, other in zip(*outputs))
-    example = next((pair for pair in zip(sources, outputs[1]) if pair[0].strip()), (sources[0], outputs[1][0]))
+    example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
     search = f"beam {beams}" if beams > 1 else "greedy"
     computed_by = getattr(exported, "computed_by", "PyTorch")
     return Comparison(Path(source).name, search, computed_by, len(sources), same, losses, example)

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from ...core.tokenization_invisible import is_blank
 from ...errors import InputError, counted, reason
 from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record, looks_like_names, stored_columns
 from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
@@ -156,7 +157,7 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
 
 def _read_json_lines(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
     for number, line in enumerate(iterate_lines(path), start=1):
-        if not line or line.isspace():
+        if is_blank(line):
             continue
         try:
             record = json.loads(line)

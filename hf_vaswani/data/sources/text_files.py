@@ -1,8 +1,8 @@
 """Reads text files line by line: UTF-8, plain or compressed with gzip (.gz) or Zstandard (.zst).
 
 Only a newline ends a line: Unicode's other separators may occur inside a sentence, and counting them would shift one
-side of a parallel text against the other. A carriage return before the newline and a byte order mark are removed.
-However large a file is, only a small piece of it is in memory at a time.
+side of a parallel text against the other. A carriage return before the newline is removed, and so is a byte order
+mark before a line. However large a file is, only a small piece of it is in memory at a time.
 """
 
 import gzip
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from ...core.tokenization_invisible import is_blank
 from ...errors import InputError, reason
 from ...files import path_error
 
@@ -41,7 +42,7 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
         return
     has_text = False
     for text in lines_of(_chunks(path), str(path)):
-        has_text = has_text or not (text == "" or text.isspace())
+        has_text = has_text or not is_blank(text)
         yield text
     if not has_text:
         raise InputError(f"{path} has no text: all of its lines are blank.")
@@ -71,9 +72,8 @@ def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -
 
 
 def _decode_line(line: bytes, name: str, number: int, report: Report | None) -> str:
-    """Decode a line, without a final carriage return and, in the first line, without a byte order mark."""
-    if number == 1:
-        line = line.removeprefix(BYTE_ORDER_MARK)
+    """Decode a line, without a final carriage return and without a byte order mark, which joined files have inside."""
+    line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         return line.decode("utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...configuration.name_hints import hint
+from ...core.tokenization_invisible import is_blank
 from ...errors import InputError, counted
 from ...files import is_same_file
 from . import built_in
@@ -172,7 +173,7 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
         columns = columns or choose_columns(record, candidates, where)
         pair = pair_of(record, columns, where)
         if without_text:
-            without_text = {side for side in without_text if not pair[side].strip()}
+            without_text = {side for side in without_text if is_blank(pair[side])}
         yield pair
     if columns is None:
         raise InputError(f"{source.name} is empty: it has no {unit}s with text.")

@@ -90,6 +90,11 @@ class TokenizerArguments(Section):
     normalization: Literal["nfc", "nfkc", "none"] = Key(
         "nfc", "Unicode form of all text: composed letters (nfc), also with wide and other variants unified (nfkc)"
     )
+    whitespace: Literal["normalize", "keep"] = Key(
+        "normalize",
+        "normalize: outer and repeated spaces, kinds of spaces that fewer than 1 of 200 texts have, and soft hyphens "
+        "and the like make no difference; keep: all of them stay as they are, for code or poems",
+    )
     min_frequency: int | None = Key(
         None,
         "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learned; default: 2",

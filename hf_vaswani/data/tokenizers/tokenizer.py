@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ...core.pipeline_inputs import check_many, target_encoding_error, text_pairs
+from ...core.pipeline_inputs import WHITESPACE, check_many, target_encoding_error, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, path_error, where_not_found
@@ -32,8 +32,8 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     """Learn a tokenizer for source and target.
 
     Args:
-        pairs: the training text, which must support repeated iteration: it is read at least once for each vocabulary,
-            and never held in memory.
+        pairs: the training text, which must support repeated iteration: it is read at least twice for each
+            vocabulary, and never held in memory.
 
     Returns:
         A tokenizer that ends each text with the token `eos` and treats special tokens inside a text as ordinary
@@ -50,6 +50,7 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
         **special_tokens(arguments),
         "model_input_names": ["input_ids", "attention_mask"],
         "split_special_tokens": True,
+        WHITESPACE: arguments.whitespace,
     }
     if arguments.joint:
         texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731

@@ -1,10 +1,10 @@
 """Learns a vocabulary from text and turns it into a tokenizer: byte-pair encoding, unigram, WordPiece or words.
 
 Subwords: the space before a word becomes the word-boundary marker `▁` on the word's first piece; whitespace,
-punctuation and digits are isolated, and every additional space is a separate piece, so that decoding restores the
-text. In pre-tokenized text, punctuation is not isolated: a punctuation mark is a word with a space before it, and
-would be split into two pieces. There, the marker may also follow the last piece of a word, like the end-of-word symbol
-of Sennrich et al. 2016.
+punctuation and digits are isolated. Where whitespace is kept, every additional space is a separate piece, so that
+decoding restores the text. In pre-tokenized text, punctuation is not isolated: a punctuation mark is a word with a
+space before it, and would be split into two pieces. There, the marker may also follow the last piece of a word, like
+the end-of-word symbol of Sennrich et al. 2016.
 
 Words: `word_splitting.py` defines where they end, and marks the ends that have no space.
 
@@ -21,6 +21,7 @@ from types import ModuleType
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from ...core.tokenization_invisible import FORMATS, INVISIBLE, invisible_normalizer
 from ...errors import InputError
 from .arguments import BYTES, TOKENIZER_TYPES, TokenizerArguments, special_tokens, tokenizer_type
 from .word_splitting import JOINER, marks, splitter
@@ -32,6 +33,8 @@ SPACE = "▁"
 LITERAL_SPACE_MARK = "\ufdd1"
 DEFAULT_MIN_FREQUENCY = 2
 LONGEST_WORD = 1000
+# Invisible characters that a language may need: spaces, joiners, selectors. In fewer than 1 of 200 texts, it does not.
+LEARNABLE, RARE = INVISIBLE.difference(FORMATS), 200
 # Characters with a special meaning in SentencePiece; they are added to the learned pieces afterwards.
 SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r\x1f▅")
 # Always isolated, so that text is never mistaken for a special token or a byte.
@@ -45,14 +48,20 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
     """Learn a tokenizer of at most `vocab_size` tokens, which ends each text with the token `eos`.
 
     Args:
-        texts: read once, and a second time if not all characters fit into the vocabulary.
+        texts: read once, again to normalize whitespace, and again if not all characters fit into the vocabulary.
         vocab_size: includes special tokens and bytes. A small text may give fewer tokens.
         name: what to call the text in messages, such as "source".
 
     Raises:
         InputError: the text is empty.
     """
-    tokenizer = TOKENIZER_TYPES[arguments.type].learn(texts, arguments, vocab_size, name)
+    learn = TOKENIZER_TYPES[arguments.type].learn
+    if arguments.whitespace == "keep":
+        tokenizer = learn(texts, arguments, vocab_size, name)
+    else:
+        visible = invisible_normalizer(_frequent(texts, LEARNABLE), keeps_start=arguments.word_boundary == "before")
+        tokenizer = learn(lambda: map(visible.normalize_str, texts()), arguments, vocab_size, name)
+        tokenizer.normalizer = normalizers.Sequence([visible, tokenizer.normalizer])
     special = special_tokens(arguments)
     tokenizer.add_special_tokens(list(special.values()))
     end = special["eos_token"]
@@ -60,6 +69,15 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
         single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, tokenizer.token_to_id(end))]
     )
     return tokenizer
+
+
+def _frequent(texts: Texts, characters: frozenset[str]) -> set[str]:
+    """Those of the characters that occur in at least 1 of 200 texts, such as the narrow spaces of French."""
+    counts, size = Counter(), 0
+    for text in texts():
+        counts.update(characters.intersection(text))
+        size += 1
+    return {character for character, count in counts.items() if count * RARE >= size}
 
 
 @tokenizer_type("bpe", "byte-pair encoding", has_merges=True, has_bytes=True)
@@ -248,6 +266,8 @@ def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokeni
         isolated = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
     if arguments.word_boundary == "after":
         marked = [pre_tokenizers.Split(SPACE, "merged_with_previous")]
+    elif arguments.whitespace == "normalize":
+        marked = [pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="first")]
     else:
         marked = [
             # Add a space before the text, but not after an added token inside it. A single `Metaspace` would not add

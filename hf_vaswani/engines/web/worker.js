@@ -17,6 +17,7 @@ const ROWS = 16; // sentences in a batch
 const WINDOW = 4 * ROWS; // sentences that are sorted by length together
 const LONGEST = 128; // maximum tokens in a piece: models are trained on sentences
 const REMEMBERED = 20000; // translations to cache
+const NOTHING = { text: "", source: [], target: [], links: [] }; // the translation of a text in which nothing is seen
 
 const translated = new Map(); // text of a piece → its translation
 let latest = 0; // id of the latest text
@@ -72,6 +73,7 @@ async function load() {
     encode: (text) => orEnd(text ? tokenizer.encode(text).ids : []),
     search: new Search(...sessions, config, settings),
     words: new Words(tokenizer, special.flatMap((name) => settings[name] ?? config[name] ?? [])),
+    blank: new RegExp(page.blank, "u"),
     longest: Math.min(config.max_position_embeddings ?? LONGEST, LONGEST),
   };
   await result.search.run([result.encode("")], async () => {}); // warm up: the first run is slower
@@ -91,6 +93,7 @@ async function translate(loaded, id, text) {
   const texts = pieces.map(([start, end]) => text.slice(start, end));
   const places = new Map(); // text → the indices of its pieces
   texts.forEach((part, i) => places.set(part, [...(places.get(part) ?? []), i]));
+  for (const part of places.keys()) if (loaded.blank.test(part)) remember(part, NOTHING);
   const known = texts.flatMap((part, i) => (translated.has(part) ? [[i, translated.get(part)]] : []));
   postMessage({ type: "pieces", id, pieces, translations: known });
   const todo = [...places.keys()].filter((part) => !translated.has(part));

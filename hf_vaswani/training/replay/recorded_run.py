@@ -49,6 +49,12 @@ class RecordedRun:
     folder: Path | None = None
     stage: str | None = None
 
+    def __post_init__(self):
+        # Earlier versions had no such key, and kept what nobody sees.
+        if "whitespace" not in self.trail.recipe.get("tokenizer", {}):
+            for recipe in (self.recipe, self.trail.recipe):
+                recipe.setdefault("tokenizer", {})["whitespace"] = "keep"
+
     @property
     def checkpoints(self) -> list[Path]:
         """The checkpoints that exist, oldest first."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...core.tokenization_invisible import is_blank
 from ...errors import reason
 from ...evaluation.attention import KINDS, attention_figure, sentence_attention
 from ...evaluation.curves import draw_curves
@@ -83,7 +84,7 @@ def readable_sentences(tokenizer: PreTrainedTokenizerBase, texts: list[str], cou
         return max(SHORTEST - tokens, tokens - LONGEST, 0)
 
     # Each text once, without blank ones.
-    first = {text: index for index, text in reversed(list(enumerate(texts))) if text.strip()}
+    first = {text: index for index, text in reversed(list(enumerate(texts))) if not is_blank(text)}
     return sorted(sorted(sorted(first.values()), key=distance)[:count])
 
 

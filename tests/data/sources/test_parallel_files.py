@@ -17,8 +17,8 @@ def test_only_newlines_end_a_line(tmp_path):
 
 def test_byte_order_mark_is_not_text(tmp_path):
     path = tmp_path / "text"
-    path.write_bytes(b"\xef\xbb\xbfHund\n")
-    assert read_lines(path) == ["Hund"]
+    path.write_bytes(b"\xef\xbb\xbfHund\r\n\xef\xbb\xbfKatze\r\n")  # two files, joined
+    assert read_lines(path) == ["Hund", "Katze"]
 
 
 def test_length_mismatch_error_names_the_unmatched_lines(write_lines):
@@ -34,7 +34,7 @@ def test_invalid_utf8_error_names_file_and_line(tmp_path):
         read_lines(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", "\n\u200b\n".encode()])
 def test_empty_file_is_an_error(tmp_path, content):
     path = tmp_path / "empty"
     path.write_bytes(content)

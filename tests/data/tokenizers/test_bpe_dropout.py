@@ -152,7 +152,7 @@ def test_generator_resumes_from_its_stored_state():
 
 
 def test_decoding_restores_the_text():
-    tokenizer = learn(byte_fallback=True, vocab_size=500, normalization="none")
+    tokenizer = learn(byte_fallback=True, vocab_size=500, normalization="none", whitespace="keep")
     dropout = BpeDropout(tokenizer.backend_tokenizer, 0.5)
     texts = TEXTS + HARD
     encoded = dropout.encode(texts, np.random.default_rng(0))

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import logging
 import os
 import subprocess
@@ -7,12 +8,16 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
+from hf_vaswani.core.pipeline_inputs import normalized
+from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
 from hf_vaswani.errors import InputError
+
+from ...invisible import CHANGES, NOTHING_SEEN
 
 PROJECT = Path(__file__).parents[3]
 TATOEBA = PROJECT.parent / "shared" / "data" / "tatoeba_en_ar"
@@ -27,6 +32,8 @@ PAIRS = [
     ("مَدْرَسَةٌ كبيرة كـــتاب", "a well-known “school”, 1,234.50 €"),
     ("我们今天去北京大学，好吗？", "L'homme dit : « Bonjour ! »"),
 ] * 20
+# The text is encoded as it is.
+UNCHANGED = {"normalization": "none", "whitespace": "keep"}
 TEXTS = sorted({side for pair in PAIRS for side in pair})
 # None of this occurs in the training text.
 STRANGE = [
@@ -42,8 +49,26 @@ STRANGE = [
 ]
 
 
+KINDS = {
+    "bpe": {},
+    "bpe with bytes": {"byte_fallback": True, "vocab_size": 500},
+    "bpe of pre-tokenized text": {"pre_tokenizer": "whitespace"},
+    "bpe markers after words": {"pre_tokenizer": "whitespace", "word_boundary": "after"},
+    "lowercase nfkc": {"lowercase": True, "normalization": "nfkc"},
+    "unigram": {"type": "unigram"},
+    "wordpiece": {"type": "wordpiece"},
+    "word": {"type": "word"},
+    "word by rules": {"type": "word", "pre_tokenizer": "rules"},
+}
+
+
+def sentences(number: int) -> list[tuple[str, str]]:
+    """Pairs of the built-in corpus."""
+    return list(itertools.islice(iterate_pairs(TextSource(dataset="built-in", split="test"), ("de", "en")), number))
+
+
 def learn(**arguments) -> PreTrainedTokenizerFast:
-    return train_tokenizer(PAIRS, TokenizerArguments(**{"vocab_size": 300, "normalization": "none", **arguments}))
+    return train_tokenizer(PAIRS, TokenizerArguments(**{**UNCHANGED, "vocab_size": 300, **arguments}))
 
 
 def round_trip(tokenizer, text: str) -> str:
@@ -82,7 +107,12 @@ def test_boundary_marker_after_words_lets_a_compound_share_its_last_word():
 def test_no_word_of_tokenized_text_is_mistaken_for_a_special_token_or_byte(type, mark):
     pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
     arguments = TokenizerArguments(
-        type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=400, byte_fallback=True
+        type=type,
+        pre_tokenizer="whitespace",
+        word_boundary=mark,
+        vocab_size=400,
+        byte_fallback=True,
+        whitespace="keep",
     )
     tokenizer = train_tokenizer(pairs, arguments)
     for text in (*STRANGE, *TEXTS, *pairs[0]):
@@ -98,6 +128,58 @@ def test_byte_fallback_restores_any_text(type, joint):
         assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
 
 
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_nobody_sees_changes_no_token_id(name, joint):
+    pairs = sentences(200)
+    arguments = TokenizerArguments(**{"vocab_size": 300, "joint": joint, "whitespace": "normalize", **KINDS[name]})
+    tokenizer = train_tokenizer(pairs, arguments)
+    kept = train_tokenizer(pairs, TokenizerArguments(**{**arguments.model_dump(), "whitespace": "keep"}))
+    sources, targets = map(list, zip(*pairs))
+    expected = kept(sources, text_target=targets)
+    for change in (str, *CHANGES.values()):
+        encoded = tokenizer(list(map(change, sources)), text_target=list(map(change, targets)))
+        assert (encoded["input_ids"], encoded["labels"]) == (expected["input_ids"], expected["labels"])
+    assert tokenizer(list(NOTHING_SEEN))["input_ids"] == [tokenizer("")["input_ids"]] * len(NOTHING_SEEN)
+
+
+@pytest.mark.parametrize("type", SUBWORDS)
+def test_changes_in_the_training_text_that_nobody_sees_change_no_vocabulary(type):
+    pairs = [pair for pair in sentences(200) if " " in pair[0]]
+    changes = [*CHANGES.values()]
+    changed = [
+        tuple(changes[i % len(changes)](side) if i % 31 == 0 else side for side in pair)
+        for i, pair in enumerate(pairs * 5)
+    ]
+    arguments = TokenizerArguments(type=type, vocab_size=300)
+    assert train_tokenizer(changed, arguments).get_vocab() == train_tokenizer(pairs * 5, arguments).get_vocab()
+
+
+def test_space_in_one_of_200_texts_is_learned_and_a_rarer_one_is_not():
+    pairs = [("a b", "c\u202f!"), *[("a b", "c d")] * 99]
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(vocab_size=30))
+    assert round_trip(tokenizer, "c\u202f!") == "c\u202f!"
+    tokenizer = train_tokenizer([*pairs, ("a", "b")], TokenizerArguments(vocab_size=30))
+    assert "\u202f" not in tokenizer.get_vocab()
+    assert round_trip(tokenizer, "c\u202fd") == "c d"
+
+
+def test_word_after_an_added_token_keeps_its_marker():
+    tokenizer = learn(whitespace="normalize")
+    tokenizer.add_tokens([AddedToken("<2en>", normalized=False)])
+    assert tokenizer.tokenize("<2en>\u00a0Hund")[1].startswith("▁")
+    assert tokenizer.tokenize("Hund \u00a0<2en>")[-2:] == [tokenizer.tokenize("Hund")[-1], "<2en>"]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("whitespace", ["normalize", "keep"])
+def test_saved_tokenizer_says_how_it_treats_whitespace(whitespace, joint, tmp_path):
+    save_tokenizer(learn(joint=joint, whitespace=whitespace), tmp_path)
+    loaded = load_tokenizer(str(tmp_path))
+    assert normalized("a\u00a0 b ", loaded) == "a\u00a0 b "
+    assert (loaded("Ein\u00a0 Hund ")["input_ids"] == loaded("Ein Hund")["input_ids"]) == (whitespace == "normalize")
+
+
 @pytest.mark.parametrize("type", SUBWORDS)
 @pytest.mark.parametrize("text", ["  ein  Hund ", " ein Hund", "ein Hund ", "ein   Hund", "  "])
 def test_spaces_are_kept(type, text):
@@ -107,7 +189,7 @@ def test_spaces_are_kept(type, text):
 @pytest.mark.parametrize("type", SUBWORDS)
 def test_characters_that_libraries_use_as_markers_are_restored(type):
     text = "▁▂▅ a▁b\tc\u00a0d\x1fe\rf\0 \u2028g"
-    tokenizer = train_tokenizer([(text, text)], TokenizerArguments(type=type, normalization="none"))
+    tokenizer = train_tokenizer([(text, text)], TokenizerArguments(type=type, **UNCHANGED))
     assert round_trip(tokenizer, text) == text
 
 
@@ -115,7 +197,8 @@ def test_characters_that_libraries_use_as_markers_are_restored(type):
 @pytest.mark.parametrize("type", WITH_BYTES)
 def test_real_sentences_are_restored(type):
     sides = [(TATOEBA / f"train.{side}").read_text(encoding="utf-8").splitlines()[:1500] for side in ("ar", "en")]
-    tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(type=type, vocab_size=1500, byte_fallback=True))
+    arguments = TokenizerArguments(type=type, vocab_size=1500, byte_fallback=True, whitespace="keep")
+    tokenizer = train_tokenizer(list(zip(*sides)), arguments)
     for side in ("ar", "en"):
         for text in (TATOEBA / f"test.{side}").read_text(encoding="utf-8").splitlines():
             assert round_trip(tokenizer, text) == unicodedata.normalize("NFC", text)
@@ -277,7 +360,7 @@ def test_same_text_gives_the_same_tokenizer_in_every_process():
     assert len(set(here)) == 8
 
 
-def test_text_is_read_once_for_each_vocabulary():
+def test_text_is_read_twice_for_each_vocabulary():
     class Counted:
         readings = 0
 
@@ -286,7 +369,7 @@ def test_text_is_read_once_for_each_vocabulary():
             return iter(PAIRS)
 
     for type in TYPES:
-        for joint, readings in ((True, 1), (False, 2)):
+        for joint, readings in ((True, 2), (False, 4)):
             pairs = Counted()
             train_tokenizer(pairs, TokenizerArguments(type=type, vocab_size=300, joint=joint))
             assert pairs.readings == readings

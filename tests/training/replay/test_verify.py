@@ -125,6 +125,19 @@ def finished(recipe):
     return train(recipe(*FAST, "--dropout=0.2")).folder
 
 
+def test_run_of_a_version_that_kept_all_whitespace_matches_bit_for_bit(recipe, tmp_path):
+    for side in "xy":
+        lines = (tmp_path / f"train.{side}").read_text().splitlines()
+        (tmp_path / f"train.{side}").write_text("".join(f" {line.replace(' ', '  ')}\n" for line in lines))
+    folder = train(recipe(*FAST, "--whitespace=keep")).folder
+    change_trail(folder, lambda trail: trail["recipe"]["tokenizer"].pop("whitespace"))
+    file = folder / "training_recipe.yaml"
+    stored = yaml.safe_load(file.read_text())
+    del stored["tokenizer"]["whitespace"]
+    file.write_text(yaml.safe_dump(stored))
+    assert verify(str(folder), steps=3, checkpoint="none").verdict == "equal to the bit"
+
+
 def test_unfinished_run_is_replayed_up_to_its_last_step(recipe, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8)
