@@ -15,12 +15,13 @@ from ..core.generation_output_scores import forced_output
 from ..core.modeling_alignment import (
     ForcedAttentions,
     alignments,
-    eager_evaluation,
+    evaluation_copy,
     forced_attentions,
     text_mask,
     to_tokens,
 )
 from ..core.pipeline_inputs import check_text, position_limit
+from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
 from .heat_map import draw_attention
@@ -73,11 +74,11 @@ def sentence_attention(
     check_token_count(model.get_encoder(), input_ids, "text")
     inputs.pop("token_type_ids", None)
     if target is None:
-        with eager_evaluation(model):
-            output_ids = model.generate(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
+        search = evaluation_copy(model, "eager").generate
+        output_ids = search(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
     else:
         check_target_encoding(tokenizer)
-        labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
+        labels = private_copy(tokenizer)(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         check_token_count(model.get_decoder(), labels, "target")
         output_ids = forced_output(model, labels)
     weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
@@ -96,7 +97,7 @@ def sentence_attention(
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> dict[str, int]:
-    """Set the languages of a multilingual tokenizer, and return the arguments of `generate()` for the target language.
+    """Set the languages of a multilingual tokenizer of one's own, and return the arguments of `generate()` for the target language.
 
     Args:
         given: `src_lang` and `tgt_lang`, if known.
