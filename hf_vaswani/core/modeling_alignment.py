@@ -128,9 +128,12 @@ def before_padding(token_ids: torch.Tensor, pad_token_id: int | None) -> torch.T
     return is_token.flip(1).cummax(dim=1).values.flip(1)
 
 
-def text_mask(tokenizer: PreTrainedTokenizerBase, token_ids: torch.Tensor) -> torch.Tensor:
+def text_mask(tokenizer: PreTrainedTokenizerBase, token_ids: torch.Tensor, is_target: bool = False) -> torch.Tensor:
     """Which ids, in a tensor of any shape, stand for text: words, subwords and unknown tokens, not special tokens."""
-    special = [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
+    special = tokenizer.all_special_ids
+    if is_target and hasattr(tokenizer, "backends"):  # a VaswaniTokenizer, whose own ids are the source's
+        special = [tokenizer.backends["target"].token_to_id(token) for token in tokenizer.all_special_tokens]
+    special = [i for i in special if i != tokenizer.unk_token_id]
     return torch.isin(token_ids, torch.tensor(special, dtype=token_ids.dtype, device=token_ids.device), invert=True)
 
 

@@ -32,6 +32,7 @@ from .pipeline_inputs import (
     language_pairs,
     not_texts,
     not_texts_error,
+    spare_ids,
     translation_tasks,
     vocabularies,
     vocabulary_error,
@@ -233,6 +234,9 @@ class TranslationPipeline(Pipeline):
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
         generate_kwargs = {name: value for name, value in forward.items() if name not in STEP_OPTIONS}
         arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        if arguments.get("do_sample") and (spare := spare_ids(self.model, self.tokenizer)):
+            forward["suppress_tokens"] = [*arguments.get("suppress_tokens", []), *spare]
+            arguments = arguments.of_batch({"suppress_tokens": forward["suppress_tokens"]})
         # A subclass may change arguments in its own step: it gets them as they were given.
         if type(self)._forward is TranslationPipeline._forward:
             own = {name: forward[name] for name in (*STEP_OPTIONS, FIRST_TOKEN) if name in forward}

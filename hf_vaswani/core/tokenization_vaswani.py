@@ -169,10 +169,10 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     def _add_to(self, backend: Tokenizer, new_tokens: Sequence[str | AddedToken], special_tokens: bool) -> int:
         """Add tokens to a backend; returns how many it did not have."""
-        tokens = [AddedToken(token, special=special_tokens) if isinstance(token, str) else token for token in new_tokens]
+        tokens = [AddedToken(t, special=special_tokens) if isinstance(t, str) else t for t in new_tokens]
         if not self.split_special_tokens:
             return backend.add_special_tokens(tokens) if special_tokens else backend.add_tokens(tokens)
-        # The backend would split all tokens that it knows as special, so it knows only those of the vocabulary as such.
+        # The backend splits all tokens that it knows as special, so it knows only those of the vocabulary as such.
         learned, added = [], []
         for token in tokens:
             is_special = special_tokens or token.special

@@ -82,7 +82,7 @@ def sentence_attention(
         check_token_count(model.get_decoder(), labels, "target")
         output_ids = forced_output(model, labels)
     weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
-    source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
+    source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids, is_target=True)
     source_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, input_ids[0].tolist()))
     target_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, output_ids[0].tolist(), is_target=True))
     return SentenceAttention(
@@ -97,9 +97,10 @@ def sentence_attention(
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> dict[str, int]:
-    """Set the languages of a multilingual tokenizer of one's own, and return the arguments of `generate()` for the target language.
+    """Set the languages of a multilingual tokenizer, and return the arguments of `generate()` for the target language.
 
     Args:
+        tokenizer: one that no other thread uses, see [`private_copy`].
         given: `src_lang` and `tgt_lang`, if known.
     """
     if not hasattr(tokenizer, "_build_translation_inputs"):

@@ -1,6 +1,7 @@
 """Tokenizer and model before the first step: new ones, or those of a model that training starts from."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import language_code, target_vocab_size, vocabularies, vocabulary_error
+from ...core.pipeline_inputs import language_code, spare_ids, target_vocab_size, vocabularies, vocabulary_error
 from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import (
@@ -177,6 +178,13 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
     )
 
 
+def _has_tokenizer_of(source: str, tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer has the tokens of a model to start from, as far as that model has a tokenizer."""
+    with suppress(InputError):
+        return vocabularies(tokenizer_of(source)) == vocabularies(tokenizer)
+    return True
+
+
 def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
     """The model that a recipe starts from, with the changes that the recipe may make to it.
 
@@ -194,6 +202,8 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
                           f"{getattr(config, name)!r}; remove it")  # fmt: skip
     if error := vocabulary_error(model, tokenizer):
         errors.append(f"training.start_from={source}: {error}. Use the model's own tokenizer")
+    elif recipe.tokenizer.path and spare_ids(model, tokenizer) and not _has_tokenizer_of(source, tokenizer):
+        errors.append(f"training.start_from={source} has another tokenizer; remove tokenizer.path to use it")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
             errors.append(
