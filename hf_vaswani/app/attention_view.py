@@ -6,6 +6,7 @@ from collections import OrderedDict
 from threading import Lock
 
 from ..core.tokenization_invisible import is_blank
+from ..core.tokenization_vaswani import private_copy
 from ..errors import InputError
 from ..evaluation.attention import (
     KINDS,
@@ -53,10 +54,9 @@ class AttentionView:
                 # The pipeline checks the languages, and knows the prefix that the model expects before a text.
                 pipeline = loaded.pipeline(languages)
                 given = {"src_lang": languages.source, "tgt_lang": languages.target} if loaded.choices.sources else {}
-                settings = set_languages(loaded.tokenizer, {name: code for name, code in given.items() if code})
-                attention = sentence_attention(
-                    loaded.model, loaded.tokenizer, pipeline.prefix + text, target, **settings
-                )
+                tokenizer = private_copy(loaded.tokenizer)
+                settings = set_languages(tokenizer, {name: code for name, code in given.items() if code})
+                attention = sentence_attention(loaded.model, tokenizer, pipeline.prefix + text, target, **settings)
             with self._lock:  # other visitors add to it, too
                 self._kept[key] = attention
                 while len(self._kept) > KEPT:

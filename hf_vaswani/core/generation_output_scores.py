@@ -141,7 +141,7 @@ def align(
     source_ids, output_ids = inputs["input_ids"], output_ids.flatten(0, 1)
     position = torch.arange(length, device=output_ids.device)
     is_source = text_mask(tokenizer, source_ids) & inputs["attention_mask"].bool()
-    is_target = text_mask(tokenizer, output_ids) & (position > 0) & (position < lengths.reshape(-1, 1))
+    is_target = text_mask(tokenizer, output_ids, is_target=True) & (position > 0) & (position < lengths.reshape(-1, 1))
     cross = forced_attentions(model, inputs, output_ids).cross
     aligned = alignments(cross, is_source.repeat_interleave(hypotheses, dim=0), is_target[:, 1:])
     sources = [to_tokens(tokenizer, ids[kept].tolist()) for ids, kept in zip(source_ids, is_source)]

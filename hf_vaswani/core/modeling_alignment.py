@@ -4,14 +4,14 @@ Works for every encoder–decoder in transformers. The file travels with each ch
 imports nothing but torch and transformers.
 """
 
+import copy
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
 
@@ -38,8 +38,8 @@ def forced_attentions(
     The decoder reads `output_ids[:, :-1]`. Row i of `cross` and `decoder` is therefore the attention from which token
     `output_ids[:, i + 1]` is predicted, and column i of `decoder` stands for token `output_ids[:, i]`.
 
-    Weights are computed with "eager" attention, since the other implementations never materialize them. The model is
-    switched to it, and to eval mode, just for this pass: other threads must not use the model in the meantime.
+    Weights are computed with "eager" attention, since the other implementations never materialize them, in a copy of
+    the model that shares its weights.
 
     Args:
         inputs: `input_ids` and, if there is padding, `attention_mask`, `(batch, source_length)` each. Other entries
@@ -59,18 +59,18 @@ def forced_attentions(
         raise ValueError(f"{len(output_ids)} hypotheses are not a multiple of {len(input_ids)} sources.")
     if output_ids.shape[1] < 2:
         raise ValueError("output_ids has no tokens after the decoder start token.")
-    with eager_evaluation(model):
-        encoded = model.get_encoder()(input_ids, attention_mask=mask, output_attentions=True, return_dict=True)
-        # The model without its LM head, if it has one: logits over a large vocabulary are not needed here.
-        outputs = model.base_model(
-            input_ids=input_ids.repeat_interleave(hypotheses, dim=0),
-            attention_mask=mask.repeat_interleave(hypotheses, dim=0),
-            encoder_outputs=BaseModelOutput(encoded.last_hidden_state.repeat_interleave(hypotheses, dim=0)),
-            decoder_input_ids=output_ids[:, :-1],
-            output_attentions=True,
-            use_cache=False,
-            return_dict=True,
-        )
+    reader = evaluation_copy(model, "eager")
+    encoded = reader.get_encoder()(input_ids, attention_mask=mask, output_attentions=True, return_dict=True)
+    # The model without its LM head, if it has one: logits over a large vocabulary are not needed here.
+    outputs = reader.base_model(
+        input_ids=input_ids.repeat_interleave(hypotheses, dim=0),
+        attention_mask=mask.repeat_interleave(hypotheses, dim=0),
+        encoder_outputs=BaseModelOutput(encoded.last_hidden_state.repeat_interleave(hypotheses, dim=0)),
+        decoder_input_ids=output_ids[:, :-1],
+        output_attentions=True,
+        use_cache=False,
+        return_dict=True,
+    )
     is_source = mask.bool()
     is_source_of_hypothesis = is_source.repeat_interleave(hypotheses, dim=0)
     is_target = before_padding(output_ids, model.config.pad_token_id)
@@ -128,9 +128,12 @@ def before_padding(token_ids: torch.Tensor, pad_token_id: int | None) -> torch.T
     return is_token.flip(1).cummax(dim=1).values.flip(1)
 
 
-def text_mask(tokenizer: PreTrainedTokenizerBase, token_ids: torch.Tensor) -> torch.Tensor:
+def text_mask(tokenizer: PreTrainedTokenizerBase, token_ids: torch.Tensor, is_target: bool = False) -> torch.Tensor:
     """Which ids, in a tensor of any shape, stand for text: words, subwords and unknown tokens, not special tokens."""
-    special = [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
+    special = tokenizer.all_special_ids
+    if is_target and hasattr(tokenizer, "backends"):  # a VaswaniTokenizer, whose own ids are the source's
+        special = [tokenizer.backends["target"].token_to_id(token) for token in tokenizer.all_special_tokens]
+    special = [i for i in special if i != tokenizer.unk_token_id]
     return torch.isin(token_ids, torch.tensor(special, dtype=token_ids.dtype, device=token_ids.device), invert=True)
 
 
@@ -146,25 +149,34 @@ def to_tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_targe
     return tokenizer.convert_ids_to_tokens(token_ids)
 
 
-@contextmanager
-def eager_evaluation(model: PreTrainedModel) -> Iterator[None]:
-    """Put a model in eval mode with eager attention while the block runs, and restore it even after an error."""
-    # Not with `set_attn_implementation`, which in some versions skips stacks with a config of their own (T5's), and
-    # cannot restore settings that differ among parts of a model. Outer configs come first and also set their inner
-    # ones, so the order in which they are restored matters.
-    configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
-    implementations = [(config, config._attn_implementation) for config in configs.values()]
-    modes = [(part, part.training) for part in model.modules()]
-    try:
-        for config in configs.values():
-            config._attn_implementation = "eager"
-        model.eval()
-        yield
-    finally:
-        for config, implementation in implementations:
-            config._attn_implementation = implementation
-        for part, is_training in modes:
-            part.training = is_training
+def evaluation_copy(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
+    """Copy a model in eval mode; it shares all weights with the original, which other threads may be using.
+
+    Args:
+        attention: the implementation of attention in the copy; by default, that of the model.
+    """
+    return _copied(model, attention, {}, {})
+
+
+def _copied(module: nn.Module, attention: str | None, done: dict[nn.Module, nn.Module], configs: dict) -> nn.Module:
+    """Copy a module and those in it; one that is used in several places is copied once, and so is each config."""
+    if module in done:
+        return done[module]
+    done[module] = copied = copy.copy(module)
+    copied.training = False
+    copied._modules = {
+        name: child if child is None else _copied(child, attention, done, configs)
+        for name, child in module._modules.items()
+    }
+    for name, value in vars(module).items():
+        if name.endswith("_hooks"):  # requesting attention adds hooks
+            setattr(copied, name, copy.copy(value))
+        elif name in ("forward", "_old_forward"):  # Accelerate's, bound to the module
+            setattr(copied, name, copy.deepcopy(value, {id(module): copied}))
+    if attention and isinstance(config := vars(module).get("config"), PreTrainedConfig):
+        copied.config = copy.deepcopy(config, configs)
+        copied.config._attn_implementation = attention
+    return copied
 
 
 def _stack(
@@ -177,4 +189,12 @@ def _stack(
     return torch.stack([layer.float() for layer in weights], dim=1).masked_fill(~is_token, 0)
 
 
-__all__ = ["ForcedAttentions", "alignment_layer", "alignments", "forced_attentions", "text_mask", "to_tokens"]
+__all__ = [
+    "ForcedAttentions",
+    "alignment_layer",
+    "alignments",
+    "evaluation_copy",
+    "forced_attentions",
+    "text_mask",
+    "to_tokens",
+]

@@ -38,6 +38,7 @@ from .pipeline_inputs import (
 )
 from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
 from .pipeline_workers import can_fork, memory_error, side_by_side
+from .tokenization_vaswani import private_copy
 
 if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
     from transformers import Pipeline
@@ -212,7 +213,7 @@ class TranslationEngine:
             segment.inputs = inputs if inputs["input_ids"] else None
 
     def _add_prompts(self, segments: list[Segment]) -> None:
-        tokenizer, model = self.pipeline.tokenizer, self.pipeline.model
+        tokenizer, model = private_copy(self.pipeline.tokenizer), self.pipeline.model
         if error := target_encoding_error(tokenizer):
             raise ValueError(error)
         if target_language := self.preprocess.get("tgt_lang"):

@@ -16,10 +16,9 @@ from torch.utils.data import Dataset, IterableDataset
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+from .generation_settings import LARGEST_NUMBER
 from .tokenization_invisible import INVISIBLE, invisible_normalizer
 from .tokenization_invisible import is_blank as is_blank
-
-from .generation_settings import LARGEST_NUMBER
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
@@ -38,8 +37,6 @@ NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far bey
 LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
 SHOWN_ERRORS = 5
-# Embeddings are padded to multiples of these for speed; the rows beyond the tokenizer's tokens are never used.
-MULTIPLES = (8, 16, 32, 64, 128, 256, 512)
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -66,25 +63,26 @@ def _is_damaged(tensor: torch.Tensor, rules_out: bool) -> bool:
 
 
 def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """Why a tokenizer cannot belong to a Vaswani model, judging by its number of tokens; `None` if it can.
+    """Why a tokenizer cannot belong to a Vaswani model: it has tokens without an embedding; `None` if it has none.
 
-    Other models are not checked: they often have fewer tokens than embeddings, or tokenizers that do not count all
-    tokens.
+    There may be more embeddings than tokens, for example as many as a multiple of 8, for speed. Other models are not
+    checked, since their tokenizers may not count all tokens.
     """
     config = model.config
     if config.model_type != "vaswani":
         return None
     tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), (config.vocab_size, config.decoder_vocab_size)
-    if all(map(fills, tokens, rows)):
+    if all(count <= embeddings for count, embeddings in zip(tokens, rows)):
         return None
     counts = [f"{side[0]:,}" if len(set(side)) == 1 else f"{side[0]:,} source and {side[1]:,} target"
               for side in (tokens, rows)]  # fmt: skip
     return f"the tokenizer has {counts[0]} tokens, but the model has embeddings for {counts[1]}"
 
 
-def fills(tokens: int, rows: int) -> bool:
-    """Whether `rows` embeddings fit `tokens` tokens, exactly or padded to a multiple of 8, 16, … 512."""
-    return rows in (tokens, *(-(-tokens // multiple) * multiple for multiple in MULTIPLES))
+def spare_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Ids of a Vaswani model that no target token has: no search prefers them, but sampling could draw them."""
+    is_own = model.config.model_type == "vaswani"
+    return list(range(target_vocab_size(tokenizer), model.config.decoder_vocab_size)) if is_own else []
 
 
 def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:

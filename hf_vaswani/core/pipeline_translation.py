@@ -4,6 +4,7 @@ It serves every sequence-to-sequence model in transformers: Marian, T5, M2M100, 
 travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
 from .generation_vaswani import VaswaniGenerationMixin
+from .modeling_alignment import evaluation_copy
 from .modeling_int8 import int8_copy
 from .pipeline_engine import Result, TranslationEngine
 from .pipeline_hypothesis import Hypothesis
@@ -30,10 +32,12 @@ from .pipeline_inputs import (
     language_pairs,
     not_texts,
     not_texts_error,
+    spare_ids,
     translation_tasks,
     vocabularies,
     vocabulary_error,
 )
+from .tokenization_vaswani import private_copy
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
@@ -237,6 +241,9 @@ class TranslationPipeline(Pipeline):
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
         generate_kwargs = {name: value for name, value in forward.items() if name not in STEP_OPTIONS}
         arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        if arguments.get("do_sample") and (spare := spare_ids(self.model, self.tokenizer)):
+            forward["suppress_tokens"] = [*arguments.get("suppress_tokens", []), *spare]
+            arguments = arguments.of_batch({"suppress_tokens": forward["suppress_tokens"]})
         # A subclass may change arguments in its own step: it gets them as they were given.
         if type(self)._forward is TranslationPipeline._forward:
             own = {name: forward[name] for name in (*STEP_OPTIONS, FIRST_TOKEN) if name in forward}
@@ -288,7 +295,7 @@ class TranslationPipeline(Pipeline):
             raise ValueError(f"generate_kwargs must be a dict of arguments, got {generate_kwargs!r}.")
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
         if stop_sequence is not None:
-            forward["eos_token_id"] = self._first_token(stop_sequence)
+            forward["eos_token_id"] = self._first_token(stop_sequence, tgt_lang)
         if forward.get("assistant_model") is not None:
             forward["assistant_model"] = self._assistant(forward["assistant_model"])
         postprocess = {
@@ -302,9 +309,12 @@ class TranslationPipeline(Pipeline):
             {key: value for key, value in postprocess.items() if value is not None},
         )
 
-    def _first_token(self, stop_sequence: str) -> int:
+    def _first_token(self, stop_sequence: str, target_language: str | None) -> int:
         check_text("stop_sequence", stop_sequence)
-        token_ids = self.tokenizer(text_target=stop_sequence, add_special_tokens=False)["input_ids"]
+        tokenizer = private_copy(self.tokenizer)
+        if target_language := target_language or vars(self).get("_preprocess_params", {}).get("tgt_lang"):
+            tokenizer.tgt_lang = target_language  # M2M100's tokenizer needs it for any target
+        token_ids = tokenizer(text_target=stop_sequence, add_special_tokens=False)["input_ids"]
         if not token_ids:
             raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
         return token_ids[0]
@@ -351,15 +361,16 @@ class TranslationPipeline(Pipeline):
     ) -> dict[str, Any]:
         texts = [self.prefix + text for text in texts]
         limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
-        if not hasattr(self.tokenizer, "_build_translation_inputs"):
-            inputs = self.tokenizer(texts, **limits)
+        tokenizer = private_copy(self.tokenizer)
+        if not hasattr(tokenizer, "_build_translation_inputs"):
+            inputs = tokenizer(texts, **limits)
         else:
-            src_lang = src_lang or self.tokenizer.src_lang
+            src_lang = src_lang or tokenizer.src_lang
             if tgt_lang is None:  # the model has a target language of its own
-                self.tokenizer.src_lang = src_lang
-                inputs = self.tokenizer(texts, **limits)
+                tokenizer.src_lang = src_lang
+                inputs = tokenizer(texts, **limits)
             else:
-                inputs = self.tokenizer._build_translation_inputs(
+                inputs = tokenizer._build_translation_inputs(
                     texts, return_tensors=None, src_lang=src_lang, tgt_lang=tgt_lang, **limits
                 )
         inputs.pop("token_type_ids", None)
@@ -392,15 +403,12 @@ class TranslationPipeline(Pipeline):
         return torch.inference_mode
 
     def forward(self, model_inputs: dict, **forward_params) -> dict:
-        """A batch → its hypotheses, see [`_forward`], with the model in eval mode; its mode is restored afterwards."""
-        was_training = self.model.training
-        try:
-            if was_training:
-                self.model.eval()
-            return super().forward(model_inputs, **forward_params)
-        finally:
-            if was_training:
-                self.model.train()
+        """A batch → its hypotheses, see [`_forward`], with the model in eval mode, or a copy of it in eval mode."""
+        pipeline = self
+        if self.model.training:
+            pipeline = copy.copy(self)
+            pipeline.model = evaluation_copy(self.model)
+        return super(TranslationPipeline, pipeline).forward(model_inputs, **forward_params)
 
     def _forward(
         self,

@@ -1,18 +1,56 @@
-"""The tokenizer of models whose source and target have separate vocabularies.
+"""The tokenizer of models with one vocabulary, or with separate ones for source and target.
 
-A joint vocabulary needs no code: a plain fast tokenizer does. This one holds two, encodes `text` with the source's
-and `text_target` with the target's, and decodes with the target's. The file travels with such checkpoints.
+With two, it encodes `text` with the source's and `text_target` with the target's, and decodes with the target's. A
+joint vocabulary also loads without this code, as a plain fast tokenizer, until special tokens are added to it. The
+file travels with each checkpoint as remote code and therefore imports nothing but tokenizers and transformers.
 """
 
 import copy
+import functools
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
+from tokenizers import AddedToken, Tokenizer
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+AnyTokenizer = TypeVar("AnyTokenizer", bound=PreTrainedTokenizerBase)
 
 TARGET_TOKENIZER_FILE = "target_tokenizer.json"
 # Folders of two plain tokenizers beside a model that other classes must not mistake for one with a joint vocabulary.
 SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
+
+
+def private_copy(tokenizer: AnyTokenizer) -> AnyTokenizer:
+    """Copy a tokenizer, so that its settings can be changed for one call; it shares all tokens with the original.
+
+    Encoding changes settings: truncation, languages, and whether text is a source or a target. Another thread that
+    uses the same tokenizer would get them, too.
+    """
+    copied = object.__new__(type(tokenizer))
+    vars(copied).update(vars(tokenizer))
+    if hasattr(tokenizer, "backends"):  # a VaswaniTokenizer
+        source, target = tokenizer.backends.values()
+        copied._tokenizer = _copied_backend(source)
+        copied._backends = {
+            "source": copied._tokenizer,
+            "target": copied._tokenizer if target is source else _copied_backend(target),
+        }
+    elif isinstance(backend := vars(tokenizer).get("_tokenizer"), Tokenizer):
+        copied._tokenizer = _copied_backend(backend)
+    return copied
+
+
+def _copied_backend(backend: Tokenizer) -> Tokenizer:
+    """Copy a backend without its truncation and padding, in microseconds: the vocabulary is shared."""
+    copied = Tokenizer(backend.model)
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (value := getattr(backend, part)) is not None:
+            setattr(copied, part, value)
+    # In the order of their ids, which they then get again.
+    copied.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
+    copied.encode_special_tokens = backend.encode_special_tokens
+    return copied
 
 
 class VaswaniTokenizer(PreTrainedTokenizerFast):
@@ -21,6 +59,9 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     Build it with [`from_backends`]; `save_pretrained`, `from_pretrained` and `AutoTokenizer` do the rest. Loaded from
     a folder without a target tokenizer, it uses the source's for both sides. An exported model has the two as plain
     tokenizers in separate folders, which this class reads too.
+
+    With `split_special_tokens=True`, special tokens of the learned vocabulary, such as `</s>`, are ordinary characters
+    inside a text. Those that are added later are recognized there, since that is what they are added for.
 
     Example:
 
@@ -54,7 +95,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         cls._check_same_ids(tokenizer.all_special_tokens, tokenizer._tokenizer, target)
         # `__init__` marked the source's tokens as special; without this, decoding could not skip the target's.
         target = copy.deepcopy(target)
-        target.add_special_tokens(tokenizer.all_special_tokens)
+        tokenizer._add_to(target, tokenizer.all_special_tokens, True)
         target.encode_special_tokens = tokenizer.split_special_tokens
         tokenizer._backends = {"source": tokenizer._tokenizer, "target": target}
         return tokenizer
@@ -84,6 +125,11 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         return self._backends
 
     @property
+    def is_joint(self) -> bool:
+        """Whether source and target have one vocabulary."""
+        return self.backends["source"] is self.backends["target"]
+
+    @property
     def target_vocab_size(self) -> int:
         """Number of target tokens; `len(tokenizer)` is that of source tokens."""
         return self.backends["target"].get_vocab_size()
@@ -95,7 +141,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def add_special_tokens(self, special_tokens_dict: dict, *args, **kwargs) -> int:
         """Add special tokens as in transformers, on both sides.
 
-        A token with a role, such as padding, must be in both vocabularies already, with the same id;
+        If there are two vocabularies, a token with a role, such as padding, must be in both already, with the same id;
         `extra_special_tokens` may have different ids.
 
         Raises:
@@ -103,7 +149,8 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """
         given = special_tokens_dict or {}
         roles = [str(given[name]) for name in self.SPECIAL_TOKENS_ATTRIBUTES if given.get(name) is not None]
-        self._check_same_ids(roles, *self.backends.values())
+        if not self.is_joint:
+            self._check_same_ids(roles, *self.backends.values())
         return super().add_special_tokens(special_tokens_dict, *args, **kwargs)
 
     @staticmethod
@@ -114,13 +161,29 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     def _add_tokens(self, new_tokens, special_tokens=False) -> int:
         """Add to both vocabularies, at the end of each; returns how many the source did not have."""
-        added = super()._add_tokens(new_tokens, special_tokens)
+        added = self._add_to(self._tokenizer, new_tokens, special_tokens)
         # While `__init__` runs, there is only one. The target's file already has what `__init__` adds.
-        if hasattr(self, "_backends") and self._backends["target"] is not self._backends["source"]:
-            self._switch_to_target_mode()
-            super()._add_tokens(new_tokens, special_tokens)
-            self._switch_to_input_mode()
+        if hasattr(self, "_backends") and not self.is_joint:
+            self._add_to(self._backends["target"], new_tokens, special_tokens)
         return added
+
+    def _add_to(self, backend: Tokenizer, new_tokens: Sequence[str | AddedToken], special_tokens: bool) -> int:
+        """Add tokens to a backend; returns how many it did not have."""
+        tokens = [AddedToken(t, special=special_tokens) if isinstance(t, str) else t for t in new_tokens]
+        if not self.split_special_tokens:
+            return backend.add_special_tokens(tokens) if special_tokens else backend.add_tokens(tokens)
+        # The backend splits all tokens that it knows as special, so it knows only those of the vocabulary as such.
+        learned, added = [], []
+        for token in tokens:
+            is_special = special_tokens or token.special
+            is_learned = is_special and backend.model.token_to_id(token.content) is not None
+            (learned if is_learned else added).append(token if is_learned else _not_special(token))
+        return backend.add_special_tokens(learned) + backend.add_tokens(added)
+
+    @functools.wraps(PreTrainedTokenizerFast.__call__)
+    def __call__(self, *args, **kwargs):
+        # In a copy, since transformers switches to the target and back, and another thread may be using this one.
+        return super(VaswaniTokenizer, private_copy(self)).__call__(*args, **kwargs)
 
     # transformers calls these two around the encoding of `text_target`.
     def _switch_to_target_mode(self):
@@ -129,11 +192,16 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def _switch_to_input_mode(self):
         self._tokenizer = self.backends["source"]
 
-    def _decode(self, *args, **kwargs) -> str:
+    def _decode(self, token_ids, skip_special_tokens: bool = False, **kwargs) -> str:
+        target = self.backends["target"]
+        if skip_special_tokens and self.split_special_tokens:
+            # The backend does not know those that were added as special.
+            skipped = {target.token_to_id(token) for token in self.all_special_tokens}
+            token_ids = [i for i in ([token_ids] if isinstance(token_ids, int) else token_ids) if i not in skipped]
         # Done without switching this tokenizer, which another thread may be using.
         of_target = object.__new__(type(self))
-        of_target.__dict__ = {**self.__dict__, "_tokenizer": self.backends["target"]}
-        return super(VaswaniTokenizer, of_target)._decode(*args, **kwargs)
+        of_target.__dict__ = {**self.__dict__, "_tokenizer": target}
+        return super(VaswaniTokenizer, of_target)._decode(token_ids, skip_special_tokens, **kwargs)
 
     def save_sides(self, save_directory: str | Path) -> None:
         """Save both tokenizers for a model of another kind, in a folder from which this class reads them.
@@ -153,14 +221,29 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         settings = {**self.special_tokens_map, "split_special_tokens": self.split_special_tokens}
         return PreTrainedTokenizerFast(tokenizer_object=self.backends[side], **settings)
 
+    def save_pretrained(self, *args, **kwargs):
+        """Save as in transformers; with code that is loaded only with `trust_remote_code=True` if that is needed."""
+        tokenizer = private_copy(self)
+        if self.is_joint and not self.extra_special_tokens:
+            # Where this class is not known, transformers then loads the folder as a plain fast tokenizer.
+            tokenizer._auto_class = None
+        return super(VaswaniTokenizer, tokenizer).save_pretrained(*args, **kwargs)
+
     def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
         saved = super()._save_pretrained(save_directory, file_names, *args, **kwargs)
+        if self.is_joint:
+            return saved
         target_file = str(Path(save_directory) / TARGET_TOKENIZER_FILE)
         self.backends["target"].save(target_file)
         return (*saved, target_file)
 
 
+def _not_special(token: AddedToken) -> AddedToken:
+    flags = {name: getattr(token, name) for name in ("single_word", "lstrip", "rstrip", "normalized")}
+    return AddedToken(token.content, **flags)
+
+
 # Saving then records where AutoTokenizer finds this class, and copies this file.
 VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
 
-__all__ = ["VaswaniTokenizer"]
+__all__ = ["VaswaniTokenizer", "private_copy"]

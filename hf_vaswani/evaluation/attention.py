@@ -15,12 +15,13 @@ from ..core.generation_output_scores import forced_output
 from ..core.modeling_alignment import (
     ForcedAttentions,
     alignments,
-    eager_evaluation,
+    evaluation_copy,
     forced_attentions,
     text_mask,
     to_tokens,
 )
 from ..core.pipeline_inputs import check_text, is_blank, normalized, position_limit
+from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
 from .heat_map import draw_attention
@@ -73,16 +74,16 @@ def sentence_attention(
     check_token_count(model.get_encoder(), input_ids, "text")
     inputs.pop("token_type_ids", None)
     if target is None:
-        with eager_evaluation(model):
-            output_ids = model.generate(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
+        search = evaluation_copy(model, "eager").generate
+        output_ids = search(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
     else:
         check_target_encoding(tokenizer)
         target = normalized(target, tokenizer, is_target=True)
-        labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
+        labels = private_copy(tokenizer)(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         check_token_count(model.get_decoder(), labels, "target")
         output_ids = forced_output(model, labels)
     weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
-    source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
+    source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids, is_target=True)
     source_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, input_ids[0].tolist()))
     target_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, output_ids[0].tolist(), is_target=True))
     return SentenceAttention(
@@ -100,6 +101,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
     """Set the languages of a multilingual tokenizer, and return the arguments of `generate()` for the target language.
 
     Args:
+        tokenizer: one that no other thread uses, see [`private_copy`].
         given: `src_lang` and `tgt_lang`, if known.
     """
     if not hasattr(tokenizer, "_build_translation_inputs"):

@@ -125,13 +125,18 @@ def check_adapter(folder: Path) -> None:
     errors = []
     if not (folder / ADAPTER_SAFE_WEIGHTS_NAME).exists():
         errors.append(f"{folder} is an adapter without weights ({ADAPTER_SAFE_WEIGHTS_NAME}).")
-    if not (isinstance(base, str) and is_hub_id(base)):  # a local base is an absolute path
+    if not (isinstance(base, str) and is_hub_id(base)) or _is_nearby(folder, base):  # a local base is a path
         errors.append(
             f"{folder / ADAPTER_CONFIG_NAME} names the base model {base!r}, which is not on the Hub. Push that model, "
             f"and write its id into {BASE_MODEL}."
         )
     if errors:
         raise InputError.of(errors)
+
+
+def _is_nearby(folder: Path, base: str) -> bool:
+    """Whether a base with a name as on the Hub is a local model: earlier versions wrote the path as it was given."""
+    return any((place / base).exists() for place in (Path.cwd(), *folder.resolve().parents))
 
 
 def files_to_push(folder: Path) -> Iterator[str]:

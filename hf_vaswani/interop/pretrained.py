@@ -13,7 +13,7 @@ import torch
 from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..core.pipeline_inputs import damaged_weights, fills, vocabularies
+from ..core.pipeline_inputs import damaged_weights, vocabularies
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError, reason
 from ..files import AGAIN, where_not_found
@@ -170,14 +170,14 @@ def matching_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConf
 def _misfits(
     source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
-    """Errors for ids without an embedding, embeddings without an id, and special tokens whose ids differ."""
+    """Errors for ids without an embedding, and special tokens whose ids differ."""
     sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
     sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
     errors = [
         f"{source}: the {side} vocabulary has {count} tokens with ids up to {largest}, but the weights have "
         f"{rows[side]} embeddings. The vocabulary and the weights must come from the same model."
         for side, (count, largest) in sizes.items()
-        if largest >= rows[side] or not fills(count, rows[side])
+        if largest >= rows[side]
     ]
     errors += [
         f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."

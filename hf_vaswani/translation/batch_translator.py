@@ -1,7 +1,8 @@
 """Translates a column of each batch, for Ray Data's actors, `datasets.map` and Spark's `mapInPandas`.
 
 Whatever hands out the batches decides where they are translated, and starts the processes. Each process gets a copy of
-the translator without the model, and loads the model when its first batch arrives.
+the translator without the model, and loads the model when its first batch arrives. Copies have a digest of the model's
+files, by which `datasets.map` notices that the model has changed since it cached its translations.
 """
 
 import logging
@@ -55,8 +56,13 @@ class BatchTranslator:
         arguments = {"num_workers": num_workers, **options}
         self.settings = TranslatorSettings((fspath(model),), dtype, quantize, spoken, arguments)
         self._translate: LineTranslator | None = None
+        self._content = ""
 
     def __getstate__(self) -> dict[str, Any]:
+        # `datasets.map` recognizes its cached results by the state: with other weights, it must not be the same.
+        content = self.settings.content_digest()
+        if content != self._content:
+            self._content, self._translate = content, None
         return {**vars(self), "_translate": None}
 
     def __call__(self, batch: Any) -> Any:

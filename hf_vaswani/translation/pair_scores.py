@@ -16,10 +16,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_arguments import GenerateArguments
 from ..core.generation_output_scores import forced_output, token_log_probabilities
-from ..core.modeling_alignment import to_tokens
+from ..core.modeling_alignment import evaluation_copy, to_tokens
 from ..core.pipeline_batches import token_batches
 from ..core.pipeline_inputs import check_many, check_number, check_text, normalized, position_limit, text_pairs
 from ..core.pipeline_translation import translation_task
+from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 
 logger = logging.getLogger(__name__)
@@ -114,6 +115,7 @@ def score_pairs(
 
 def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
     """The token ids of each pair's source and labels."""
+    tokenizer = private_copy(tokenizer)
     if src_lang:
         tokenizer.src_lang = src_lang
     if tgt_lang:
@@ -140,9 +142,8 @@ def _score_batch(
     if config.renormalize_logits:
         # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
-    was_training = model.training
-    chosen = token_log_probabilities(model.eval(), inputs, forced_output(model, label_ids), never)
-    model.train(was_training)
+    scorer = evaluation_copy(model) if model.training else model
+    chosen = token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
     # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
     forced = config.forced_bos_token_id
     if tgt_lang:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 from ..core.pipeline_engine import SourceTooLong
 from ..core.pipeline_inputs import language_pairs
 from ..errors import InputError, reason
+from .content_digest import content_digest
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble
 from .reranking import open_reranker
@@ -36,6 +37,12 @@ class TranslatorSettings:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     reranker: str | None = None
     rerank_weight: float | None = None
+
+    def content_digest(self) -> str:
+        """Digest of the files of all models."""
+        others = [self.reranker, self.arguments.get("assistant_model")]
+        names = [*self.models, *(name for name in others if isinstance(name, str))]
+        return " ".join(map(content_digest, names))
 
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         """Load the model and its tokenizer.

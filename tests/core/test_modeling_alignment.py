@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.core.modeling_alignment import alignments, eager_evaluation, forced_attentions, text_mask, to_tokens
+from hf_vaswani.core.modeling_alignment import alignments, evaluation_copy, forced_attentions, text_mask, to_tokens
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .. import reference
@@ -164,24 +164,35 @@ def test_each_row_equals_the_attention_of_its_generation_step():
 
 
 @models
-def test_model_state_is_restored_afterwards(make_model):
+def test_model_is_not_changed_meanwhile(make_model):
     model = make(make_model)
     model.train()
     next(model.children()).eval()  # modes may differ between modules
     parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
 
     def state():
-        return [part.config._attn_implementation for part in parts], [part.training for part in model.modules()]
+        modules = list(model.modules())
+        hooks = [len(part._forward_hooks) for part in modules]
+        return [part.config._attn_implementation for part in parts], [part.training for part in modules], hooks
 
-    before = state()
+    before, seen = state(), []
     assert "sdpa" in before[0] and {True, False} == set(before[1])
+    # Another thread could use the model at any moment: at that of each hook, for example.
+    linear = next(part for part in model.modules() if isinstance(part, torch.nn.Linear))
+    linear.register_forward_pre_hook(lambda *_: seen.append(state()))
     forced_attentions(model, INPUTS, OUTPUT)
-    assert state() == before
-    with pytest.raises(RuntimeError, match="stop"), eager_evaluation(model):
-        implementations, modes = state()
-        assert set(implementations) == {"eager"} and not any(modes)
-        raise RuntimeError("stop")
-    assert state() == before
+    assert seen and all(each == before for each in [*seen, state()])
+
+
+@models
+def test_copies_for_evaluation_share_all_weights(make_model):
+    model = make(make_model).train()
+    copied = evaluation_copy(model, "eager")
+    assert [id(weight) for weight in copied.parameters()] == [id(weight) for weight in model.parameters()]
+    parts = [part for part in copied.modules() if hasattr(part, "config")]
+    assert {part.config._attn_implementation for part in parts} == {"eager"}
+    assert not any(part.training for part in copied.modules())
+    assert copied.get_input_embeddings() is not model.get_input_embeddings()
 
 
 def test_weights_of_a_model_in_training_mode_are_computed_without_dropout():

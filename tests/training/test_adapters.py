@@ -283,6 +283,24 @@ def test_imported_marian_model_is_fine_tuned_with_an_adapter(recipe, base, tmp_p
     assert translations(merged.folder) == translations(report.folder)
 
 
+def test_adapter_of_a_relative_base_loads_in_any_working_directory_and_is_not_pushed(
+    lora, base, tmp_path, monkeypatch, capsys, hub_here
+):
+    monkeypatch.chdir(base.parent)
+    folder = train(lora("--max_steps=2", f"--start_from={base.name}")).folder
+    file = folder / "adapter_config.json"
+    assert json.loads(file.read_text())["base_model_name_or_path"] == str(base)
+    expected = translations(folder)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert translations(folder) == expected
+    # An earlier version wrote the path as it was given, which has the form of an id on the Hub.
+    file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": base.name}))
+    assert main(["push", str(folder), "you/lora"]) == 2
+    assert "which is not on the Hub. Push that model" in capsys.readouterr().err
+    assert "you/lora" not in hub_here.repositories
+
+
 def test_card_reports_the_adapter_and_its_share_of_the_parameters(lora):
     report = train(lora("--max_steps=2"))
     card = ModelCard.load(report.folder / "README.md")

@@ -1,13 +1,16 @@
 """Translating a column of batches, as Ray Data, datasets and Spark hand them out."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from datasets import Dataset
-from transformers import pipeline
+from datasets.fingerprint import Hasher
+from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation import BatchTranslator
@@ -94,6 +97,38 @@ def test_copies_are_small_and_load_their_own_model(saved_model, expected):
     copied = pickle.dumps(translate)
     assert len(copied) == before < 2000
     assert pickle.loads(copied)({"text": ["w1 w2"]})["translation"] == [expected[0]]
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+@pytest.mark.parametrize("is_same_translator", [True, False])
+def test_datasets_map_notices_new_weights(saved_model, processes, is_same_translator):
+    dataset = Dataset.from_dict({"text": ["w1 w2", "w3", "w5 w6 w7"]})
+    first = BatchTranslator(saved_model, **OPTIONS)
+    before = dataset.map(first, batched=True, num_proc=processes)["translation"][:]
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    model.save_pretrained(saved_model)
+    second = first if is_same_translator else BatchTranslator(saved_model, **OPTIONS)
+    after = dataset.map(second, batched=True, num_proc=processes)["translation"][:]
+    translator = pipeline("translation", model=str(saved_model), **OPTIONS)
+    assert after == [translator(text)[0]["translation_text"] for text in dataset["text"]] != before
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json"])
+def test_fingerprint_depends_on_content_alone(saved_model, tmp_path, name):
+    shutil.copytree(saved_model, tmp_path / "base")
+    folder = tmp_path / "moved"
+    (tmp_path / "base").rename(folder)
+    fingerprints = [Hasher.hash(BatchTranslator(folder)), Hasher.hash(BatchTranslator(folder))]
+    (folder / "README.md").write_text("A card.")
+    shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
+    shutil.rmtree(folder)
+    (tmp_path / "copy").rename(folder)
+    fingerprints.append(Hasher.hash(BatchTranslator(folder)))
+    assert len(set(fingerprints)) == 1
+    (folder / name).write_text((folder / name).read_text() + " ")
+    assert Hasher.hash(BatchTranslator(folder)) not in fingerprints
 
 
 @pytest.mark.parametrize("processes", [None, 2])

@@ -28,7 +28,7 @@ def has_tokenizer(folder: Path) -> bool:
     return any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
 
 
-def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> PreTrainedTokenizerFast:
+def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> VaswaniTokenizer:
     """Learn a tokenizer for source and target.
 
     Args:
@@ -36,9 +36,8 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
             vocabulary, and never held in memory.
 
     Returns:
-        A tokenizer that ends each text with the token `eos` and treats special tokens inside a text as ordinary
-        characters; a [`VaswaniTokenizer`] if each side has its own vocabulary. The same text gives the same
-        tokenizer, byte for byte.
+        A tokenizer that ends each text with the token `eos` and treats the vocabulary's special tokens inside a text
+        as ordinary characters. The same text gives the same tokenizer, byte for byte.
 
     Raises:
         InputError: the arguments contradict each other (lists all errors), or the text is empty.
@@ -55,7 +54,7 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     if arguments.joint:
         texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731
         backend = learn_vocabulary(texts, arguments, arguments.vocab_size, "training")
-        return PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
+        return VaswaniTokenizer(tokenizer_object=backend, **settings)
     sizes = {"source": arguments.vocab_size, "target": arguments.target_vocab_size or arguments.vocab_size}
     backends = [
         learn_vocabulary(lambda side=side: (pair[side] for pair in text_pairs(pairs)), arguments, size, name)
@@ -100,7 +99,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_othe
         OSError: the files cannot be written.
     """
     write = tokenizer.save_pretrained
-    if beside_other_model and isinstance(tokenizer, VaswaniTokenizer):
+    if beside_other_model and isinstance(tokenizer, VaswaniTokenizer) and not tokenizer.is_joint:
         write = tokenizer.save_sides
     try:
         write(folder)

@@ -19,7 +19,7 @@ from ...hub.trail import TRAIL_FILE, Trail, parse_trail, read_trail
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
 from ..recipe.recipe import SECTIONS, load_recipe
-from ..reporting.artifacts import CARD_FILE, read_results
+from ..reporting.artifacts import CARD_FILE, RESULTS_FILE, read_results
 from ..stages.plan import make_plan
 from ..stages.read import OF_THE_LAST_RUN
 
@@ -38,6 +38,7 @@ class RecordedRun:
         name: where the run was read from, for messages.
         recipe_file: the file that its recipe was read from, as messages call it.
         recipe: section → key → value.
+        copy: the file that the trail was read from in place of a trail.json that is missing or damaged; or "".
         folder: of the run; `None` if only its card was read.
         stage: the name of the stage, if this is a stage from the card of a run with stages.
     """
@@ -46,6 +47,7 @@ class RecordedRun:
     recipe_file: str
     recipe: dict[str, dict[str, Any]]
     trail: Trail
+    copy: str = ""
     folder: Path | None = None
     stage: str | None = None
 
@@ -54,6 +56,14 @@ class RecordedRun:
         if "whitespace" not in self.trail.recipe.get("tokenizer", {}):
             for recipe in (self.recipe, self.trail.recipe):
                 recipe.setdefault("tokenizer", {})["whitespace"] = "keep"
+
+    @property
+    def record(self) -> str:
+        """What a replay is compared with, in words."""
+        if not self.copy:
+            return f"{TRAIL_FILE} in {self.name}"
+        problem = "damaged" if self.folder and (self.folder / TRAIL_FILE).exists() else "missing"
+        return f"the copy in {self.copy}, since {TRAIL_FILE} is {problem}"
 
     @property
     def checkpoints(self) -> list[Path]:
@@ -83,15 +93,15 @@ def read_run(where: str) -> RecordedRun:
 
 def _of_folder(folder: Path) -> RecordedRun:
     recipe = {name: keys for name, keys in read_stored(folder / RECIPE_FILE).items() if name in SECTIONS}
-    trail = read_trail(folder)
+    trail, copy = read_trail(folder), ""
     if trail is None and (stored := read_results(folder).get("trail")):
-        trail = parse_trail(json.dumps(stored))
+        trail, copy = parse_trail(json.dumps(stored)), RESULTS_FILE
     if trail is None:
         raise InputError(
             f"{folder} contains no readable trail (trail.json): it was trained by an earlier version, or the file is "
             "damaged. Without it, there is nothing to compare a replay with."
         )
-    return RecordedRun(str(folder), str(folder / RECIPE_FILE), recipe, trail, folder)
+    return RecordedRun(str(folder), str(folder / RECIPE_FILE), recipe, trail, copy, folder)
 
 
 def _of_card(card: Path, name: str | None = None) -> RecordedRun:

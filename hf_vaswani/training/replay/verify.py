@@ -98,6 +98,7 @@ def verify(
                           "them.")  # fmt: skip
         if errors or recipe is None:
             raise InputError.of(_with_texts(errors, recipe))
+        report(f"record: {run.record}")
         if first and (line := shortfall(run.trail, first.last, steps)):
             report(line)
         try:
@@ -107,7 +108,8 @@ def verify(
             raise InputError.of(lines + hints(lines, recipe)) from None
         findings, causes = compare(run, recipe, replayed)
         findings += stored.values()
-        return Verification(findings, *verdict(findings, causes))
+        outcome, words = verdict(findings, causes)
+        return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.copy else words)
 
 
 def compare(

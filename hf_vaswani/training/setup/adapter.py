@@ -57,8 +57,6 @@ def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "Pef
         raise InputError.of(errors)
     config = peft.LoraConfig(
         task_type=peft.TaskType.SEQ_2_SEQ_LM,
-        # Absolute, since a relative path would be wrong in another working directory.
-        base_model_name_or_path=os.path.abspath(base) if Path(base).exists() else base,
         r=arguments.r,
         lora_alpha=arguments.lora_alpha,
         lora_dropout=arguments.lora_dropout,
@@ -73,7 +71,11 @@ def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "Pef
     with warnings.catch_warnings():
         # These warn about tied embeddings, which are refused where they matter.
         warnings.simplefilter("ignore")
-        return peft.get_peft_model(model, config)
+        adapted = peft.get_peft_model(model, config)
+    # Only now, since PEFT replaces it by the path as it was given. In another working directory, a relative path would
+    # be wrong, or the name of somebody else's model on the Hub.
+    config.base_model_name_or_path = os.path.abspath(base) if Path(base).exists() else base
+    return adapted
 
 
 def merged(adapted: "PeftModel") -> VaswaniForConditionalGeneration:

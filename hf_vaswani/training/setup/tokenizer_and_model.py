@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from ...core.pipeline_inputs import (
     fits_pair,
     language_code,
     pairs_in_words,
+    spare_ids,
     target_vocab_size,
     vocabularies,
     vocabulary_error,
@@ -187,6 +189,13 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
     )
 
 
+def _has_tokenizer_of(source: str, tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer has the tokens of a model to start from, as far as that model has a tokenizer."""
+    with suppress(InputError):
+        return vocabularies(tokenizer_of(source)) == vocabularies(tokenizer)
+    return True
+
+
 def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
     """The model that a recipe starts from, with the changes that the recipe may make to it.
 
@@ -211,6 +220,8 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
                           f"{getattr(config, name)!r}; remove it")  # fmt: skip
     if error := vocabulary_error(model, tokenizer):
         errors.append(f"training.start_from={source}: {error}. Use the model's own tokenizer")
+    elif recipe.tokenizer.path and spare_ids(model, tokenizer) and not _has_tokenizer_of(source, tokenizer):
+        errors.append(f"training.start_from={source} has another tokenizer; remove tokenizer.path to use it")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
             errors.append(

@@ -8,7 +8,8 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerFast
+import torch
+from transformers import AddedToken, AutoTokenizer
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.core.pipeline_inputs import normalized
@@ -67,7 +68,7 @@ def sentences(number: int) -> list[tuple[str, str]]:
     return list(itertools.islice(iterate_pairs(TextSource(dataset="built-in", split="test"), ("de", "en")), number))
 
 
-def learn(**arguments) -> PreTrainedTokenizerFast:
+def learn(**arguments) -> VaswaniTokenizer:
     return train_tokenizer(PAIRS, TokenizerArguments(**{**UNCHANGED, "vocab_size": 300, **arguments}))
 
 
@@ -319,12 +320,35 @@ def test_reloaded_tokenizer_behaves_the_same(type, joint, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     assert list(tmp_path.glob("*.py")) == [] if joint else [tmp_path / "tokenization_vaswani.py"]
-    assert isinstance(loaded, PreTrainedTokenizerFast if joint else VaswaniTokenizer)
+    assert isinstance(loaded, VaswaniTokenizer) and loaded.is_joint == joint
     for text in STRANGE + TEXTS:
         assert loaded(text)["input_ids"] == tokenizer(text)["input_ids"]
         assert loaded(text_target=text)["input_ids"] == tokenizer(text_target=text)["input_ids"]
         assert round_trip(loaded, text) == round_trip(tokenizer, text)
     assert round_trip(loaded, "Ａ DOG") == "a dog"
+
+
+@pytest.mark.parametrize("key", ["additional_special_tokens", "extra_special_tokens"])
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", TYPES)
+def test_added_special_tokens_are_recognized_and_typed_ones_are_text(type, joint, key, tmp_path):
+    tokenizer = learn(type=type, joint=joint)
+    sizes = len(tokenizer), tokenizer.target_vocab_size
+    assert tokenizer.add_special_tokens({key: ["<2en>"]}) == 1
+    typed = [learn(type=type, joint=joint)(text_target=text)["input_ids"] for text in ("</s>", "<pad> <s>")]
+    for number in range(3):
+        for side, new in zip(("text", "text_target"), sizes):
+            ids = tokenizer(**{side: "<2en>"})["input_ids"]
+            assert ids == [new, tokenizer.eos_token_id]
+            for between in tokenizer(**{side: [" <2en> dog", "dog<2en>dog"]})["input_ids"]:
+                assert between.count(new) == 1 and between[-1] == tokenizer.eos_token_id
+        assert [tokenizer(text_target=text)["input_ids"] for text in ("</s>", "<pad> <s>")] == typed
+        assert not {tokenizer.pad_token_id, tokenizer.bos_token_id} & {*typed[0], *typed[1]}
+        assert tokenizer.decode(ids, skip_special_tokens=True) == ""
+        assert tokenizer.decode(ids) == "<2en></s>" or type == "word"
+        assert tokenizer.batch_decode(torch.tensor([ids]), skip_special_tokens=True) == [""]
+        tokenizer.save_pretrained(tmp_path / str(number))
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / str(number))
 
 
 def test_text_is_normalized_to_the_requested_form():

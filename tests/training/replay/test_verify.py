@@ -221,7 +221,7 @@ def test_replay_ends_at_the_last_recorded_step_and_says_so(finished, steps, last
     messages = []
     result = verify(str(finished), steps=steps, checkpoint="none", report=messages.append)
     assert f"steps 1 to {last}" in outcomes(result)
-    assert messages[:-1] == ([line] if line else [])
+    assert messages[:-1] == [f"record: trail.json in {finished}", *([line] if line else [])]
 
 
 def test_steps_with_a_different_number_of_processes_are_not_replayed(finished):
@@ -469,9 +469,15 @@ def errors_of(where, capsys, *options: str) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_trail_is_read_from_the_results_if_its_file_is_missing(finished):
-    (finished / "trail.json").unlink()
-    assert verify(str(finished), checkpoint="none").verdict == "equal to the bit"
+@pytest.mark.parametrize("problem", ["missing", "damaged"])
+def test_trail_is_read_from_the_results_without_a_readable_file_and_the_verdict_says_so(finished, problem):
+    trail = finished / "trail.json"
+    trail.unlink() if problem == "missing" else trail.write_text(trail.read_text()[:-100])
+    messages = []
+    result = verify(str(finished), checkpoint="none", report=messages.append)
+    record = f"the copy in results.json, since trail.json is {problem}"
+    assert messages[0] == f"record: {record}"
+    assert result.verdict == f"equal to the bit, compared with {record}"
 
 
 def test_trail_without_steps_is_rejected(finished):

@@ -431,7 +431,7 @@ def test_first_stage_can_be_verified_from_the_card_and_text_alone(finished, tmp_
     text = [option for option in staged.command[1:] if not option.startswith("--test")]
     assert main(["verify", str(tmp_path / "README.md"), *text, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Replaying stage both, steps 1 to 5"
+    assert lines[:2] == [f"record: trail.json in {tmp_path / 'README.md'}", "Replaying stage both, steps 1 to 5"]
     assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
     other = tmp_path / "other.source"
     other.write_text((out.parent / "train.source").read_text().replace("a", "b", 1))
