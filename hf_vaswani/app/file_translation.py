@@ -59,6 +59,9 @@ def translate_file(
         if len(reports) < MOST_REPORTS:
             reports.append(f"Line {number:,}: {message}")
 
+    def warn(number: int, why: str) -> None:
+        report(number, f"the translation may be wrong: {why}")
+
     with _under_its_own_name(source), explained():
         check_file(source)
         # Read in full first: compressed files are larger than they look.
@@ -87,7 +90,7 @@ def translate_file(
 
         progress(0, len(lines))
         with target.open("wb") as file:
-            translate_lines(lines, translate, as_text, StreamOutput(file), report)
+            translate_lines(lines, translate, as_text, StreamOutput(file), report, warn=warn)
     return FileTranslation(target, len(lines), reports)
 
 

@@ -11,12 +11,16 @@ COMPUTE_TYPES = (
 
 
 class CTranslate2Config(PreTrainedConfig):
-    """CTranslate2's own fields, and the sizes, special tokens and languages of the exported model.
+    """CTranslate2's own fields, and the sizes, special tokens, languages and training text of the exported model.
 
     `weights_digest` is the SHA-256 of the exported model's weights.
     """
 
     model_type = MODEL_TYPE
+    # Unknown in folders that were exported by earlier versions.
+    longest_training_source: int | None = None
+    multi_sentence_share: float | int | None = None
+    length_ratio: float | int | None = None
 
 
 def is_engine_folder(folder: Path) -> bool:
