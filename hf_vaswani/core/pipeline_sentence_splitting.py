@@ -16,7 +16,7 @@ from .pipeline_hypothesis import Hypothesis
 CLOSING = r"(?:[\"'”’“»)\]」』】）》]|[ \u00a0\u202f]»(?!\w))*"
 OPENING = re.compile(r"[\s\"'“„‚‘”«»‹(\[{¿¡—–\-•*]*")
 # The first group is a mark that has other uses, too; scripts with marks of their own need no space after them.
-SENTENCE_END = re.compile(rf"([.!?…]+)({CLOSING})(\s*)|[。！？｡．؟۔।॥։።။]+{CLOSING}\s*")
+SENTENCE_END = re.compile(rf"([.!?…]+)({CLOSING})(\s*)|[。！？｡．؟۔।॥։።។။]+{CLOSING}\s*")
 LAST_WORD = re.compile(r"[\w.:,’']*$")
 ADDRESS = re.compile(r"(www|[@/\\])\S*$")
 QUOTATION = re.compile("[」』][とっ]")  # followed by the words of its speaker
