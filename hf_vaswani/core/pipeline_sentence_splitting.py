@@ -177,6 +177,8 @@ def join_hypotheses(
             result["score"] = log_probability / penalty(sum(sizes) or 1)
         if "alignment" in parts[0]:
             result |= _join_alignments(parts)
+        if warning := next((part["warning"] for part in parts if "warning" in part), None):
+            result["warning"] = warning
         joined.append(result)
     return joined
 

@@ -32,7 +32,8 @@ class FinalModel:
         if recipe.peft.is_used:
             self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
             self.model = self._adapted.get_base_model()
-            copy_training_text(self.model.config, config)
+            if recipe.peft.merge:  # an adapter is loaded with the config of its base
+                copy_training_text(self.model.config, config)
         else:
             self.model = VaswaniForConditionalGeneration(config)
         self.model.generation_config = generation_config
