@@ -59,9 +59,6 @@ def translate_file(
         if len(reports) < MOST_REPORTS:
             reports.append(f"Line {number:,}: {message}")
 
-    def warn(number: int, why: str) -> None:
-        report(number, f"the translation may be wrong: {why}")
-
     with _under_its_own_name(source), explained():
         check_file(source)
         # Read in full first: compressed files are larger than they look.
@@ -90,7 +87,7 @@ def translate_file(
 
         progress(0, len(lines))
         with target.open("wb") as file:
-            translate_lines(lines, translate, as_text, StreamOutput(file), report, warn=warn)
+            translate_lines(lines, translate, as_text, StreamOutput(file), report)
     return FileTranslation(target, len(lines), reports)
 
 

@@ -325,7 +325,6 @@ RANGES = {
     "d_v": (1, 1_000_000),
     "sinusoid_offset": (0, 10_000_000),
     "max_position_embeddings": (1, 10_000_000),
-    "longest_training_source": (1, 10_000_000),
 }
 LARGEST_GAIN = 1000
 RATES = (
@@ -355,6 +354,8 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:
             errors.append(f"{name} must be in [0, 1), got {value}")
+    if config.longest_training_source is not None and config.longest_training_source < 1:
+        errors.append(f"longest_training_source must be at least 1, got {config.longest_training_source}")
     if config.multi_sentence_share is not None and not 0 <= config.multi_sentence_share <= 1:
         errors.append(f"multi_sentence_share must be in [0, 1], got {config.multi_sentence_share}")
     if config.length_ratio is not None and not 0 < config.length_ratio < float("inf"):

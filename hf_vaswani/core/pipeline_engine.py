@@ -118,7 +118,7 @@ class TranslationEngine:
         split_sentences: `None` translates each sentence of a text by itself if a Vaswani model was not trained on
             such texts; `False` keeps texts whole; `True` translates texts beyond the length limit in pieces, and each
             line separately.
-        return_warnings: give translations that may be wrong a `warning`; `None` only logs them, `False` does not.
+        return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
         progress: called with the number of texts that were finished since the last call.
         on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
             together are then tried again in halves.
@@ -217,7 +217,7 @@ class TranslationEngine:
         If few of these had several sentences, or this is unknown, each sentence is a piece.
         """
         pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
-        if sum(piece.text != "" for piece in pieces) < 2:
+        if sum(not is_blank(piece.text) for piece in pieces) < 2:
             return [Piece(text)]
         config = self.pipeline.model.config
         longest = config.longest_training_source
@@ -432,21 +432,22 @@ class TranslationEngine:
         return hypotheses
 
     def _check(self, segments: list[Segment], texts: int, first: int) -> None:
-        """Look for translations that may be wrong."""
+        """Look for translations that may be wrong; several samples of a text are for others to choose from."""
         is_sampled = self.arguments.get("do_sample") and self.hypotheses > 1
-        if self.return_warnings is False or (is_sampled and not self.return_warnings):
+        if self.return_warnings is False or (self.return_warnings is None and is_sampled):
             return
         ratio, found = getattr(self.pipeline.model.config, "length_ratio", None), {}
         for segment in segments:
-            for rank, hypothesis in enumerate(segment.result if isinstance(segment.result, list) else []):
+            hypotheses = segment.result if isinstance(segment.result, list) else []
+            for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
                 if text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
                     continue
                 if self.return_warnings:
                     hypothesis["warning"] = warning
-                if rank == 0:
+                else:
                     found.setdefault(segment.owner, warning)
-        if found and not is_sampled:
+        if found:
             owner, warning = next(iter(found.items()))
             logger.warning(
                 f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}]: {warning}."

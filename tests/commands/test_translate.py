@@ -121,9 +121,10 @@ def test_each_sentence_of_a_line_is_translated_by_default(translate, monkeypatch
         stdin(monkeypatch, text)
         return translate(*SHORT, *options)[1]
 
-    one, two = output(b"w1 .\nw3 w5 .\n").splitlines()
-    assert output(b"w1 . w3 w5 .\n") == f"{one} {two}\n"
-    whole = output(b"w1 . w3 w5 .\n", "--no-split_sentences")
+    one, two = output(b"w1 w8 .\nw3 w9 .\n").splitlines()
+    assert output(b"w1 w8 . w3 w9 .\n") == f"{one} {two}\n"
+    assert one and two
+    whole = output(b"w1 w8 . w3 w9 .\n", "--no-split_sentences")
     assert whole != f"{one} {two}\n" and len(whole.split()) <= 3
 
 
