@@ -22,7 +22,7 @@ class Sentence:
     """A sentence of a text with its translations.
 
     Attributes:
-        piece: the sentence, and the line break after it.
+        piece: the sentence, and the whitespace after it.
         hypotheses: its translations, best first; empty for an empty line or an error.
         error: what to show in place of a translation that failed.
     """
@@ -95,6 +95,7 @@ def make_engine(
     return loaded.pipeline(languages).engine(
         split_sentences=True,
         on_error="return",
+        return_warnings=False,
         num_workers=1,
         n_best=n_best,
         num_beams=beams,

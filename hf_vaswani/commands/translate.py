@@ -55,16 +55,24 @@ BATCHES = {"batch_tokens", "batch_size"}
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
 A line that cannot be translated gets an empty translation and a warning; bytes that are not UTF-8 get a warning and
-become U+FFFD. The exit status is 0 in both cases. Lines are translated in windows, of 128 at first and 4096 later, and
-written after each window; lines that are typed, or arrive slowly from another program, are translated as they come.
+become U+FFFD. The exit status is 0 in both cases. At the end, a warning counts the translations that may be wrong:
+those that repeat themselves, or are far shorter or longer than usual.
+
+Lines are translated in windows, of 128 at first and 4096 later, and written after each window; lines that are typed,
+or arrive slowly from another program, are translated as they come.
 
 accelerate launch -m hf_vaswani translate and torchrun -m hf_vaswani translate divide the windows among the processes
 that they start, on one machine or several; the output is the same."""
 
 JSONL = """\
 jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with scores and
-alignments if requested; "error" instead if there is no translation (default: text)"""
-LONG = "longer lines are not translated, or only in pieces with --split_sentences (default: the model's limit)"
+alignments if requested, and a "warning" if it may be wrong; "error" instead if there is no translation (default:
+text)"""
+LONG = "longer sentences are not translated, or only in pieces with --split_sentences (default: the model's limit)"
+SPLIT = """\
+split lines beyond the length limit between sentences, and longer sentences between words; with --no-split_sentences,
+lines stay whole (default: models of this package translate each sentence of a line by itself, unless they were trained
+on lines with several sentences)"""
 SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
@@ -119,9 +127,7 @@ def add_length_options(lines: argparse._ActionsContainer) -> None:
     """Add the options for languages and long lines."""
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
-    lines.add_argument(
-        "--split_sentences", action="store_true", help="split long lines between sentences and translate the pieces"
-    )
+    lines.add_argument("--split_sentences", action=argparse.BooleanOptionalAction, help=SPLIT)
 
 
 def add_batch_options(speed: argparse._ActionsContainer) -> None:
@@ -209,6 +215,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 # of samples depend on the window.
                 is_waiting if sys.stdin.isatty() or not (is_resumable or samples) else lambda: False,
                 partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
+                reports.of_translations(_name(options)),
             )
         except KeyboardInterrupt:
             if not is_resumable:
@@ -347,7 +354,7 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
         "max_source_length": options.max_source_length,
-        "split_sentences": options.split_sentences or None,
+        "split_sentences": options.split_sentences,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
         "num_workers": options.num_workers,

@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
                 begin_folder(output, settings)
                 reports = LineReports()
                 with progress_bar() as bar:
-                    translate_shards(unfinished, actors.map, settings, reports.of, bar.update)
+                    translate_shards(unfinished, actors.map, settings, reports.of, bar.update, reports.of_translations)
             finally:
                 actors.close()
     reports.summarize()

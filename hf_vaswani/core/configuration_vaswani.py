@@ -102,6 +102,11 @@ class VaswaniConfig(PreTrainedConfig):
             value projections. 1 / sqrt(2) in fairseq and in PyTorch, which initialize the three as one matrix.
         source_language, target_language (`str`, *optional*): codes of the languages that the model translates from
             and into. Training and import set them if they are known; the translation pipeline then refuses others.
+        longest_training_source (`int`, *optional*): number of tokens in the longest source of the training text.
+        multi_sentence_share (`float`, *optional*): share of the sources of the training text that have several
+            sentences. Training sets both, from which the pipeline knows which texts it must split into sentences.
+        length_ratio (`float`, *optional*): size of the targets of the training text in UTF-8 divided by that of its
+            sources. Training sets it; the pipeline warns of translations that are far shorter or longer.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
@@ -194,6 +199,9 @@ class VaswaniConfig(PreTrainedConfig):
     qkv_init_gain: float | int = 1.0
     source_language: str | None = None
     target_language: str | None = None
+    longest_training_source: int | None = None
+    multi_sentence_share: float | int | None = None
+    length_ratio: float | int | None = None
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0
@@ -346,6 +354,12 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:
             errors.append(f"{name} must be in [0, 1), got {value}")
+    if config.longest_training_source is not None and config.longest_training_source < 1:
+        errors.append(f"longest_training_source must be at least 1, got {config.longest_training_source}")
+    if config.multi_sentence_share is not None and not 0 <= config.multi_sentence_share <= 1:
+        errors.append(f"multi_sentence_share must be in [0, 1], got {config.multi_sentence_share}")
+    if config.length_ratio is not None and not 0 < config.length_ratio < float("inf"):
+        errors.append(f"length_ratio must be above 0 and finite, got {config.length_ratio}")
     if not 0 < config.layer_norm_eps <= 1:
         errors.append(f"layer_norm_eps must be above 0 and at most 1, got {config.layer_norm_eps}")
     if not 0 < config.qkv_init_gain <= LARGEST_GAIN:

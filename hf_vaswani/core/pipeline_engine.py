@@ -1,7 +1,7 @@
 """The engine that all translation goes through: texts in, the hypotheses of each out, in the order of the texts.
 
 The pipeline, `hf-vaswani translate`, minimum Bayes risk decoding, validation and evaluation make an engine with
-`TranslationPipeline.engine` and pass it their texts. It splits long texts on request, encodes them, batches texts of
+`TranslationPipeline.engine` and pass it their texts. It splits texts into sentences, encodes them, batches those of
 similar length, searches, and joins what it split. The error of a text is returned in its place, or raised for all.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
@@ -23,7 +23,7 @@ from .generation_beam_search import Stragglers
 from .generation_output_scores import decoder_start
 from .generation_vaswani import is_watched
 from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
-from .pipeline_hypothesis import Hypothesis
+from .pipeline_hypothesis import Hypothesis, translation_warning
 from .pipeline_inputs import (
     check_number,
     clean,
@@ -36,7 +36,7 @@ from .pipeline_inputs import (
     target_encoding_error,
     too_long_error,
 )
-from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
+from .pipeline_sentence_splitting import SENTENCES, Piece, join_hypotheses, split_text
 from .pipeline_workers import can_fork, memory_error, side_by_side
 from .tokenization_vaswani import private_copy
 
@@ -51,6 +51,10 @@ STAGES = ("collate", "forward", "_forward", "postprocess")
 WORTH_WORKERS = 1e10
 # The search of a batch ends when at most this many hypotheses are left, and at most this fraction, 1 in 8, of all.
 STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
+# From this share of training sources with several sentences on, a model has learned to translate such texts.
+ENOUGH_MULTI_SENTENCE = 0.1
+LONG = 128  # tokens of several sentences, of which most models leave out parts
+WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
 SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
 
 
@@ -70,7 +74,7 @@ class Segment:
 
     Attributes:
         owner: position of the text that this is, or is a piece of.
-        piece: the text itself, and the line break after it.
+        piece: the text itself, and the whitespace after it.
         prefix: what its translation must begin with; "" for anything.
         inputs: the tokenizer's output; `None` if there is nothing to translate.
         prompt: token ids of the decoder's start and the prefix; empty without a prefix.
@@ -113,7 +117,10 @@ class TranslationEngine:
             `batch_tokens` is `None` too.
         num_workers: number of processes that translate batches side by side; `None` for as many as torch has threads,
             if there is enough to translate. Used only on a CPU, on Linux.
-        split_sentences: translate long texts in pieces, and each line separately.
+        split_sentences: `None` translates each sentence of a text by itself if a Vaswani model was not trained on
+            such texts; `False` keeps texts whole; `True` translates texts beyond the length limit in pieces, and each
+            line separately.
+        return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
         progress: called with the number of texts that were finished since the last call.
         on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
             together are then tried again in halves.
@@ -131,7 +138,8 @@ class TranslationEngine:
     batch_tokens: int | None = None
     batch_size: int | None = None
     num_workers: int | None = None
-    split_sentences: bool = False
+    split_sentences: bool | None = None
+    return_warnings: bool | None = None
     progress: Callable[[int], None] | None = None
     on_error: str = "raise"
 
@@ -151,6 +159,8 @@ class TranslationEngine:
         model = self.pipeline.model
         self.limits = source_limits(model, self.pipeline.tokenizer, own_limit)
         self.hypotheses = self.arguments.hypotheses(self.forward.get("n_best"))
+        if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
+            self.split_sentences = False
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -178,32 +188,56 @@ class TranslationEngine:
         segments = [
             Segment(owner, piece, prefix)
             for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
-            for piece in self._pieces("" if is_blank(text) else clean(text))
+            for piece in self._pieces("" if is_blank(text) else clean(text), prefix)
         ]
         # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
             self._attempt(self._encode, filled[start : start + LAST_WINDOW])
         self._limit_lengths(segments, first)
+        self._warn_of_many_sentences(segments, first)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
-        errors = [segment.result for segment in segments if isinstance(segment.result, Exception)]
-        errors = [error for error in errors if not isinstance(error, SourceTooLong)]
-        if len(errors) == len(segments) >= SYSTEMATIC:
-            raise errors[-1]
+        errors = {segment.owner: segment.result for segment in segments if isinstance(segment.result, Exception)}
+        errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong)}
+        if len(errors) == len(texts) >= SYSTEMATIC:
+            raise errors[len(texts) - 1]
+        self._check(segments, len(texts), first)
         return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
-    def _pieces(self, text: str) -> list[Piece]:
-        if not self.split_sentences:
-            return [Piece(text)]
-        return split_text(text, self._fits, packs=self.limits.is_known)
+    def _pieces(self, text: str, prefix: str) -> list[Piece]:
+        if self.split_sentences:
+            return split_text(text, lambda part: self._length(part) <= self.limits.piece, packs=self.limits.is_known)
+        if self.split_sentences is None and self._knows_training_text() and not prefix:
+            return self._pieces_beyond_training(text)
+        return [Piece(text)]
 
-    def _fits(self, text: str) -> bool:
-        """Whether a text is short enough for a piece."""
+    def _pieces_beyond_training(self, text: str) -> list[Piece]:
+        """A text of several sentences in pieces like the sources that the model was trained on; any other text whole.
+
+        If few of these had several sentences, or this is unknown, each sentence is a piece.
+        """
+        pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
+        if sum(not is_blank(piece.text) for piece in pieces) < 2:
+            return [Piece(text)]
+        config = self.pipeline.model.config
+        longest = config.longest_training_source
+        if longest is None or (config.multi_sentence_share or 0) < ENOUGH_MULTI_SENTENCE:
+            return pieces
+        if self._length(text) <= longest:
+            return [Piece(text)]
+        return split_text(text, lambda part: self._length(part) <= longest, last_level=SENTENCES)
+
+    def _knows_training_text(self) -> bool:
+        """Whether the model is of this package, so that its config may say what it was trained on."""
+        return hasattr(self.pipeline.model.config, "multi_sentence_share")
+
+    def _length(self, text: str) -> int:
+        """The number of tokens in a text; 0 if it cannot be encoded."""
         segment = Segment(0, Piece(text))
         self._attempt(self._encode, [segment])
-        return segment.length <= self.limits.piece
+        return segment.length
 
     def _encode(self, segments: list[Segment], **limits) -> None:
         options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
@@ -221,7 +255,7 @@ class TranslationEngine:
         start = decoder_start(model)
         if start is None:
             raise ValueError("This model's config has no decoder_start_token_id, which a prefix must follow.")
-        prefixes = [normalized(clean(segment.prefix), tokenizer, is_target=True) for segment in segments]
+        prefixes = [normalized(clean(segment.prefix), self.pipeline.tokenizer, is_target=True) for segment in segments]
         labels = tokenizer(text_target=prefixes)["input_ids"]
         ends = {tokenizer.eos_token_id, *GenerateArguments(model, {}, {}).eos_token_ids()}
         for segment, ids in zip(segments, labels):
@@ -382,7 +416,7 @@ class TranslationEngine:
                 return segment.result
             if segment.result is None:
                 segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
-        if not self.split_sentences:
+        if len(segments) == 1 and not segments[0].piece.space:
             return segments[0].result
         parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
         return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
@@ -401,9 +435,46 @@ class TranslationEngine:
             hypotheses.append(hypothesis)
         return hypotheses
 
+    def _check(self, segments: list[Segment], texts: int, first: int) -> None:
+        """Look for translations that may be wrong; several samples of a text are for others to choose from."""
+        is_sampled = self.arguments.get("do_sample") and self.hypotheses > 1
+        if self.return_warnings is False or (self.return_warnings is None and is_sampled):
+            return
+        ratio, found = getattr(self.pipeline.model.config, "length_ratio", None), {}
+        for segment in segments:
+            hypotheses = segment.result if isinstance(segment.result, list) else []
+            for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
+                text = hypothesis.get("translation_text")
+                if text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
+                    continue
+                if self.return_warnings:
+                    hypothesis["warning"] = warning
+                else:
+                    found.setdefault(segment.owner, warning)
+        if found:
+            owner, warning = next(iter(found.items()))
+            logger.warning(
+                f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}]: {warning}."
+            )
+
     def _report(self, done: int) -> None:
         if self.progress and done:
             self.progress(done)
+
+    def _warn_of_many_sentences(self, segments: list[Segment], first: int) -> None:
+        """Warn once about models of other families, for which texts are not split by default."""
+        if self.split_sentences is not None or self._knows_training_text() or self.pipeline.warned_of_many_sentences:
+            return
+        for segment in (segment for segment in segments if segment.length > LONG):
+            sentences = len(split_text(segment.piece.text, lambda part: True, packs=False))
+            if sentences > 1:
+                self.pipeline.warned_of_many_sentences = True
+                return logger.warning(
+                    f"inputs[{first + segment.owner}] has {sentences} sentences and {segment.length} tokens. Models "
+                    "that were trained on sentences leave out parts of such texts. To translate it in pieces, pass "
+                    f"split_sentences=True and max_source_length={LONG}; to silence this warning, "
+                    "split_sentences=False."
+                )
 
     def _warn_of_short_output(self, source_length: int) -> None:
         limit = self.arguments.length()

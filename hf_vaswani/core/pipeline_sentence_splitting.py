@@ -5,66 +5,150 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 
 from .pipeline_hypothesis import Hypothesis
 
-CLOSING = "[\"'”’»)\\]」』】）》]*"
-# Where a text may be split, best first: sentence ends, clause ends, whitespace. Scripts without spaces need none after
-# their punctuation.
-DIVISIONS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"[.!?…؟۔।॥։።។။]+{CLOSING}\s+|[。！？｡．]+{CLOSING}\s*",
-        rf"[,;:–—،؛፣፤]{CLOSING}\s+|[，、；：]{CLOSING}\s*",
-        r"\s+",
-    )
+# Closing quotation marks and brackets belong to the sentence before them; French has a space before its own.
+CLOSING = r"(?:[\"'”’“»)\]」』】）》]|[ \u00a0\u202f]»(?!\w))*"
+OPENING = re.compile(r"[\s\"'“„‚‘”«»‹(\[{¿¡—–\-•*]*")
+# The first group is a mark that has other uses, too; scripts with marks of their own need no space after them.
+SENTENCE_END = re.compile(rf"([.!?…]+)({CLOSING})(\s*)|[。！？｡．؟۔।॥։።។။]+{CLOSING}\s*")
+LAST_WORD = re.compile(r"[\w.:,’']*$")
+ADDRESS = re.compile(r"(www|[@/\\])\S*$")
+QUOTATION = re.compile("[」』][とっ]")  # followed by the words of its speaker
+ROMAN_NUMBER = re.compile("[IVX]{2,}")
+LOOKED_BACK = 40  # characters before a mark
+ABBREVIATIONS = re.compile(
+    "al|approx|ave|blvd|bspw|bzw|ca|capt|cf|col|cpt|dept|dr|dra|evtl|fr|ft|gen|gest|ggf|gov|hon|hr|hrn|ing|inkl|jr|lt|"
+    "maj|mgr|mio|mlle|mme|mr|mrd|mrs|ms|mt|prof|rep|rev|sen|sgt|sig|sog|sr|sra|srta|st|str|tel|univ|vgl|vs|zzgl",
+    re.IGNORECASE,
 )
+# Abbreviations only before a number.
+BEFORE_NUMBERS = re.compile(
+    "abb|abs|apr|art|aug|bd|ch|dec|dez|eq|feb|fig|jan|jul|jun|kap|mar|nos?|nov|nr|oct|okt|pp|sec|sept?|tab|vol",
+    re.IGNORECASE,
+)
+# Where a sentence may be split: clause ends, whitespace.
+DIVISIONS = tuple(re.compile(pattern) for pattern in (rf"[,;:–—،؛፣፤]{CLOSING}\s+|[，、；：]{CLOSING}\s*", r"\s+"))
+SENTENCES, CHARACTERS = 0, len(DIVISIONS) + 1
 # Chinese, Japanese, their punctuation and full-width forms: there is no space between sentences.
 SPACELESS = re.compile(r"[\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff00-\uff65]$")
+LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Piece(NamedTuple):
-    """A part of a text, and the line break that follows it, `""` within a line."""
+    """A part of a text, and the whitespace that follows it."""
 
     text: str
-    line_break: str = ""
+    space: str = ""
 
 
-def split_text(text: str, fits: Callable[[str], bool], packs: bool = True) -> list[Piece]:
+def split_text(
+    text: str, fits: Callable[[str], bool], packs: bool = True, last_level: int = CHARACTERS
+) -> list[Piece]:
     """Split a text into pieces that fit, without line breaks inside.
 
-    A line is split at sentence ends (the period of an abbreviation looks like one). A sentence that does not fit is
-    split at the ends of clauses, then at whitespace, then between characters.
+    A line is split at sentence ends. A sentence that does not fit is split at the ends of clauses, then at whitespace,
+    then between characters.
 
     Args:
         fits: whether a piece is short enough.
         packs: put as many sentences into a piece as fit, instead of one.
+        last_level: `SENTENCES` leaves sentences whole, even if they do not fit.
+
+    Returns:
+        The pieces, which make up the text again; the first one is empty if the text begins with whitespace.
     """
-    pieces = []
+    pieces = [Piece("")]
     for line in text.splitlines(keepends=True):
-        content = line.splitlines()[0]
-        wholes = [content] if packs else _divide(content, 0)
-        parts = [part for whole in wholes for part in _pack(whole.strip(), fits) if part] or [""]
-        pieces += [Piece(part) for part in parts[:-1]]
-        pieces.append(Piece(parts[-1], line[len(content) :]))
-    return pieces or [Piece("")]
+        for whole in [line] if packs else split_sentences(line):
+            for part in _pack(whole, fits, SENTENCES, last_level):
+                content = part.strip()
+                before, _, after = part.partition(content) if content else (part, "", "")
+                pieces[-1] = Piece(pieces[-1].text, pieces[-1].space + before)
+                pieces += [Piece(content, after)] if content else []
+    return pieces[1:] if len(pieces) > 1 and not pieces[0].space else pieces
+
+
+def split_sentences(line: str) -> list[str]:
+    """Split a line into sentences, each with the whitespace after it.
+
+    A sentence ends at a mark such as `.`, `!`, `?`, `…` or `。`, and the quotation marks and brackets that close after
+    it, if no lowercase letter follows. A period does not end it after an initial, an abbreviation, or a number of one
+    or two digits: "J. Smith", "z. B.", "am 3. Mai".
+    """
+    is_lowercased = line == line.lower()
+    matches = (match for match in SENTENCE_END.finditer(line) if match.end() < len(line))
+    ends = [match.end() for match in matches if _ends_sentence(match, is_lowercased)]
+    sentences: list[str] = []
+    for start, end in pairwise([0, *ends, len(line)]):
+        if sentences and not re.search(r"\w", line[start:end]):  # marks alone
+            sentences[-1] += line[start:end]
+        else:
+            sentences.append(line[start:end])
+    return sentences
+
+
+def _ends_sentence(match: re.Match, is_lowercased: bool) -> bool:
+    """Whether a mark ends a sentence, judging by the words around it; in lowercased text, any letter may begin one."""
+    line, mark, end = match.string, match[1], match.end()
+    before = LAST_WORD.search(line[max(0, match.start() - LOOKED_BACK) : match.start()])[0]
+    if mark is None:  # numbers with full-width marks, and quotations that go on
+        return not (before[-1:].isdigit() and line[end].isdigit()) and not re.match(
+            "[」』][とっ]", line[end - 1 : end + 1]
+        )
+    following = OPENING.match(line, end).end()
+    after = line[following : following + 2]
+    if not after or (after[0].islower() and not is_lowercased):
+        return False
+    if not match[3] and not _lacks_space(match, before, after):
+        return False
+    word = before.rpartition(".")[2]
+    if mark != "." or match[2] or before.endswith(("a.m", "p.m")):
+        return True
+    is_abbreviation = ABBREVIATIONS.fullmatch(word) or (after[0].isdigit() and BEFORE_NUMBERS.fullmatch(word))
+    is_initial = len(word) == 1 and word.lower() != word.upper()
+    is_number = ROMAN_NUMBER.fullmatch(word) or (before.isdigit() and len(before) < 3)
+    return not (is_abbreviation or is_initial or is_number)
+
+
+def _lacks_space(match: re.Match, before: str, after: str) -> bool:
+    """Whether only the space is missing after a mark, as in "Yes.It is", unlike in names of files and addresses."""
+    is_address = ADDRESS.search(match.string[max(0, match.start() - LOOKED_BACK) : match.start()])
+    if is_address or not after[0].isalpha() or after[0].islower() or after[1:] == "." or after[1:].isupper():
+        return False
+    letters = before[-2:]
+    return match[1] != "." or (len(letters) == 2 and letters.isalpha() and letters == letters.lower())
 
 
 def join_texts(translations: list[str], pieces: list[Piece]) -> str:
     """Join the translations of the pieces of one text.
 
-    Line breaks are those of the text. Within a line, translations are joined by spaces, except after Chinese and
-    Japanese.
+    Whitespace between them is that of the text, except that sentences within a line have a space between them unless
+    they are Chinese or Japanese.
     """
-    joined = ""
+    joined, space = "", ""
     for translation, piece in zip(translations, pieces):
         translation = translation.strip()
-        needs_space = translation and joined and not joined[-1].isspace() and not SPACELESS.search(joined)
-        joined += (" " if needs_space else "") + translation + piece.line_break
-    return joined
+        joined += (_separator(joined, space) if translation else "") + translation
+        if translation:
+            space = piece.space
+        elif not piece.text or LINE_BREAK.search(piece.space):
+            space += piece.space
+    return joined + (space if LINE_BREAK.search(space) else "")
+
+
+def _separator(joined: str, space: str) -> str:
+    """What to put between a translation and the next one, for the whitespace that is between their sources."""
+    if not joined or LINE_BREAK.search(space):
+        return space
+    if SPACELESS.search(joined):
+        return ""
+    return space if space.strip("\u3000") else " "
 
 
 def join_hypotheses(
@@ -93,6 +177,8 @@ def join_hypotheses(
             result["score"] = log_probability / penalty(sum(sizes) or 1)
         if "alignment" in parts[0]:
             result |= _join_alignments(parts)
+        if warning := next((part["warning"] for part in parts if "warning" in part), None):
+            result["warning"] = warning
         joined.append(result)
     return joined
 
@@ -107,27 +193,30 @@ def _join_alignments(parts: tuple[Hypothesis, ...]) -> Hypothesis:
     return joined
 
 
-def _pack(text: str, fits: Callable[[str], bool], level: int = 0) -> list[str]:
-    if not text or fits(text):
+def _pack(text: str, fits: Callable[[str], bool], level: int, last_level: int) -> list[str]:
+    """Split a text into parts that fit, each with the whitespace around it."""
+    if fits(text.strip()):
         return [text]
     parts = _divide(text, level)
     packed, start = [], 0
     while start < len(parts):
         count = _longest_fit(parts, start, fits)
-        if count == 0 and level < len(DIVISIONS):
-            packed += _pack(parts[start].strip(), fits, level + 1)
+        if count == 0 and level < last_level:
+            packed += _pack(parts[start], fits, level + 1, last_level)
         else:  # a single character that does not fit stays alone
-            packed.append("".join(parts[start : start + max(count, 1)]).strip())
+            packed.append("".join(parts[start : start + max(count, 1)]))
         start += max(count, 1)
     return packed
 
 
 def _divide(text: str, level: int) -> list[str]:
-    """Split a text into parts by a level of `DIVISIONS`; beyond the last level, into its characters."""
-    if level == len(DIVISIONS):
+    """Split a text into parts: sentences, then by `DIVISIONS`, then characters."""
+    if level == SENTENCES:
+        return split_sentences(text)
+    if level == CHARACTERS:
         return list(text)
-    ends = [0, *(match.end() for match in DIVISIONS[level].finditer(text)), len(text)]
-    return [text[start:end] for start, end in zip(ends, ends[1:]) if start < end]
+    ends = [0, *(match.end() for match in DIVISIONS[level - 1].finditer(text)), len(text)]
+    return [text[start:end] for start, end in pairwise(ends) if start < end]
 
 
 def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> int:
@@ -147,4 +236,4 @@ def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> i
     return good
 
 
-__all__ = ["Piece", "join_hypotheses", "split_text"]
+__all__ = ["SENTENCES", "Piece", "join_hypotheses", "join_texts", "split_sentences", "split_text"]

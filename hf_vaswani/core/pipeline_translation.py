@@ -112,7 +112,9 @@ class TranslationPipeline(Pipeline):
             kwargs.setdefault("src_lang", languages["source"])
             kwargs.setdefault("tgt_lang", languages["target"])
         self._batch_tokens = kwargs.pop("batch_tokens", None)
-        self._split_sentences = kwargs.pop("split_sentences", False)
+        self._split_sentences = kwargs.pop("split_sentences", None)
+        self._return_warnings = kwargs.pop("return_warnings", None)
+        self.warned_of_many_sentences = False
         self._progress = kwargs.pop("progress", None)
         self._on_error = kwargs.pop("on_error", "raise")
         if "prefixes" in kwargs:
@@ -160,7 +162,8 @@ class TranslationPipeline(Pipeline):
                 such as transformers' `KeyDataset`. The translation of an empty text, or of one that is all whitespace
                 and control characters, is empty. Lone surrogates are read as U+FFFD.
             prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
-                empty prefix demands nothing. Beam search scores what follows the prefix.
+                empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
+                prefix is not split.
             n_best (`int`): number of translations to return for each text, best first, with scores. At most
                 `num_beams`, unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): return each translation's `score`, by which beam search ranks: its natural
@@ -170,9 +173,16 @@ class TranslationPipeline(Pipeline):
                 `source_tokens` and `target_tokens`, which are returned too.
             src_lang, tgt_lang (`str`): languages, for multilingual models. A model for a single pair that is known
                 refuses others.
-            split_sentences (`bool`): translate texts beyond the limit in pieces, split at sentence ends where
-                possible, and each line separately, so that line breaks are kept. Each piece holds as many sentences as
-                the limit allows, or a single sentence if neither model nor tokenizer has a limit.
+            split_sentences (`bool`): by default, a Vaswani model translates each sentence and each line of a text by
+                itself if at least 90% of the sources that it was trained on had only one sentence, or if they are
+                unknown; other Vaswani models get pieces that are no longer than the longest of these sources.
+                Translations are joined with the spaces and line breaks of the text. Models of other families get the
+                whole text. With `False`, texts are always kept whole. With `True`, texts beyond the limit are
+                translated in pieces, split at sentence ends where possible, and each line separately. Each piece holds
+                as many sentences as the limit allows, or a single sentence if neither model nor tokenizer has a limit.
+            return_warnings (`bool`): give each translation that may be wrong a `warning`: it is far shorter or longer
+                than usual for its source, or repeats itself. By default, a message counts them instead; with `False`,
+                there is none.
             max_source_length (`int`): the limit in tokens, in place of the tokenizer's; the limit of a model with a
                 fixed number of positions still applies. Without any limit, it is 4096, so that attention does not fill
                 the memory. For T5, the tokenizer's 512 is advice: texts are split or cut there on request, and refused
@@ -232,6 +242,7 @@ class TranslationPipeline(Pipeline):
         batch_size: int | None = None,
         num_workers: int | None = None,
         split_sentences: bool | None = None,
+        return_warnings: bool | None = None,
         progress: Callable[[int], None] | None = None,
         on_error: str | None = None,
         **options,
@@ -262,6 +273,7 @@ class TranslationPipeline(Pipeline):
             batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
             num_workers=self._num_workers if num_workers is None else num_workers,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
+            return_warnings=self._return_warnings if return_warnings is None else return_warnings,
             progress=self._progress if progress is None else progress,
             on_error=self._on_error if on_error is None else on_error,
         )

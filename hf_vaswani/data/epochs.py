@@ -8,6 +8,7 @@ the seed, the epoch and the part, so a run can resume at any batch of any part.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 from datasets import Dataset
@@ -64,6 +65,7 @@ class TokenizedCorpus:
     def __init__(self, pairs: EncodedPairs, budget: Budget, weights: list[float] | None = None):
         self.pairs, self.budget, self.weights = pairs, budget, weights
         self.token_budget = budget.batches(pairs, weights=weights)
+        self.longest_source: int | None = int(pairs.source_lengths.max())
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
         """The parts of an epoch starting at number `first`; there is only one."""
@@ -81,6 +83,7 @@ class ResampledCorpus:
         encode_plainly: the encoder without dropout, for pairs that dropout makes longer than `budget.max_length` or
             than a batch holds.
         origins, weights: if several sources are mixed, as in [`mixed_rows`].
+        longest_source: number of tokens in the longest source, without dropout.
     """
 
     text: Dataset
@@ -89,6 +92,7 @@ class ResampledCorpus:
     budget: Budget
     origins: np.ndarray | None = None
     weights: list[float] | None = None
+    longest_source: int | None = None
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
         """The parts of an epoch starting at number `first`, each of up to 20,000 random pairs."""
@@ -114,6 +118,8 @@ class StreamedCorpus:
         encode, encode_plainly: as in [`ResampledCorpus`].
         part_size: number of pairs to read for a part.
     """
+
+    longest_source: ClassVar[int | None] = None  # unknown
 
     sources: list[Callable[[], Iterator[Pair]]]
     weights: list[float] | None

@@ -13,7 +13,7 @@ COMPUTE_TYPES = (
 
 @strict
 class CTranslate2Config(PreTrainedConfig):
-    """CTranslate2's own fields, and the sizes, special tokens and languages of the exported model.
+    """CTranslate2's own fields, and the sizes, special tokens, languages and training text of the exported model.
 
     `weights_digest` is the SHA-256 of the exported model's weights.
     """
@@ -26,6 +26,10 @@ class CTranslate2Config(PreTrainedConfig):
     max_position_embeddings: int = 0
     add_source_bos: bool = False
     add_source_eos: bool = False
+    # Unknown in folders that were exported by earlier versions.
+    longest_training_source: int | None = None
+    multi_sentence_share: float | int | None = None
+    length_ratio: float | int | None = None
 
 
 def is_engine_folder(folder: Path) -> bool:

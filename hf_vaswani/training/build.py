@@ -25,11 +25,15 @@ from .recipe.recipe import Recipe
 from .setup.output import begin_output, check_base, check_teacher, hold_output
 from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
-from .setup.splits import Splits, load_splits
+from .setup.splits import Splits, load_splits, sample_of
 from .setup.tokenizer_and_model import open_tokenizer
 from .setup.training_batches import make_corpus, tokenizer_text
+from .setup.training_text import describe_training_text
 from .setup.word_teacher import open_word_teacher
 from .validation import Validator
+
+# Pairs from which it is found out what the training text is like.
+DESCRIBED_PAIRS = 10_000
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
+    describe_training_text(model.config, corpus, sample_of(splits, recipe.data, DESCRIBED_PAIRS))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )

@@ -56,7 +56,9 @@ class Validator:
             # A model whose loss is not finite has no translations either: the search would raise an error.
             hypotheses = [""] * len(self.texts)
             if math.isfinite(loss):
-                hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
+                sources = [source for source, _ in self.texts]
+                # At the beginning of training, there would be too many of them.
+                hypotheses = self.translate(model, sources, num_beams=1, return_warnings=False)
             bleu, chrf = bleu_and_chrf(hypotheses, references, self.scoring)
             values |= {"bleu": bleu.value, "chrf": chrf.value, "sentences": len(self.texts)}
         return values

@@ -68,7 +68,8 @@ class BatchTranslator:
     def __call__(self, batch: Any) -> Any:
         """Add translations to a batch.
 
-        A text that cannot be translated gets an empty translation. A missing value (None, NaN or pandas's NA) gets
+        A text that cannot be translated gets an empty translation. Translations that may be wrong, since they are far
+        shorter or longer than usual or repeat themselves, are logged. A missing value (None, NaN or pandas's NA) gets
         None.
 
         Args:
@@ -84,16 +85,19 @@ class BatchTranslator:
         names = list(batch.column_names if hasattr(batch, "append_column") else batch.keys())
         if self.column not in names:
             raise InputError(f"There is no column {self.column!r}: the batch has {', '.join(map(repr, names))}.")
-        translations, errors = self._translated(_values(batch[self.column]))
+        translations, errors, doubtful = self._translated(_values(batch[self.column]))
         added = {self.output_column: translations}
         if self.error_column is not None:
             added[self.error_column] = errors
         elif failed := [error for error in errors if error]:
             logger.warning("%s without a translation; the first: %s", counted(len(failed), "text"), failed[0])
+        if doubtful:
+            logger.warning("%s may be wrong; the first: %s", counted(len(doubtful), "translation"), doubtful[0])
         return _with_columns(batch, added)
 
-    def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str]]:
-        """The translation of each value, and why it has none ("" if it has one)."""
+    def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str], list[str]]:
+        """The translation of each value, why it has none ("" if it has one), and which translations may be wrong."""
+        doubtful: list[str] = []
         translations: list[str | None] = [None] * len(values)
         # Not None: the first batch decides the type of a column in datasets, and is likely to have no error.
         errors = [""] * len(values)
@@ -112,7 +116,9 @@ class BatchTranslator:
                 failed = isinstance(result, Exception)
                 translations[place] = "" if failed else result[0]["translation_text"]
                 errors[place] = error_message(result) if failed else ""
-        return translations, errors
+                if not failed and (warning := result[0].get("warning")):
+                    doubtful.append(f"row {place}: {warning}")
+        return translations, errors, doubtful
 
 
 def _values(column: Any) -> list[Any]:

@@ -76,6 +76,9 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         limits = [c.longest_sequence for c in configs if c.longest_sequence]
         if limits:
             config.position_type, config.max_position_embeddings = "learned", min(limits)
+        for name in ("longest_training_source", "multi_sentence_share"):
+            values = [getattr(c, name) for c in configs]
+            setattr(config, name, None if None in values else min(values))
         super().__init__(config)
         self.members = nn.ModuleList(members)
         self.encoder = EnsembleEncoder(members)

@@ -16,10 +16,10 @@ import torch
 from transformers import Pipeline
 
 from ..core.pipeline_engine import Result, SourceTooLong
-from ..core.pipeline_hypothesis import Hypothesis
+from ..core.pipeline_hypothesis import Hypothesis, translation_warning
 from ..data.sources.text_files import Report
 from ..errors import is_out_of_memory, reason
-from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
+from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput
 from .windows import Line, windows
@@ -37,8 +37,8 @@ class LineTranslator:
         reranker: if given, it chooses among the translations of the beam.
         n_best: number of translations per line.
         seed: seed for samples, which depend only on it and the window.
-        options: further arguments of the pipeline. A line beyond the length limit is not translated, unless
-            `split_sentences=True` divides it.
+        options: further arguments of the pipeline. A sentence beyond the length limit is not translated, unless
+            `split_sentences=True` divides it. Translations that may be wrong have a `warning`.
 
     Raises:
         ValueError: the pipeline rejects an argument.
@@ -61,7 +61,8 @@ class LineTranslator:
             options |= beam_candidates(translator.model, options.get("num_beams"))
         elif n_best:
             options["n_best"] = n_best
-        self.engine = translator.engine(on_error="return", **options)
+        # Of many candidates, only the one that is chosen matters.
+        self.engine = translator.engine(on_error="return", return_warnings=not utility, **options)
 
     def __call__(self, lines: Sequence[Line]) -> list[Result]:
         """A result for each line: its translations, best first, or why there are none."""
@@ -74,10 +75,17 @@ class LineTranslator:
             ranked = self.reranker(texts, results)
             return [result if isinstance(result, Exception) else result[: self.n_best or 1] for result in ranked]
         return [
-            ranking
-            if isinstance(ranking, Exception)
-            else [{"translation_text": best.text, "utility": best.utility} for best in ranking[: self.n_best or 1]]
-            for ranking in rankings(self.engine.translate, texts, self.utility)
+            ranking if isinstance(ranking, Exception) else self._as_hypotheses(text, ranking[: self.n_best or 1])
+            for text, ranking in zip(texts, rankings(self.engine.translate, texts, self.utility))
+        ]
+
+    def _as_hypotheses(self, source: str, ranking: list[RankedCandidate]) -> list[Any]:
+        """Ranked candidates in the form of the pipeline's hypotheses."""
+        ratio = getattr(self.engine.pipeline.model.config, "length_ratio", None)
+        warnings = [translation_warning(source, best.text, ratio) for best in ranking]
+        return [
+            {"translation_text": best.text, "utility": best.utility, **({"warning": warning} if warning else {})}
+            for best, warning in zip(ranking, warnings)
         ]
 
 
@@ -87,10 +95,12 @@ class TranslatedWindow(NamedTuple):
     Attributes:
         content: the window's lines of the output.
         errors: the position in the window, from 0, of each line that could not be translated, and why.
+        warnings: the position of each line whose translation may be wrong, and why.
     """
 
     content: str
     errors: list[tuple[int, str]]
+    warnings: list[tuple[int, str]] = []
 
 
 # Formats a line of the output, from a line of the input and its translations.
@@ -104,7 +114,13 @@ def translate_window(
     """Translate a window into its part of the output; arguments as in [`translate_lines`]."""
     results = translate(window)
     errors = [(place, error_message(result)) for place, result in enumerate(results) if isinstance(result, Exception)]
-    return TranslatedWindow("".join(f"{write_line(line, result)}\n" for line, result in zip(window, results)), errors)
+    warnings = [
+        (place, result[0]["warning"])
+        for place, result in enumerate(results)
+        if not isinstance(result, Exception) and "warning" in result[0]
+    ]
+    content = "".join(f"{write_line(line, result)}\n" for line, result in zip(window, results))
+    return TranslatedWindow(content, errors, warnings)
 
 
 def one_by_one(work: WindowWork, those: Iterable[list[Line]]) -> Iterator[tuple[list[Line], TranslatedWindow]]:
@@ -121,6 +137,7 @@ def translate_lines(
     progress: Callable[[int], None] = lambda done: None,
     is_waiting: Callable[[], bool] = lambda: False,
     over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = one_by_one,
+    warn: Report = lambda number, why: None,
 ) -> None:
     """Translate lines into an output that is already open.
 
@@ -132,22 +149,24 @@ def translate_lines(
         progress: called after each window with the number of lines done so far.
         is_waiting: as in [`windows`].
         over: applies the work to all windows and yields them in order: [`one_by_one`], or several processes.
+        warn: like `report`, for each line whose translation may be wrong.
     """
     work = partial(translate_window, translate, write_line)
     # Closed at once if the output cannot be written: other processes wait for the next window.
     with closing(over(work, windows(lines, output.progress.windows, is_waiting))) as translated:
         for window, result in translated:
-            write_window(window, result, output, report)
+            write_window(window, result, output, report, warn)
             progress(output.progress.lines)
     output.finish()
 
 
 def write_window(
-    window: list[Line], result: TranslatedWindow, output: ResumableOutput | StreamOutput, report: Report
+    window: list[Line], result: TranslatedWindow, output: ResumableOutput | StreamOutput, report: Report, warn: Report
 ) -> None:
-    """Add a window to the output, and report its lines that could not be translated."""
-    for place, message in result.errors:
-        report(output.progress.lines + 1 + place, message)
+    """Add a window to the output, report lines that could not be translated, and warn of doubtful translations."""
+    for tell, messages in ((report, result.errors), (warn, result.warnings)):
+        for place, message in messages:
+            tell(output.progress.lines + 1 + place, message)
     output.write(result.content.encode("utf-8", "replace"), window)
 
 

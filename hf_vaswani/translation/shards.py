@@ -74,9 +74,9 @@ class Shard:
         self._written.begin(settings, lines)
         return lines
 
-    def write(self, window: list[Line], result: TranslatedWindow, report: Report) -> int:
+    def write(self, window: list[Line], result: TranslatedWindow, report: Report, warn: Report) -> int:
         """Add a window to the translations; returns the number of lines so far."""
-        write_window(window, result, self._written, report)
+        write_window(window, result, self._written, report, warn)
         return self._written.progress.lines
 
     def finish(self) -> None:
@@ -210,6 +210,7 @@ def translate_shards(
     settings: dict[str, Any],
     report_of: Callable[[str], Report],
     progress: Callable[[int], None] = lambda lines: None,
+    warn_of: Callable[[str], Report] = lambda path: lambda number, why: None,
 ) -> None:
     """Translate each shard into its output; one that fails gets an `error`, and does not affect the others.
 
@@ -218,6 +219,7 @@ def translate_shards(
         settings: what the translations depend on.
         report_of: called with the path of a file; returns the function that reports its lines.
         progress: called with the number of lines that were translated since the last call.
+        warn_of: like `report_of`, for lines whose translation may be wrong.
 
     Raises:
         InputError: nothing more can be translated or written.
@@ -234,7 +236,7 @@ def translate_shards(
 
     for shard, job, result in over(jobs()):
         if job is not None:
-            shard.write(job[1], result, report_of(str(shard.path)))
+            shard.write(job[1], result, report_of(str(shard.path)), warn_of(str(shard.path)))
             progress(len(job[1]))
         elif shard.error is not None:
             shard.close()

@@ -106,6 +106,7 @@ def test_bad_lines_are_reported_and_do_not_affect_the_others(translate, monkeypa
     assert err.splitlines() == [
         "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8 and read as U+FFFD.",
         "warning: standard input, line 7: 21 tokens, more than the limit of 8: use --split_sentences.",
+        "warning: 1 translation may be wrong; the first: standard input, line 8: far shorter than usual.",
     ]
 
 
@@ -113,6 +114,35 @@ def test_many_bad_lines_are_counted(translate, monkeypatch):
     stdin(monkeypatch, b"\xff\n" * 50)
     err = translate(*SHORT)[2].splitlines()
     assert len(err) == 21 and err[-1] == "warning: 50 warnings in total; only the first 20 are shown."
+
+
+def test_each_sentence_of_a_line_is_translated_by_default(translate, monkeypatch):
+    def output(text: bytes, *options) -> str:
+        stdin(monkeypatch, text)
+        return translate(*SHORT, *options)[1]
+
+    one, two = output(b"w1 w8 .\nw3 w9 .\n").splitlines()
+    assert output(b"w1 w8 . w3 w9 .\n") == f"{one} {two}\n"
+    assert one and two
+    whole = output(b"w1 w8 . w3 w9 .\n", "--no-split_sentences")
+    assert whole != f"{one} {two}\n" and len(whole.split()) <= 3
+
+
+def test_translations_that_may_be_wrong_are_counted_and_marked_in_json(translate, monkeypatch):
+    options = ["--max_new_tokens", 60, "--num_beams", 1]
+    for text, expected in ((b"w1\n\nw2 w3\n", "2 translations"), (b"\nw1\n", "1 translation")):
+        stdin(monkeypatch, text)
+        status, out, err = translate("--format", "jsonl", *options)
+        first = text.split(b"\n").index(b"w1") + 1
+        assert (status, err) == (
+            0,
+            f"warning: {expected} may be wrong; the first: standard input, line {first}: far longer than usual.\n",
+        )
+        for record in map(json.loads, out.splitlines()):
+            [translation] = record["translations"]
+            assert translation.get("warning") == ("far longer than usual" if record["source"] else None)
+    stdin(monkeypatch, b"w1\n")
+    assert "1 translation may be wrong" in translate("--mbr", "chrf", "--samples", 2, "--max_new_tokens", 60)[2]
 
 
 def test_json_has_the_requested_fields(translate, monkeypatch, tokenizer):

@@ -36,7 +36,8 @@ def test_truncation_cuts_at_the_limit_with_a_warning(limited, caplog):
 
 def test_split_text_is_translated_in_pieces_at_sentence_ends(limited):
     sentences = ["w1 w2 w3 .", "w4 w5 ?", "w6 w7 w8 w9 !"]  # 5, 4 and 6 tokens with the end token
-    pieces = [limited(" ".join(part))[0]["translation_text"] for part in (sentences[:2], sentences[2:])]
+    wholes = [" ".join(part) for part in (sentences[:2], sentences[2:])]
+    pieces = [result["translation_text"] for result in limited(wholes, split_sentences=False)]
     [result] = limited(" ".join(sentences), split_sentences=True)
     assert result["translation_text"] == " ".join(pieces)
 

@@ -161,7 +161,7 @@ def test_texts_with_odd_characters_are_translated(translator):
     options = {"max_new_tokens": 4, **WORDS}
     assert translator("w1 \ud800", **options) == translator("w1 \ufffd", **options)
     assert translator("w1 \ud83d\ude00", **options) == translator("w1 \U0001f600", **options)
-    for text in ["w1\x00w2 \x1b", "Привет 你好", "w1\nw2", "x" * 100_000]:
+    for text in ["w1\x00w2 \x1b", "Привет 你好", "x" * 100_000]:
         assert len(translator(text, **options)[0]["translation_text"].split()) == 4
 
 

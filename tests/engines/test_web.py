@@ -292,7 +292,9 @@ def test_search_settings_work_as_in_transformers(page):
 def test_texts_are_split_as_the_pipeline_splits_them(page):
     texts = [
         "Ein Hund. Eine Katze? „Ja!“ sagt er.\nZeile zwei", "", "  \n\t \n ", "你好。再见！", "ohne Ende " * 5,
-        "eins, zwei, drei und vier, fünf und sechs", "a" * 50, "x. " * 9,
+        "eins, zwei, drei und vier, fünf und sechs", "a" * 50, "x. " * 9, "Es ist z. B. so. Dr. K kommt am 3. Mai.",
+        "Ja.Nein. Um 2:30. Bis 5 p.m. Ok", "Nr. 5. No. So.", "« Oui ! » Non.", "「はい。」とか。", "यह है।हाँ।",
+        "i am. go!", "Was?! ... Ok", "Louis XIV. Dann.", "a@b.Cd ist. Ja",
     ]  # fmt: skip
     got = in_node(page, texts=texts, characters=20)["pieces"]
     for text, pieces in zip(texts, got, strict=True):

@@ -45,7 +45,7 @@ OPTIONS = ("None", "'--seed 1'", "['--seed', 1]", "['--seed']", "[None]", "('--s
            "['--seed', None]", "['--\\ud800', 'x']", "['--seed', '1', 'x']")  # fmt: skip
 OF_CALL = (
     "n_best", "return_scores", "return_alignments", "src_lang", "tgt_lang", "split_sentences", "max_source_length",
-    "truncation", "batch_tokens", "batch_size", "num_workers", "return_tensors", "return_text",
+    "return_warnings", "truncation", "batch_tokens", "batch_size", "num_workers", "return_tensors", "return_text",
     "return_type", "stop_sequence", "clean_up_tokenization_spaces", "generate_kwargs", "num_beams", "max_new_tokens",
     "length_penalty", "length_penalty_type", "max_length_offset", "num_return_sequences", "nonsense",
 )  # fmt: skip

@@ -56,6 +56,17 @@ def test_each_type_of_batch_is_returned_with_its_translations(saved_model, expec
     assert "translation" not in (batch.column_names if kind is pa.table else batch)
 
 
+def test_sentences_are_translated_one_by_one_and_doubtful_translations_counted(saved_model, caplog):
+    translate = BatchTranslator(saved_model, max_new_tokens=60, num_beams=1)
+    one, two = translate({"text": ["w1", "w2 w3"]})["translation"]
+    assert translate({"text": ["", "w1\n\nw2 w3"]})["translation"] == ["", f"{one}\n\n{two}"]
+    messages = [record.message for record in caplog.records]
+    assert messages == [
+        "2 translations may be wrong; the first: row 0: far longer than usual",
+        "1 translation may be wrong; the first: row 1: far longer than usual",
+    ]
+
+
 def test_arrays_of_strings_are_translated(saved_model, expected):
     translated = BatchTranslator(saved_model, "de", "en", **OPTIONS)({"de": np.array([TEXTS[0], TEXTS[2]])})
     assert list(translated["en"]) == [expected[0], expected[2]]

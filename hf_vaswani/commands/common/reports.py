@@ -5,14 +5,19 @@ from collections.abc import Callable
 
 from tqdm import tqdm
 
+from ...errors import counted
+
 SHOWN = 20
 
 
 class LineReports:
-    """Prints warnings about lines to standard error: the first 20 right away, the total number in [`summarize`]."""
+    """Prints warnings about lines to standard error: the first 20 right away, the total number in [`summarize`].
+
+    Translations that may be wrong are only counted.
+    """
 
     def __init__(self):
-        self.count = 0
+        self.count, self.doubtful, self.first = 0, 0, ""
 
     def of(self, name: str) -> Callable[[int, str], None]:
         """A function that reports what is wrong with a line of this file: `report(number, what)`."""
@@ -24,7 +29,19 @@ class LineReports:
 
         return report
 
+    def of_translations(self, name: str) -> Callable[[int, str], None]:
+        """A function that counts the translation of a line of this file as one that may be wrong."""
+
+        def report(number: int, why: str) -> None:
+            self.doubtful += 1
+            self.first = self.first or f"{name}, line {number:,}: {why}"
+
+        return report
+
     def summarize(self) -> None:
+        if self.doubtful:
+            translations = counted(self.doubtful, "translation")
+            print(f"warning: {translations} may be wrong; the first: {self.first}.", file=sys.stderr)
         if self.count > SHOWN:
             print(f"warning: {self.count:,} warnings in total; only the first {SHOWN} are shown.", file=sys.stderr)
 

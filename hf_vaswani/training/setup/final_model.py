@@ -11,6 +11,7 @@ from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe.recipe import Recipe
 from .adapter import merged, save_adapter, with_adapter
 from .tokenizer_and_model import make_model
+from .training_text import copy_training_text
 
 
 class FinalModel:
@@ -31,6 +32,8 @@ class FinalModel:
         if recipe.peft.is_used:
             self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
             self.model = self._adapted.get_base_model()
+            if recipe.peft.merge:  # an adapter is loaded with the config of its base
+                copy_training_text(self.model.config, config)
         else:
             self.model = VaswaniForConditionalGeneration(config)
         self.model.generation_config = generation_config

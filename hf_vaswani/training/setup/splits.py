@@ -205,11 +205,11 @@ def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     return held_out_of(data).pairs_of(source, languages_of(data), "train", data.streaming)
 
 
-def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:
+def sample_of(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[Pair]:
     """The first training pair and some from all parts of the text; for a stream, the first pairs of one source."""
     if splits.train is None:
         return list(islice(stream_of(data, splits.sources[0]), SAMPLE))
-    rows = splits.train.dataset[range(0, len(splits.train), max(1, len(splits.train) // SAMPLE))]
+    rows = splits.train.dataset[range(0, len(splits.train), max(1, len(splits.train) // size))]
     return list(zip(rows["source"], rows["target"]))
 
 

@@ -86,5 +86,6 @@ def make_corpus(
         )
     corpus = TokenizedCorpus(pairs, budget(), splits.weights)
     if probability:
-        corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights)
+        longest = corpus.longest_source
+        corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights, longest)
     return corpus, settings, counts
