@@ -42,6 +42,8 @@ COMMANDS = (
 USER_ERROR, TRAINING_ERROR = 2, 1
 # Seconds that a process waits before it exits if another one reports its error: the launcher ends the others then.
 REPORT_TIME = 1.0
+# Loggers of what transformers imports whether or not it is used: torchao warns of CUDA libraries and Triton.
+TALKATIVE = ("torchao", "torch.utils._pytree")
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -105,6 +107,8 @@ def _set_up_logging() -> None:
     from transformers.utils.logging import disable_progress_bar
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.ERROR)
     if not sys.stderr.isatty():
         disable_progress_bar()
 

@@ -15,7 +15,7 @@ from transformers.utils import logging
 
 from ..core.pipeline_inputs import damaged_weights, fills, vocabularies
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..errors import InputError, reason
+from ..errors import InputError, counted, reason
 from ..files import AGAIN, where_not_found
 from .checkpoint_file import foreign_classes, read_checkpoint
 from .conversion import Conversion, listed, make_config, weight_errors
@@ -174,8 +174,8 @@ def _misfits(
     sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
     sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
     errors = [
-        f"{source}: the {side} vocabulary has {count} tokens with ids up to {largest}, but the weights have "
-        f"{rows[side]} embeddings. The vocabulary and the weights must come from the same model."
+        f"{source}: the {side} vocabulary has {counted(count, 'token')} with ids up to {largest}, but the weights "
+        f"have {rows[side]} embeddings. The vocabulary and the weights must come from the same model."
         for side, (count, largest) in sizes.items()
         if largest >= rows[side] or not fills(count, rows[side])
     ]

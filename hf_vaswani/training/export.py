@@ -13,7 +13,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import damaged_weights
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import TrainingError, reason
+from ..errors import TrainingError, counted, reason
 from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
@@ -138,7 +138,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
         drawn.append(f"{FIGURES}/{CURVES_FILE}")
     elif not (setup.folder / LOG_FILE).exists():
         say(
-            f"No {CURVES_FILE}: nothing was logged in {steps:,} steps. Lower training.logging_steps or "
+            f"No {CURVES_FILE}: nothing was logged in {counted(steps, 'step')}. Lower training.logging_steps or "
             "training.eval_steps to log more often."
         )
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))

@@ -245,7 +245,7 @@ class ResumableOutput:
             ) from None
         if size < self.progress.bytes:
             raise NotResumable(
-                f"{self.path} cannot be resumed: {self._written.name} has {size:,} bytes, but "
+                f"{self.path} cannot be resumed: {self._written.name} has {counted(size, 'byte')}, but "
                 f"{self.progress.bytes:,} were written. Start over with --overwrite."
             )
 
