@@ -29,7 +29,7 @@ from .commands import (
     verify,
 )
 from .commands.common.options import CommandParser, make_parser
-from .configuration.name_hints import hint
+from .configuration.name_hints import OTHER_COMMANDS, hint
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
@@ -127,7 +127,7 @@ class MainParser(CommandParser):
             arguments = [*arguments[1:2], "--help"]
         command = next((text for text in arguments if not text.startswith("-")), None)
         if command is not None and command not in self.commands:
-            meant = hint(command, {name: name for name in self.commands}, {}) or f"see {self.prog} --help"
+            meant = hint(command, {name: name for name in self.commands}, OTHER_COMMANDS) or f"see {self.prog} --help"
             self.error(f"{command!r} is not a command; {meant}")
         return super().parse_known_args(arguments, namespace)
 
