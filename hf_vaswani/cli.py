@@ -30,7 +30,7 @@ from .commands import (
 )
 from .commands.common.options import CommandParser, make_parser
 from .commands.common.standard_output import accept_any_character
-from .configuration.name_hints import hint
+from .configuration.name_hints import OTHER_COMMANDS, hint
 from .errors import DISK_FULL, InputError, TrainingError, TrainingInterrupted, is_out_of_memory
 from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
@@ -44,6 +44,8 @@ USER_ERROR, TRAINING_ERROR = 2, 1
 # Seconds that a process waits before it exits if another one reports its error: the launcher ends the others then.
 REPORT_TIME = 1.0
 MORE_MEMORY = "Close other programs, or use a machine with more memory."
+# Loggers of what transformers imports whether or not it is used: torchao warns of CUDA libraries and Triton.
+TALKATIVE = ("torchao", "torch.utils._pytree")
 
 
 def main(arguments: list[str] | None = None, parser: CommandParser | None = None) -> int:
@@ -121,6 +123,8 @@ def _set_up_logging() -> None:
     from transformers.utils.logging import disable_progress_bar
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.ERROR)
     if not sys.stderr.isatty():
         disable_progress_bar()
 
@@ -139,7 +143,7 @@ class MainParser(CommandParser):
             arguments = [*arguments[1:2], "--help"]
         command = next((text for text in arguments if not text.startswith("-")), None)
         if command is not None and command not in self.commands:
-            meant = hint(command, {name: name for name in self.commands}, {}) or f"see {self.prog} --help"
+            meant = hint(command, {name: name for name in self.commands}, OTHER_COMMANDS) or f"see {self.prog} --help"
             self.error(f"{command!r} is not a command; {meant}")
         return super().parse_known_args(arguments, namespace)
 

@@ -127,14 +127,27 @@ def where_not_found(path: str | Path) -> str:
     exists.
     """
     path = Path(path)
-    if path.exists():
-        return ""
+    return "" if path.exists() else f" is not a local folder{_similar_folder(path)}, and"
+
+
+def model_path_error(path: str | Path) -> str | None:
+    """Why the path of a model or tokenizer cannot be used; `None` if it can, or if it may be an id on the Hub."""
+    text, folder = str(path), Path(path)
+    if error := path_error(path):
+        return error
+    if folder.exists() or not (text.startswith((".", "/", "~")) or "\\" in text or text.count("/") > 1):
+        return None
+    return f"{text} does not exist{_similar_folder(folder)}. Name a folder that does, or an id on the Hub."
+
+
+def _similar_folder(path: Path) -> str:
+    """A question whether a folder next to a path is meant; "" if there is none with a similar name."""
     try:
         beside = [other.name for other in path.parent.iterdir() if other.is_dir()]
     except OSError:
         beside = []
     close = nearest(path.name, beside)
-    return f" is not a local folder{f' (did you mean {path.parent / close}?)' if close else ''}, and"
+    return f" (did you mean {path.parent / close}?)" if close else ""
 
 
 def is_same_file(path: str | Path | int, other: str | Path | int) -> bool:

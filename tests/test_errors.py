@@ -2,7 +2,8 @@
 
 import pytest
 
-from hf_vaswani.errors import nearest, reason
+from hf_vaswani.errors import counted, nearest, reason
+from hf_vaswani.hub.wording import duration
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,10 @@ def test_reason_of_an_error_is_one_informative_line(error, expected):
 )
 def test_nearest_name_is_similar_or_starts_alike(name, found):
     assert nearest(name, ["quickstart", "paper_base", "multi30k_de_en"]) == found
+
+
+def test_numbers_agree_with_what_they_count():
+    assert [counted(number, "batch") for number in (0, 1, 2000)] == ["0 batches", "1 batch", "2,000 batches"]
+    assert [duration(seconds) for seconds in (0.6, 1.4, 59, 90, 9000)] == [
+        "1 second", "1 second", "59 seconds", "1.5 minutes", "2.5 hours",
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 import hf_vaswani.training.train  # before privileges are dropped, when it could become unreadable  # noqa: F401
 from hf_vaswani.cli import main
-from hf_vaswani.files import is_same_file, path_error, where_not_found
+from hf_vaswani.files import is_same_file, model_path_error, path_error, where_not_found
 
 NOBODY = 65534
 DENIED = "Permission denied. Change its permissions, or name another."
@@ -212,3 +212,29 @@ def test_similar_folder_name_is_suggested(tmp_path):
     assert where_not_found(tmp_path / "quik") == f" is not a local folder (did you mean {tmp_path / 'quick'}?), and"
     assert where_not_found(tmp_path / "other") == where_not_found("no/such/folder") == " is not a local folder, and"
     assert where_not_found(tmp_path / "quick") == ""
+
+
+def test_path_that_cannot_be_a_hub_id_must_exist(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/quick").mkdir(parents=True)
+    end = "Name a folder that does, or an id on the Hub."
+    assert model_path_error("./runs/quik") == f"./runs/quik does not exist (did you mean runs/quick?). {end}"
+    for path in ("~/m", "../m", "/m", "a/b/c", "a\\b"):
+        assert model_path_error(path) == f"{path} does not exist. {end}"
+    assert [model_path_error(path) for path in ("m", "someone/m", "runs/quick", "./runs")] == [None] * 4
+
+
+@pytest.mark.parametrize("command", ["translate", "score", "evaluate", "attention", "export", "import"])
+def test_no_command_looks_for_a_path_on_the_hub(command, tmp_path, monkeypatch, capsys):
+    text, output = tmp_path / "text", str(tmp_path / "out")
+    text.write_text("one\n")
+    sides = {"score": "--target", "evaluate": "--reference"}
+    options = {
+        "translate": ["--input", str(text)],
+        "attention": ["--text", "w1", "--output", output],
+        "export": [output],
+        "import": [output],
+    }.get(command, ["--source", str(text), sides.get(command, ""), str(text)])
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("asked the Hub"))
+    assert main([command, "./absent/model", *options]) == 2
+    assert "error: ./absent/model does not exist. Name a folder" in capsys.readouterr().err

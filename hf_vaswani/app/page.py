@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from ..errors import InputError
+from ..errors import InputError, counted
 from ..evaluation.attention import KINDS
 from . import attention_view, views
 from .file_translation import summary, translate_file
@@ -88,9 +88,9 @@ def answers(work: Callable) -> Callable:
 def state_of(done: Translation, loaded: LoadedModel, is_stopped: bool = False) -> str:
     """How far a translation has come, in words."""
     if not done.is_done and is_stopped:
-        return f"Stopped after {len(done.sentences):,} of {done.total:,} sentences."
+        return f"Stopped after {len(done.sentences):,} of {counted(done.total, 'sentence')}."
     if not done.is_done:
-        return f"{len(done.sentences):,} of {done.total:,} sentences"
+        return f"{len(done.sentences):,} of {counted(done.total, 'sentence')}"
     if done.has_links:
         return "Done."
     if not loaded.has_attention:
@@ -260,7 +260,7 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
         loaded, languages = _open(shelf, name, source, target)
 
         def show(done: int, total: int) -> None:
-            progress((done, total), desc=f"{done:,} of {total:,} lines", unit="lines")
+            progress((done, total), desc=f"{done:,} of {counted(total, 'line')}", unit="lines")
 
         result = translate_file(loaded, path, folder, languages, show)
         yield views.paragraphs(*summary(result)), str(result.path)

@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from ..errors import counted
 from ..evaluation.beam_tree_figure import number_text
 from .translate import Sentence, Translation
 from .words import LinkedSentence, Span, link_words
@@ -78,7 +79,7 @@ def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], n
         f"<tr>{''.join(_cell(value, place < numbers) for place, value in enumerate(row))}</tr>"
         for row in rows[:MOST_ROWS]
     )
-    more = f"<p>{rest:,} more rows are not shown.</p>" if rest > 0 else ""
+    more = f"<p>Not shown: {counted(rest, 'more row')}.</p>" if rest > 0 else ""
     return (
         f'<div class="table" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"

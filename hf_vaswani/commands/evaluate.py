@@ -74,7 +74,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         **OUTPUT_FILE,
         **several,
         nargs="+",
-        help="write the models' translations to these files, one for each model",
+        help="write the models' translations to these files, one for each model; also .gz .zst",
     )
     evaluate.add_argument("--overwrite", action="store_true", help="replace existing output files")
     evaluate.add_argument(
@@ -240,7 +240,7 @@ def _translate(
         try:
             if path:
                 with atomic_write(Path(path).resolve()) as part:
-                    write_translations(part, systems[-1])
+                    write_translations(part, systems[-1], path)
         except OSError as error:
             raise InputError(
                 f"{path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another file."

@@ -123,10 +123,13 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
             write_page(folder, runtime, name.rpartition("/")[2], origin.languages)
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     same = result.sentences - result.different
+    # Rounding changes the translation of nonsense more easily than that of a sentence.
+    what = counted(result.sentences, "sentence" if sample else "random sequence")
+    hint = "" if sample or not result.different else " (name sentences of your own with --sample FILE)"
     print(
         f"{options.output} holds the model for {result.engine}{_with(tokenizers)}. It gives the same tokens as "
-        f"the model for {same} of {counted(result.sentences, 'sentence')}. Weights: {result.size / 1e6:.1f} MB; the "
-        f"model's: {origin.size / 1e6:.1f} MB."
+        f"the model for {same} of {what}{hint}. Weights: {result.size / 1e6:.1f} MB; the model's: "
+        f"{origin.size / 1e6:.1f} MB."
     )
     if options.to == "marian" and (lost := lost_settings(model.generation_config)):
         print(

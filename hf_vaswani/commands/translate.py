@@ -86,7 +86,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     files = parser.add_argument_group("files")
     files.add_argument("--input", **INPUT_FILE, help="file to translate; also .gz .zst (default: standard input)")
-    files.add_argument("--output", **OUTPUT_FILE, help="file to write (default: standard output)")
+    files.add_argument("--output", **OUTPUT_FILE, help="file to write; also .gz .zst (default: standard output)")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
     existing = files.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="replace an existing output")
@@ -305,7 +305,10 @@ def _same_file_errors(options: argparse.Namespace) -> list[str]:
 
 def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
     """Whether an output has as many lines as the input."""
-    return _newlines(output) == sum(1 for _ in _texts(options, lambda *_: None))
+    from ..data.sources.text_files import iterate_lines
+
+    written = iterate_lines(output, lambda *_: None)
+    return sum(1 for _ in written) == sum(1 for _ in _texts(options, lambda *_: None))
 
 
 def option_errors(options: argparse.Namespace) -> list[str]:
@@ -372,6 +375,11 @@ def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrain
     """Load the model and its tokenizer, and make the translator."""
     settings = translator_settings(options)
     model, tokenizer = settings.load()
+    if options.alignments and (engine := getattr(model, "engine_name", None)):
+        raise InputError(
+            f"--alignments come from attention weights, which {engine} does not give. Leave it out, or name the model "
+            f"that {options.model} was exported from."
+        )
     try:
         return model, tokenizer, settings.translator(model, tokenizer, bool(options.prefix))
     except InputError as error:

@@ -44,6 +44,7 @@ OTHER_NAMES = {
     "tokenizer.path": "tokenizer tokenizer_name tokenizer_path tokenizer_file",
     # Optimization
     "output_dir": "output out output_folder save_dir save_model model_dir checkpoint_dir logging_dir",
+    "preset": "arch architecture model_arch model_size",
     "start_from": "model_name_or_path model_name pretrained pretrained_model finetune_from_model restore_file"
     " init_from load_model",
     "distill_from": "teacher_model teacher_path teacher_model_name_or_path",
@@ -77,12 +78,12 @@ OTHER_NAMES = {
     "cpu_threads": "threads num_threads cpus",
     "num_proc": "num_workers preprocessing_num_workers dataloader_num_workers",
     # What is kept, logged and measured
-    "logging_steps": "log_interval report_every disp_freq log_freq logging_freq",
+    "logging_steps": "logging_strategy log_interval report_every disp_freq log_freq logging_freq",
     "report_to": "log_with logger tensorboard tensorboard_logdir wandb wandb_project",
-    "eval_steps": "valid_steps validate_interval validation_freq valid_freq val_every eval_every"
-    " validate_interval_updates eval_interval checkpoint_interval validation_steps",
-    "save_steps": "save_checkpoint_steps save_interval save_interval_updates save_freq checkpointing_steps"
-    " checkpoint_every",
+    "eval_steps": "eval_strategy evaluation_strategy valid_steps validate_interval validation_freq valid_freq"
+    " val_every eval_every validate_interval_updates eval_interval checkpoint_interval validation_steps",
+    "save_steps": "save_strategy save_checkpoint_steps save_interval save_interval_updates save_freq"
+    " checkpointing_steps checkpoint_every",
     "save_total_limit": "keep_checkpoint keep_last_epochs keep_interval_updates keep_last_ckpts"
     " keep_last_n_checkpoints keep_checkpoints",
     "keep_best": "keep_best_checkpoints keep_best_ckpts save_best",
@@ -110,10 +111,30 @@ OTHER_NAMES = {
     "confidence": "paired_bs bootstrap confidence_interval",
     "resamples": "bootstrap_trials paired_bs_n num_samples n_resamples",
 }  # fmt: skip
+# What is not an option here → names of options for it elsewhere.
+ADVICE = {
+    "accelerate launch --num_processes N starts several processes": "world_size distributed_world_size num_processes"
+    " nproc_per_node num_gpus n_gpu gpu_ranks num_devices local_rank ddp_backend",
+    "a GPU is used if there is one; CUDA_VISIBLE_DEVICES selects another, or none": "device devices gpu gpus gpuid"
+    " gpu_id cuda no_cuda use_cuda use_gpu cpu use_cpu",
+}  # fmt: skip
+# Command → what it is called elsewhere.
+OTHER_COMMANDS = {
+    "translate": "generate interactive predict inference infer decode fairseq-generate fairseq-interactive",
+    "app": "serve server demo gui ui web",
+    "train": "fit finetune fine-tune fairseq-train",
+    "evaluate": "eval test validate validation sacrebleu bleu",
+    "tokenizer": "preprocess binarize build_vocab build-vocab tokenize fairseq-preprocess",
+    "import and export": "convert converter",
+    "average": "average_checkpoints average-checkpoints avg",
+    "push": "upload publish",
+    "pull": "download fetch",
+    "corpus": "data dataset",
+}
 
 
 def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_NAMES) -> str | None:
-    """What an unknown name may mean: "here it is 'max_steps'" or "did you mean 'output'?"; `None` without a guess.
+    """What an unknown name may mean: "here it is 'max_steps'", "did you mean 'output'?", or advice; else `None`.
 
     Args:
         name: with underscores; a section before it is ignored.
@@ -125,5 +146,8 @@ def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_
         words = [word.partition("=") for word in here.split(" and ")]
         if bare in elsewhere.split() and all(key in known for key, _, _ in words):
             return "here it is " + " and ".join(f"'{known[key]}{equals}{value}'" for key, equals, value in words)
+    for advice, elsewhere in ADVICE.items():
+        if bare in elsewhere.split():
+            return advice
     close = nearest(name, known)
     return f"did you mean '{known[close]}'?" if close else None

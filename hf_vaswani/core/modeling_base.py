@@ -48,6 +48,13 @@ def _accelerate_precision() -> str:
     return state().mixed_precision if state is not None and state._shared_state else "no"
 
 
+def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two weights have different values; False for those that are sharded or not in memory."""
+    if one is other or one.device != other.device or one.is_meta or hasattr(one, "device_mesh"):
+        return False
+    return not torch.equal(one.float(), other.float())
+
+
 class VaswaniPreTrainedModel(PreTrainedModel):
     """Initialization, loading and saving that all Vaswani models share."""
 
@@ -92,6 +99,16 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """
         tied = self._tied_weights_keys or {}
         return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
+
+    def load_state_dict(self, state_dict, *args, **kwargs):
+        """Load as in PyTorch; of weights that are tied, one is enough, as in saved files."""
+        weights = dict(self.named_parameters(remove_duplicate=False))
+        others = {
+            name: state_dict[source]
+            for name, source in self.get_expanded_tied_weights_keys().items()
+            if source in state_dict and name in weights and weights[name] is weights.get(source)
+        }
+        return super().load_state_dict({**others, **state_dict}, *args, **kwargs)
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
         """Resize the joint vocabulary: source, target and output projection together.
@@ -139,10 +156,21 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         if is_main_process:
             Path(save_directory).mkdir(parents=True, exist_ok=True)
             copy_remote_code(Path(save_directory))
+            self._warn_of_untied_weights()
             if self.can_generate():
                 # With this flag set, transformers would drop unknown settings on loading.
                 self.generation_config._from_model_config = False
         super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+
+    def _warn_of_untied_weights(self) -> None:
+        """Warn if weights that are tied on loading differ, as PEFT's `modules_to_save` may leave them."""
+        weights = dict(self.named_parameters(remove_duplicate=False))
+        for name, source in self.get_expanded_tied_weights_keys().items():
+            if name in weights and source in weights and _differ(weights[name], weights[source]):
+                logger.warning(
+                    f"{name} and {source} are tied in the config but have different values: once saved and loaded, "
+                    "this is another model. If they come from an adapter with modules_to_save, save that instead."
+                )
 
     def load_adapter(self, peft_model_id: str | None = None, *args, **kwargs):
         """Load as in transformers, along with the adapter's own search settings if its folder has them."""

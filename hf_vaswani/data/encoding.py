@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.modeling_loss import IGNORED_LABEL
 from ..core.tokenization_invisible import is_blank
-from ..errors import InputError
+from ..errors import InputError, counted
 from .soft_labels import SoftLabels
 from .sources.parallel_files import Pair
 from .tokenizers.bpe_dropout import BpeDropout
@@ -121,11 +121,15 @@ def encode_pairs(
     sources, targets = encode_in_slices(plain_encoder(tokenizer), [s for s, _ in kept], [t for _, t in kept])
     rows = [row for row in zip(sources, targets) if max_length is None or max(map(len, row)) <= max_length]
     too_long = len(kept) - len(rows)
-    left_out = f"{empty} with an empty side" + (f", {too_long} over {max_length} tokens" if max_length else "")
+    left_out = f"{empty} with an empty side" + (
+        f", {too_long} over {counted(max_length, 'token')}" if max_length else ""
+    )
     if empty or too_long:
         logger.warning("%d of %d %s pairs left out: %s", empty + too_long, len(pairs), name, left_out)
     if not rows:
-        raise InputError(f"None of the {len(pairs)} {name} pairs are usable: {left_out}. Check the files.")
+        raise InputError(
+            f"No pair among {counted(len(pairs), f'{name} pair')} is usable: {left_out}. Check the files."
+        )
     return EncodedPairs.of([source for source, _ in rows], [target for _, target in rows])
 
 

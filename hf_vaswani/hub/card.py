@@ -13,6 +13,7 @@ from urllib.parse import quote
 import jinja2
 import yaml
 
+from ..errors import counted
 from .file_names import file_names
 from .markdown import Markdown, code, fenced, in_html, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
@@ -112,7 +113,7 @@ def _summary(recipe: dict[str, Any], report: RunReport) -> str:
         stages = f"in {len(report.stages) + 1} stages"
         origin = f"trained {stages}" if not first or report.has_stage(first) else f"{origin}, {stages}"
     part = f"{report.epochs:.2g} epochs of " if _saw_a_part(report) else ""
-    size = f" on {part}{pairs:,} sentence pairs" if pairs else ""
+    size = f" on {part}{counted(pairs, 'sentence pair')}" if pairs else ""
     size += f" of {plain(report.text)}" if size and report.text else ""
     return Markdown(
         f"Translates single sentences from {direction}. An encoder–decoder Transformer ([Vaswani et al. "
@@ -217,9 +218,9 @@ def _filters(report: RunReport) -> str:
         ", ".join(f"{error.pairs:,} {error.meaning}" for error in found if error.left_out is left_out)
         for left_out in (True, False)
     ]
-    read = f"{counts['pairs']:,} training pairs were read before the first epoch or the run ended."
+    read = f"Read before the first epoch or the run ended: {counted(counts['pairs'], 'training pair')}."
     if kept is not None:
-        read = f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on"
+        read = f"Of {counted(counts['pairs'], 'training pair')} read, {kept:,} are trained on"
         read += "; training ended before it had seen them all." if _saw_a_part(report) else "."
     return (
         read
@@ -257,10 +258,12 @@ def _what_came_of_it(stage: StageReport) -> str:
     if stage.kind == "train":
         scores = [f"{name} {test.bleu:.2f} BLEU" for name, test in (stage.tests or {}).items() if test.bleu]
         loss = f"validation loss {stage.validation_loss:.4f}"
-        return "; ".join([f"{stage.steps:,} steps, {stage.parameters:,} parameters", loss, *scores])
+        return "; ".join([f"{counted(stage.steps, 'step')}, {stage.parameters:,} parameters", loss, *scores])
     if stage.kind == "translate":
         left_out = ", ".join(f"{number:,} {why}" for why, number in (stage.left_out or {}).items())
-        return f"{stage.pairs:,} pairs of {stage.lines:,} lines" + (f"; left out: {left_out}" if left_out else "")
+        return f"{counted(stage.pairs, 'pair')} of {counted(stage.lines, 'line')}" + (
+            f"; left out: {left_out}" if left_out else ""
+        )
     return "–"
 
 
@@ -280,8 +283,8 @@ def _teacher(report: RunReport) -> str:
     size = f" Its weights take {found.int8_bytes / 1e6:.2f} MB in 8 bits for CTranslate2." if found.int8_bytes else ""
     return Markdown(
         table(["", "parameters", "search", "BLEU", "chrF2", "sentences/s"], rows)
-        + f"\n\nMeasured on {found.sentences:,} sentences ({plain(found.test)}), one model after the other, on the "
-        f"machine of the last run. This model is {ratio:.1f} times as fast. Its translations have "
+        + f"\n\nMeasured on {counted(found.sentences, 'sentence')} ({plain(found.test)}), one model after the other, "
+        f"on the machine of the last run. This model is {ratio:.1f} times as fast. Its translations have "
         f"{found.agreement:.2f} BLEU against the teacher's.{size}"
     )
 

@@ -2,6 +2,7 @@
 
 from huggingface_hub import ModelCardData
 
+from ..errors import counted
 from .markdown import fenced, plain
 from .metadata import hub_languages
 from .usage import usage_code
@@ -31,8 +32,8 @@ def unfinished_card(name: str, step: int, languages: list[str], license: str | N
 
 # {plain(name)}
 
-A translation model that is still being trained with `hf_vaswani`: its weights after {step:,} steps. The finished model
-will have a full model card with scores.
+A translation model that is still being trained with `hf_vaswani`: its weights after {counted(step, "step")}. The
+finished model will have a full model card with scores.
 
 ## Use
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..errors import counted
 from .file_names import file_names
 from .run_report import RunReport
 
@@ -84,7 +85,7 @@ def _learning_rate(training: dict[str, Any]) -> str:
         rate = f"{peak} × equation 3"
     else:
         rate = f"{peak if schedule == 'constant' else f'up to {peak}'}, {schedule}"
-    return rate + (f", {warmup:,} steps of warm-up" if warmup else "")
+    return rate + (f", {counted(warmup, 'step')} of warm-up" if warmup else "")
 
 
 def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
@@ -96,7 +97,7 @@ def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
     passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)
     size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"
     if training["max_sentences"]:
-        size += f", and {training['max_sentences'] * passes:,} pairs"
+        size += f", and {counted(training['max_sentences'] * passes, 'pair')}"
     size += f", in {passes:,} forward passes" if passes > 1 else ""
     return size if is_known else f"{size} on each device"
 
@@ -145,7 +146,7 @@ def duration(seconds: float) -> str:
     """A duration in hours, minutes or seconds, as people would say it."""
     if seconds >= 2 * 3600:
         return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else counted(round(seconds), "second")
 
 
 def scientific(value: float) -> str:

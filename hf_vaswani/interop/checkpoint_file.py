@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from ..errors import InputError, reason
+from ..errors import InputError
 from ..files import AGAIN
 
 
@@ -64,15 +64,21 @@ def read_checkpoint(path: str) -> dict:
             ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-        raise InputError(
-            f"{path} cannot be read: it is truncated, or not a checkpoint written by torch.save "
-            f"({reason(error)[:100]}). {AGAIN}"
-        ) from None
+        if _is_text(path):
+            raise InputError(f"{path} is a text file, not a checkpoint written by torch.save. Name another.") from None
+        raise InputError(f"{path} is not a checkpoint written by torch.save, or it is truncated. {AGAIN}") from None
 
 
 def foreign_classes(error: Exception) -> str:
     """The classes that PyTorch refused to load, according to its error."""
     return ", ".join(sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error)))))
+
+
+def _is_text(path: str) -> bool:
+    """Whether a file begins with 100 bytes that may be UTF-8 text."""
+    with open(path, "rb") as file:
+        start = file.read(100)
+    return b"\0" not in start and bool(start.decode("utf-8", "ignore")) and start[:1] != b"\x80"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_layers import sinusoidal_positions
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..errors import InputError, reason
+from ..errors import InputError, counted, reason
 
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
@@ -100,7 +100,8 @@ def weight_errors(
         for name, found, expected in mismatched[:NAMES_SHOWN]
     ]
     if len(mismatched) > NAMES_SHOWN:
-        errors.append(f"{source}: {len(mismatched) - NAMES_SHOWN} more weights have other shapes than expected.")
+        more = counted(len(mismatched) - NAMES_SHOWN, "more weight")
+        errors.append(f"{source}: the same for {more}.")
     if missing:
         errors.append(f"{source} lacks weights that its configuration asks for: {listed(missing)}.")
     if unknown:

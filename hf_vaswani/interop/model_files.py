@@ -14,7 +14,7 @@ from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_settings import check_generation_file
-from ..errors import InputError, reason
+from ..errors import InputError, counted, reason
 from ..files import AGAIN, collect_errors, read_json, type_errors, unreadable
 from .model_size import WEIGHTS, memory_errors
 
@@ -79,7 +79,7 @@ def weight_file_errors(folder: Path) -> list[str]:
         collect_errors(errors, lambda path=path: _check_index(path))
     shards = len(list(folder.glob("model-*-of-*.safetensors")))
     if shards and not indices and not (folder / "model.safetensors").exists():
-        errors.append(f"{folder / INDEX_FILES[0]} is missing, the index of {shards} weight files. {AGAIN}")
+        errors.append(f"{folder / INDEX_FILES[0]} is missing, the index of {counted(shards, 'weight file')}. {AGAIN}")
     return errors
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..errors import InputError
+from ..errors import InputError, counted
 from .checkpoint_file import Inert
 from .conversion import (
     SOURCE_EMBEDDINGS,
@@ -196,7 +196,8 @@ def _tokens(vocabulary: list | Inert) -> list[str]:
 
 def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: dict[str, int], start: str) -> None:
     errors = [
-        f"{path}: its {side} vocabulary has {len(vocabularies[side])} tokens, but there are {count} embeddings."
+        f"{path}: its {side} vocabulary has {counted(len(vocabularies[side]), 'token')}, but the number "
+        f"of embeddings is {count:,}."
         for side, count in rows.items()
         if len(vocabularies[side]) != count
     ]

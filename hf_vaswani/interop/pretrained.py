@@ -15,8 +15,8 @@ from transformers.utils import logging
 
 from ..core.pipeline_inputs import damaged_weights, vocabularies
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..errors import InputError, reason
-from ..files import AGAIN, where_not_found
+from ..errors import InputError, counted, reason
+from ..files import AGAIN, model_path_error, where_not_found
 from .checkpoint_file import foreign_classes, read_checkpoint
 from .conversion import Conversion, listed, make_config, weight_errors
 from .model_files import check_settings, weight_file_errors
@@ -91,6 +91,8 @@ def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedM
     Raises:
         InputError: a file is damaged, missing or unsafe.
     """
+    if error := model_path_error(source):
+        raise InputError(error)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # the warnings are in the report too
     try:
@@ -174,8 +176,8 @@ def _misfits(
     sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
     sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
     errors = [
-        f"{source}: the {side} vocabulary has {count} tokens with ids up to {largest}, but the weights have "
-        f"{rows[side]} embeddings. The vocabulary and the weights must come from the same model."
+        f"{source}: the {side} vocabulary has {counted(count, 'token')} with ids up to {largest}, but the weights "
+        f"have {rows[side]} embeddings. The vocabulary and the weights must come from the same model."
         for side, (count, largest) in sizes.items()
         if largest >= rows[side]
     ]

@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
-from ..files import path_error, where_not_found
+from ..files import model_path_error, path_error, where_not_found
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
@@ -122,9 +122,10 @@ def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
 
 
 def _read_pretrained(source: str, path: Path) -> Conversion:
-    is_path = source.count("/") > 1 or path.suffix in FILE_ENDINGS or source.startswith((".", "/", "~"))
-    if is_path and not path.exists():
-        raise InputError(f"{source} does not exist.")
+    if error := model_path_error(source):
+        raise InputError(error)
+    if path.suffix in FILE_ENDINGS and not path.exists():
+        raise InputError(f"{source} does not exist. Name another file.")
     try:
         if path.is_dir():
             model_type = model_kind(path)

@@ -10,6 +10,7 @@ import torch
 import transformers
 from accelerate import Accelerator
 
+from ..errors import counted
 from .cores import available_cores
 
 CPU_FILE = Path("/proc/cpuinfo")
@@ -26,7 +27,7 @@ def describe_machine(accelerator: Accelerator) -> str:
     machines = math.ceil(processes / here)
     if accelerator.device.type == "cpu":
         cores = min(torch.get_num_threads() * here, available_cores())
-        words = f"{cpu_name()}, {cores} core{'s' * (cores > 1)}"
+        words = f"{cpu_name()}, {counted(cores, 'core')}"
     elif accelerator.device.type == "cuda":
         words = f"{processes} × {torch.cuda.get_device_name(accelerator.device)}"
     else:

@@ -16,6 +16,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch.nn import functional as F
 
+from ..errors import counted
 from .cores import available_cores, cpu_quota
 from .launcher import threads_of_user
 from .machine import processes_here
@@ -159,8 +160,8 @@ class AdaptiveThreads:
             ratio = seconds[current] / seconds.get(number, seconds[current])
             busy = "other processes use the cores" if number < current else "cores that were busy are free"
             say(
-                f"switched from {current} to {in_words(number)}, measured {ratio:.1f} times as fast: {busy}. "
-                "Set --cpu_threads for a fixed number",
+                f"switched from {current} to {counted(number, 'thread')}, {_speed(ratio)} as fast in a short test: "
+                f"{busy}. Set --cpu_threads for a fixed number",
                 self.accelerator,
             )
 
@@ -206,9 +207,9 @@ def begin_threads(
     here, cores = processes_here(accelerator.num_processes), os.cpu_count() or 1
     number = asked or share
     if not cpu_threads and number * here < cores:
-        line = in_words(number) + (f" in each of {here} processes" if here > 1 else "")
+        line = counted(number, "thread") + (f" in each of {here} processes" if here > 1 else "")
         why = f"as {by} says" if asked else "as many as the affinity mask and limits of this process allow"
-        say(f"{line} on {cores} cores, {why}. Set --cpu_threads for another number", accelerator)
+        say(f"{line} on {counted(cores, 'core')}, {why}. Set --cpu_threads for another number", accelerator)
     if asked:
         return None
     threads = AdaptiveThreads(accelerator, share, work, clock)
@@ -216,6 +217,6 @@ def begin_threads(
     return threads
 
 
-def in_words(threads: int) -> str:
-    """A number of threads as messages show it."""
-    return f"{threads} thread{'s' * (threads > 1)}"
+def _speed(ratio: float) -> str:
+    """A ratio of speeds; large ones, on a busy machine, differ from one moment to the next."""
+    return f"{ratio:.1f} times" if ratio < 10 else "more than 10 times"

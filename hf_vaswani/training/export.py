@@ -13,7 +13,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import damaged_weights
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import TrainingError, reason, write_remedy
+from ..errors import TrainingError, counted, reason, write_remedy
 from ..hub.card import card_text
 from ..hub.eval_results import EVAL_RESULTS, eval_results
 from ..hub.run_report import RESULTS_FILE, RunReport
@@ -139,7 +139,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
         drawn.append(f"{FIGURES}/{CURVES_FILE}")
     elif not (setup.folder / LOG_FILE).exists():
         say(
-            f"No {CURVES_FILE}: nothing was logged in {steps:,} steps. Lower training.logging_steps or "
+            f"No {CURVES_FILE}: nothing was logged in {counted(steps, 'step')}. Lower training.logging_steps or "
             "training.eval_steps to log more often."
         )
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))

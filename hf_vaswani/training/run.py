@@ -225,8 +225,8 @@ class TrainingRun:
             f"The last good checkpoint is {checkpoints[-1]}." if checkpoints else "No checkpoint has been saved yet."
         )
         error = TrainingError(
-            f"Step {progress.step + 1}: loss or gradient not finite in {progress.skipped_in_a_row} batches in a row. "
-            f"{last} Lower training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
+            f"Step {progress.step + 1}: loss or gradient not finite in {counted(progress.skipped_in_a_row, 'batch')} "
+            f"in a row. {last} Lower training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
         )
         raise in_all_processes(self.accelerator, error)
 

@@ -17,7 +17,7 @@ from transformers import Pipeline
 
 from ..core.pipeline_engine import Result, SourceTooLong
 from ..core.pipeline_hypothesis import Hypothesis, translation_warning
-from ..data.sources.text_files import Report
+from ..data.sources.text_files import Report, compressed
 from ..errors import is_out_of_memory, reason
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
@@ -180,9 +180,10 @@ def without_line_breaks(text: str) -> str:
     return LINE_BREAK.sub(" ", text)
 
 
-def write_translations(path: Path, translations: Iterable[str]) -> None:
-    """Write translations to a file, one per line."""
-    path.write_text("".join(f"{without_line_breaks(text)}\n" for text in translations), encoding="utf-8")
+def write_translations(path: Path, translations: Iterable[str], name: str | Path = "") -> None:
+    """Write translations to a file, one per line, compressed if its final name ends in .gz or .zst."""
+    text = "".join(f"{without_line_breaks(text)}\n" for text in translations)
+    path.write_bytes(compressed(text.encode(), name))
 
 
 def as_json(line: Line, result: Result) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.pipeline_engine import Result
 from ..core.pipeline_inputs import check_many, check_number, check_text
+from ..errors import counted
 from .utility import UTILITIES
 
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
@@ -60,7 +61,8 @@ def rank_candidates(
         raise ValueError(f"weights must be numbers, one per reference, got {weights!r}.") from None
     if not references or len(weights) != len(references):
         raise ValueError(
-            f"{len(references)} references and {len(weights)} weights: the numbers must be equal and at least 1."
+            f"{counted(len(references), 'reference')} and {counted(len(weights), 'weight')}: "
+            "the numbers must be equal and at least 1."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("weights must be finite, not negative, and not all zero.")

@@ -4,7 +4,7 @@ Until the output is finished, `.NAME.progress.json` beside it records how much o
 the input, and with which model and settings. Anything beyond that is cut off when a run resumes.
 
 A new output is written in place. An output that replaces a file is written beside it, as `.NAME.part`, and takes its
-place once it is complete.
+place once it is complete. A `.gz` or `.zst` is compressed, each window on its own.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
 
-from ..data.sources.text_files import compressed_name_error
+from ..data.sources.text_files import compressed, compression_error
 from ..errors import InputError, counted, reason
 from ..files import NO_LINK, atomic_write, check_types, lock, path_error, read_json
 
@@ -45,7 +45,7 @@ def output_error(path: str | Path) -> str | None:
         return f"{path} cannot be written: its folder does not exist. Name another file."
     if not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
         return f"{path} cannot be written: no permission. Name another file."
-    return compressed_name_error(path)
+    return compression_error(path)
 
 
 class NothingToResume(InputError):
@@ -168,7 +168,7 @@ class ResumableOutput:
         Raises:
             InputError: the output cannot be written, for example because the disk is full.
         """
-        done = self.progress
+        done, content = self.progress, compressed(content, self.path)
         _add(self._digest, lines)
         try:
             self._file.write(content)
@@ -188,6 +188,8 @@ class ResumableOutput:
             InputError: the file cannot be moved, or the record of its progress cannot be removed.
         """
         try:
+            if not self.progress.windows:
+                self._file.write(compressed(b"", self.path))
             self._file.flush()
             # The lock is held until the file is in its place, so that no other run begins to write to it before.
             if self._is_replacing:
@@ -254,7 +256,7 @@ class ResumableOutput:
             ) from None
         if size < self.progress.bytes:
             raise NotResumable(
-                f"{self.path} cannot be resumed: {self._written.name} has {size:,} bytes, but "
+                f"{self.path} cannot be resumed: {self._written.name} has {counted(size, 'byte')}, but "
                 f"{self.progress.bytes:,} were written. Start over with --overwrite."
             )
 

@@ -81,9 +81,16 @@ def test_unexpected_arguments_are_rejected(errors_of):
 
 @pytest.mark.parametrize(
     ("command", "expected"),
-    [("trian", "did you mean 'train'?"), ("avarage", "did you mean 'average'?"), ("x", "see hf-vaswani --help")],
+    [
+        ("trian", "did you mean 'train'?"),
+        ("avarage", "did you mean 'average'?"),
+        ("generate", "here it is 'translate'"),
+        ("serve", "here it is 'app'"),
+        ("convert", "here it is 'import' and 'export'"),
+        ("x", "see hf-vaswani --help"),
+    ],
 )
-def test_misspelled_command_gets_a_suggestion(command, expected, errors_of):
+def test_command_that_is_misspelled_or_from_elsewhere_gets_a_suggestion(command, expected, errors_of):
     assert errors_of(command, "--help") == [f"'{command}' is not a command; {expected}"]
     assert errors_of("help", command) == [f"'{command}' is not a command; {expected}"]
 

@@ -152,3 +152,14 @@ def test_registering_twice_changes_nothing(saved_model):
 
     register()
     assert type(pipeline("translation", model=str(saved_model))) is TranslationPipeline
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_state_dict_needs_only_one_of_tied_weights(tied):
+    model, other = tiny_model(tie_word_embeddings=tied), tiny_model(tie_word_embeddings=tied)
+    for weight in other.parameters():
+        weight.data += 1
+    saved = {name: weight for name, weight in other.state_dict().items() if name != "lm_head.weight"}
+    report = model.load_state_dict(saved, strict=False)
+    assert report.missing_keys == ([] if tied else ["lm_head.weight"]) and not report.unexpected_keys
+    assert torch.equal(model.lm_head.weight, other.lm_head.weight) == tied

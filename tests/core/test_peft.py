@@ -1,5 +1,7 @@
 """PEFT adapters on the model: they train, generate like any other model, and load back from their folder."""
 
+import logging
+
 import pytest
 import torch
 
@@ -111,3 +113,18 @@ def test_search_reads_the_virtual_tokens_of_prefix_tuning(num_beams):
     first = adapted.generate(**INPUTS, **search, max_new_tokens=1)[:, 1]
     assert torch.equal(first, adapted(**INPUTS, decoder_input_ids=target).logits[:, -1].argmax(-1))
     assert not torch.equal(first, tiny_model()(**INPUTS, decoder_input_ids=target).logits[:, -1].argmax(-1))
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_saving_warns_if_merging_left_tied_embeddings_with_different_values(tmp_path, caplog, monkeypatch, is_trained):
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    config = peft.LoraConfig(target_modules=["q_proj"], modules_to_save=["embed_tokens"])
+    adapted = peft.get_peft_model(tiny_model(), config)
+    if is_trained:
+        for name, weight in adapted.named_parameters():
+            if "decoder.embed_tokens.modules_to_save" in name:
+                weight.data += 1
+    adapted.merge_and_unload().save_pretrained(tmp_path)
+    warnings = [text for text in caplog.messages if "are tied in the config" in text]
+    assert len(warnings) == is_trained
+    assert all(text.startswith("model.decoder.embed_tokens.weight and model.shared.weight") for text in warnings)

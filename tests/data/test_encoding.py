@@ -30,5 +30,7 @@ def test_empty_and_long_pairs_are_left_out_and_counted(tokenizer, caplog):
 
 
 def test_no_usable_pair_is_a_clear_error(tokenizer):
-    with pytest.raises(InputError, match="None of the 2 test pairs are usable: 1 with an empty side, 1 over 3 tokens"):
+    with pytest.raises(
+        InputError, match="No pair among 2 test pairs is usable: 1 with an empty side, 1 over 3 tokens"
+    ):
         encode_pairs([("", "w1"), ("w1 w2 w3", "w1")], tokenizer, 3, "test")

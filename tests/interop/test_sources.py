@@ -66,7 +66,9 @@ def test_truncated_checkpoint_raises_one_clear_error(tmp_path, kept):
     path = tmp_path / "model.pt"
     torch.save({"model": {"x": torch.zeros(5000)}, "args": Namespace()}, path)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(InputError, match="model.pt cannot be read: it is truncated"):
+    with pytest.raises(
+        InputError, match="model.pt is not a checkpoint written by torch.save, or it is truncated. Copy it again"
+    ):
         import_model(path)
 
 
@@ -158,8 +160,11 @@ def test_file_that_is_not_a_checkpoint_is_rejected(tmp_path):
         import_model(tmp_path / "dict.pt")
     with zipfile.ZipFile(tmp_path / "zip.pt", "w") as archive:
         archive.writestr("text", "no checkpoint")
-    with pytest.raises(InputError, match=r"zip\.pt cannot be read"):
+    with pytest.raises(InputError, match=r"zip\.pt is not a checkpoint written by torch\.save, or"):
         import_model(tmp_path / "zip.pt")
+    (tmp_path / "text.txt").write_text("Ein Hund läuft.\n")
+    with pytest.raises(InputError, match=r"text\.txt is a text file, not a checkpoint written by torch\.save\."):
+        import_model(tmp_path / "text.txt")
 
 
 def test_pickled_module_is_rejected_by_name(tmp_path):

@@ -1,9 +1,12 @@
 import errno
+import gzip
 import json
 import os
 
 import pytest
+import zstandard
 
+from hf_vaswani.data.sources.text_files import iterate_lines
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.resumable_output import ResumableOutput
 
@@ -13,6 +16,10 @@ LINES = [("one", ""), ("two", ""), ("three", "")]
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "out"
+
+
+def unpack_zstandard(data: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
 
 
 def begun(path, done: int = 2):
@@ -170,10 +177,31 @@ def test_error_for_an_output_that_cannot_be_created_does_not_suggest_resuming(pa
         output.begin({}, iter(LINES))
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst", ".bz2"])
-def test_name_of_a_compressed_file_is_rejected(path, suffix):
-    with pytest.raises(InputError, match="would be plain text. Name it .*out, and compress it afterwards"):
-        ResumableOutput(path.with_suffix(suffix))
+def test_unknown_compression_is_rejected(path):
+    with pytest.raises(InputError, match=r"out\.bz2: unsupported compression. Name a file that ends in \.gz or \.zst"):
+        ResumableOutput(path.with_suffix(".bz2"))
+
+
+@pytest.mark.parametrize(("suffix", "decompress"), [(".gz", gzip.decompress), (".zst", unpack_zstandard)])
+@pytest.mark.parametrize("done", [0, 1, 3])
+def test_output_is_compressed_as_its_suffix_says_also_if_resumed(path, suffix, decompress, done):
+    path = path.with_suffix(suffix)
+    begun(path, done).close()
+    with path.open("ab") as file:
+        file.write(b"a part of a window that was not finished")
+    output, lines = ResumableOutput(path, resume=True), iter(LINES)
+    output.begin({"beams": 4}, lines)
+    for line in lines:
+        output.write(line[0].encode() + b"\n", [line])
+    output.finish()
+    assert decompress(path.read_bytes()) == b"one\ntwo\nthree\n"
+    assert list(iterate_lines(path)) == ["one", "two", "three"]
+
+
+def test_empty_output_is_a_compressed_file_of_nothing(path):
+    path = path.with_suffix(".gz")
+    begun(path, done=0).finish()
+    assert path.stat().st_size > 0 and gzip.decompress(path.read_bytes()) == b""
 
 
 def replacing(path, **options):

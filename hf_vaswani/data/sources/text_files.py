@@ -108,12 +108,24 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
         raise InputError(f"{path} is empty.")
 
 
-def compressed_name_error(path: str | Path) -> str | None:
-    """Say why a plain text file must not have this name; `None` if it may."""
-    path = Path(path)
-    if path.suffix.lower() not in (*COMPRESSED, *OTHER_COMPRESSIONS):
-        return None
-    return f"{path} would be plain text. Name it {path.with_suffix('')}, and compress it afterwards."
+def compression_error(path: str | Path) -> str | None:
+    """Say why text cannot be compressed as the suffix of its file says; `None` if it can."""
+    is_unknown = Path(path).suffix.lower() in OTHER_COMPRESSIONS
+    return (
+        f"{path}: unsupported compression. Name a file that ends in .gz or .zst, or in neither." * is_unknown or None
+    )
+
+
+def compressed(content: bytes, path: str | Path) -> bytes:
+    """A part of a file, compressed if the file's suffix says so, such that parts can simply be joined."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".gz":
+        return gzip.compress(content, mtime=0)
+    if suffix == ".zst":
+        import zstandard
+
+        return zstandard.ZstdCompressor().compress(content)
+    return content
 
 
 def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 from ...core.pipeline_inputs import WHITESPACE, check_many, target_encoding_error, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
-from ...files import AGAIN, path_error, where_not_found
+from ...files import AGAIN, model_path_error, where_not_found
 from ..sources.parallel_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
@@ -72,7 +72,7 @@ def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrain
     Raises:
         InputError: the tokenizer does not exist or cannot be loaded.
     """
-    if error := path_error(path):
+    if error := model_path_error(path):
         raise InputError(error)
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Name a folder that has one, or a Hub id.")

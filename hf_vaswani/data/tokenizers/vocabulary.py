@@ -22,7 +22,7 @@ from types import ModuleType
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ...core.tokenization_invisible import FORMATS, INVISIBLE, invisible_normalizer
-from ...errors import InputError
+from ...errors import InputError, counted
 from .arguments import BYTES, TOKENIZER_TYPES, TokenizerArguments, special_tokens, tokenizer_type
 from .word_splitting import JOINER, marks, splitter
 
@@ -176,7 +176,8 @@ def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, n
     vocabulary = trained.get_vocab()
     if len(vocabulary) == len(special):
         raise InputError(
-            f"No word of the {name} text occurs {min_frequency} times. Use more text or lower tokenizer.min_frequency."
+            f"No word of the {name} text occurs {counted(min_frequency, 'time')}. Use more text "
+            "or lower tokenizer.min_frequency."
         )
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
     tokenizer.normalizer = normalizer

@@ -107,7 +107,8 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     # With stages, one of them may learn a tokenizer from these keys.
     if recipe.tokenizer_source and without_effect and not contents:
         names = ", ".join(f"--{name}" for name in without_effect)
-        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as is")
+        what = "this option" if len(without_effect) == 1 else "these options"
+        errors.append(f"{names}: the tokenizer of {recipe.tokenizer_source} is used as it is; remove {what}")
     if not recipe.training.push_to_hub and (of_hub := hub_options(_not_null(given).get("training", {}))):
         errors.append(f"{of_hub}: no effect without --push_to_hub true")
     recipe.stages, found = read_stages(str(path), contents, of_stages, inherited, recipe)

@@ -7,6 +7,9 @@ from ...hub.run_report import RunReport, TestScores
 from ...hub.usage import usage_code
 from ...hub.wording import duration
 
+# Below this BLEU, a model has learned next to nothing of its test set.
+UNTRAINED = 5.0
+
 
 def summary(report: RunReport) -> str:
     """The text that a training command prints at its end."""
@@ -24,6 +27,11 @@ def summary(report: RunReport) -> str:
     )
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)
+    if any(scores.bleu < UNTRAINED for scores in report.tests.values()):
+        lines.append(
+            "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
+            "larger --max_steps or --max_minutes continues the run."
+        )
     if report.figures:
         places = dict.fromkeys(figure.partition("/")[0] for figure in report.figures)
         lines.append(f"figures: {', '.join(str(report.folder / place) for place in places)}")

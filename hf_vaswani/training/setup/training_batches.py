@@ -12,7 +12,7 @@ from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCor
 from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import tokenize, usable
 from ...data.sources.parallel_files import Pair
-from ...errors import InputError
+from ...errors import InputError, counted
 from ..optimization.steps import Corpus
 from ..recipe.recipe import Recipe
 from .splits import Splits, filter_settings, stream_of
@@ -72,7 +72,7 @@ def make_corpus(
         length = covering_length(tokenized.source_lengths, tokenized.target_lengths, data.max_length_coverage)
         if limit and length > limit:
             raise InputError(
-                f"data.max_length_coverage={data.max_length_coverage} amounts to {length} tokens, more "
+                f"data.max_length_coverage={data.max_length_coverage} amounts to {counted(length, 'token')}, more "
                 f"than the {limit} learned positions of the model: raise model.max_position_embeddings or lower the "
                 "coverage."
             )

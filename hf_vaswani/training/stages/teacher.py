@@ -22,7 +22,7 @@ from ...core.pipeline_inputs import (
 )
 from ...data.tokenizers.tokenizer import load_tokenizer
 from ...errors import InputError, reason
-from ...files import collect_errors, where_not_found
+from ...files import collect_errors, model_path_error, where_not_found
 from ...translation.adapters import adapter_base, has_own_tokenizer
 from ...translation.load import check_folder, load_ensemble, tokenizer_errors
 from ..recipe.arguments import DataArguments
@@ -81,6 +81,8 @@ def teacher_errors(arguments: TranslateArguments, data: DataArguments, names: li
 
 def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> PreTrainedTokenizerBase:
     """The tokenizer of a model, once what can be checked without weights shows that it can translate the text."""
+    if error := model_path_error(name):
+        raise InputError(error)
     base = adapter_base(name)
     if base is None and Path(name).is_dir():
         check_folder(Path(name))

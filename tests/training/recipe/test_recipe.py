@@ -60,6 +60,20 @@ def test_unknown_key_is_an_error_that_suggests_the_closest_one(recipe):
         assert expected in message
 
 
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("arch", "here it is 'preset'"),
+        ("evaluation_strategy", "here it is 'eval_steps'"),
+        ("save_strategy", "here it is 'save_steps'"),
+        ("world_size", "accelerate launch --num_processes N starts several processes"),
+        ("no_cuda", "a GPU is used if there is one; CUDA_VISIBLE_DEVICES selects another, or none"),
+    ],
+)
+def test_option_of_another_toolkit_is_an_error_that_says_what_to_use(recipe, option, expected):
+    assert f"--{option}: unknown key; {expected}" in errors_of(recipe(), [f"--{option}=1"])
+
+
 def test_all_values_of_a_wrong_type_are_reported(recipe):
     message = errors_of(
         recipe(),
@@ -417,7 +431,7 @@ def test_missing_validation_text_is_an_error_that_suggests_holding_it_out(tmp_pa
 @pytest.mark.parametrize("named", ["--start_from=model", "--tokenizer.path=model"])
 def test_options_of_a_new_tokenizer_are_rejected_beside_an_existing_one(recipe, named):
     key = "training.start_from=model" if "start" in named else "tokenizer.path=model"
-    message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as is"
+    message = f"--type, --vocab_size: the tokenizer of {key} is used as it is; remove these options"
     assert errors_of(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
     assert load_recipe(recipe(), [named, "--bpe_dropout=0.1"]).tokenizer_source == key
     in_the_file = recipe(RECIPE + "tokenizer: {vocab_size: 90}\n")

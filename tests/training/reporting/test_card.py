@@ -444,7 +444,7 @@ def test_stream_not_read_to_its_end_has_no_number_of_pairs(recipe):
     folder = train(recipe("--streaming=true", "--max_length=20", "--max_steps=1", output="part")).folder
     assert results_of(folder)["pairs"]["train"] is None
     card = (folder / "README.md").read_text()
-    assert "60 training pairs were read before the first epoch or the run ended." in card
+    assert "Read before the first epoch or the run ended: 60 training pairs." in card
     assert "trained from scratch with" in card
 
 

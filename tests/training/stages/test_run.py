@@ -383,7 +383,7 @@ def test_all_errors_are_reported_before_any_stage_runs(staged, tmp_path):
     for text in (
         "training.report_to: 'nobody' is unknown",
         "stages.both: training.freeze",
-        f"stages.forward.translate.model: {tmp_path}/nowhere is not a local folder",
+        f"stages.forward.translate.model: {tmp_path}/nowhere does not exist",
         f"stages.forward.translate.input: {tmp_path}/no.txt does not exist",
         f"stages.mean.average.models: {tmp_path}/none is neither a stage nor a folder",
     ):
