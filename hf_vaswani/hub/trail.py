@@ -54,7 +54,7 @@ class Environment(TrailPart):
     first_step: int = 1
     device: str = "cpu"
     processor: str = ""
-    threads: int = 0
+    threads: int = Field(default=0, ge=0)
     processes: int = Field(default=1, ge=1, le=1024)
     mixed_precision: str = "no"
     loop: str = "loop"
