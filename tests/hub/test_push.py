@@ -10,7 +10,7 @@ import yaml
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.hub.push import check_adapter, files_to_push
+from hf_vaswani.hub.push import check_adapter, check_folder, files_to_push
 from hf_vaswani.hub.space import needed_extras
 
 from .fake_hub import environment
@@ -254,3 +254,11 @@ def test_invalid_space_is_rejected_before_anything_is_uploaded(hub_here, run_fol
     assert hub_here.repositories == {}
     assert main(["push", str(run_folder), "you/de-en", "--space", "others/try"]) == 2
     assert hub_here.repositories == {"you/de-en": {"main": {}}}
+
+
+@pytest.mark.parametrize("page", ["{}", '{"files": [1]}', '{"files": null}'])
+def test_page_without_a_list_of_files_is_one_error(tmp_path, page):
+    (tmp_path / "page.json").write_text(page)
+    (tmp_path / "index.html").touch()
+    with pytest.raises(InputError, match=r"page\.json: files is"):
+        check_folder(tmp_path)

@@ -589,3 +589,19 @@ def test_card_of_a_run_by_an_earlier_version_has_current_keys(recipe):
     card = (folder / "README.md").read_text()
     assert "max_updates" not in card and "  lr_scheduler_type: inverse_sqrt\n" in card
     assert sorted(card.splitlines()) == sorted(before.splitlines())
+
+
+def test_card_of_results_without_test_sets_is_written(finished):
+    change_results(finished, tests={})
+    assert main(["card", str(finished)]) == 0
+    assert "## Translations" not in (finished / "README.md").read_text()
+
+
+def test_results_with_a_trail_without_environments_are_damaged(finished, capsys):
+    trail = {**results_of(finished)["trail"], "environments": []}
+    change_results(finished, trail=trail)
+    assert main(["card", str(finished)]) == 2
+    assert "trail.environments is [], not a list with an entry" in capsys.readouterr().err
+    (finished / "trail.json").write_text(json.dumps(trail))
+    assert main(["verify", str(finished)]) == 2
+    assert "contains no readable trail" in capsys.readouterr().err
