@@ -43,7 +43,7 @@ def judge(case: "Input", status: int | str, output: str, crash: str) -> list[tup
         problems += judge_error(case, output, crash)
     elif "Traceback (most recent call last)" in output:
         problems.append(("traceback", where(output)))
-    elif status not in (0, 2) and not (status == 1 and (case.argv[0] == "train" or NO_MEMORY in output)):
+    elif status not in (0, 2) and not (status == 1 and (case.argv[0] in ("train", "verify") or NO_MEMORY in output)):
         problems.append(("status", str(status)))
     elif status and not any(line.lower().partition("error: ")[2] for line in lines):
         problems.append(("no message", lines[-1][:200]))
