@@ -26,6 +26,7 @@ def test_from_pretrained_rejects_a_malformed_generation_config(saved_model, text
         ({"num_beams": True}, "num_beams must be a whole number from 1 to 1,000, got true"),
         ({"num_beams": 10**5}, "num_beams must be a whole number from 1 to 1,000, got 100000"),
         ({"max_length_offset": 10**18}, "max_length_offset must be a whole number from 0 to 10,000"),
+        ({"max_length": 10**20}, "max_length must be a whole number from 1 to 2,147,483,647"),
         ({"max_new_tokens": "9"}, 'max_new_tokens must be a whole number of at least 1, got "9"'),
         ({"length_penalty": 1e300}, "length_penalty must be a number from -10 to 10, got 1e[+]300"),
         ({"length_penalty_type": "own"}, 'length_penalty_type must be one of "length", "gnmt", got "own"'),

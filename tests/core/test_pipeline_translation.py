@@ -213,6 +213,8 @@ def test_n_best_gives_n_scored_dicts_per_text_best_first(translator):
         ({"n_best": 4, "num_beams": 2}, "n_best=4 .* num_beams=2"),
         ({"n_best": 4}, "n_best=4 .* num_beams=1"),
         ({"num_return_sequences": 3, "num_beams": 2}, "num_return_sequences=3 .* num_beams=2"),
+        ({"max_new_tokens": 10**20}, "max_new_tokens must be at most 2,147,483,647"),
+        ({"src_lang": 3}, "src_lang must be a str, got int: 3"),
         ({"n_best": 0}, "n_best must be a whole number of at least 1, got 0"),
         ({"n_best": 2, "num_return_sequences": 3, "num_beams": 3}, "n_best=2 and num_return_sequences=3"),
         ({"batch_tokens": 0}, "batch_tokens must be a whole number of at least 1"),

@@ -292,3 +292,21 @@ def test_folder_records_the_digest_of_the_weights_it_was_made_from(exported):
     config = json.loads((exported[1] / "config.json").read_text())
     assert config["model_type"] == "vaswani_ctranslate2"
     assert len(config["weights_digest"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config.json", {"vocab_size": "x"}, "config.json: .*vocab_size"),
+        ("config.json", {"vocab_size": 41}, "40 source and 40 target tokens, but its config.json is for 41 and 40"),
+        ("config.json", {"max_position_embeddings": 0}, "max_position_embeddings must be at least 1"),
+        ("config.json", {"add_source_bos": None}, "config.json: .*add_source_bos"),
+        ("shared_vocabulary.json", ["<pad>"], "1 source and 1 target tokens, but its config.json is for 40 and 40"),
+    ],
+)
+def test_folder_with_a_wrong_value_is_one_error(exported, file, change, message):
+    folder = exported[1]
+    content = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps({**content, **change} if isinstance(content, dict) else change))
+    with pytest.raises(InputError, match=message):
+        load(str(folder))

@@ -271,3 +271,13 @@ def test_many_groups_have_distinct_colors():
     figure = curves_figure(runs, {name: f"group {name}" for name in runs})
     lines_drawn = [line for line in figure.axes[0].get_lines() if "validation, without" in line.get_label()]
     assert len({line.get_color() for line in lines_drawn}) == 30
+
+
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "1" + 400 * "0"])
+def test_numbers_beyond_any_axis_are_input_errors(write_log, tmp_path, value):
+    log = write_log("huge", [f'{{"update": 1, "loss": {value}}}\n', '{"update": 2, "loss": 3.0}\n'])
+    with pytest.raises(InputError, match="line 1: loss is .*, which cannot be drawn"):
+        draw_curves([log], tmp_path / "figure.png")
+    log = write_log("far", ['{"update": 1%s, "loss": 1.0}\n' % (400 * "0"), '{"update": 2, "loss": 3.0}\n'])
+    with pytest.raises(InputError, match="line 1: not a JSON object with a whole number 'update'"):
+        draw_curves([log], tmp_path / "figure.png")

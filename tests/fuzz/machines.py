@@ -8,7 +8,7 @@ from .runner import Input
 
 ENCODINGS = ("ascii", "cp1252", "latin-1", "utf-16")
 # Bytes beyond what the worker uses already, which loaded the libraries.
-MEMORIES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
+MEMORIES = (4 << 20, 8 << 20, 16 << 20, 64 << 20)
 # Without those that start threads of Rust or C++, which abort the process if they cannot.
 SPARING = ("translate", "score", "evaluate", "attention", "average", "card", "curves", "beam-tree", "export", "push")
 HELP = ("train", "translate", "sweep", "verify", "recipes", "export")

@@ -13,7 +13,7 @@ from huggingface_hub import snapshot_download
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.hub.eval_results import EVAL_RESULTS
-from hf_vaswani.hub.push import check_adapter, files_to_push
+from hf_vaswani.hub.push import check_adapter, check_folder, files_to_push
 from hf_vaswani.hub.space import needed_extras
 
 from .fake_hub import environment
@@ -293,3 +293,11 @@ def test_files_linked_within_the_folder_are_uploaded(hub_here, run_folder):
     (run_folder / "cover.png").symlink_to("pictures/file.png")
     assert main(["push", str(run_folder), "you/de-en"]) == 0
     assert hub_here.repositories["you/de-en"]["main"]["cover.png"] == b"content"
+
+
+@pytest.mark.parametrize("page", ["{}", '{"files": [1]}', '{"files": null}'])
+def test_page_without_a_list_of_files_is_one_error(tmp_path, page):
+    (tmp_path / "page.json").write_text(page)
+    (tmp_path / "index.html").touch()
+    with pytest.raises(InputError, match=r"page\.json: files is"):
+        check_folder(tmp_path)

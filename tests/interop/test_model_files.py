@@ -285,3 +285,17 @@ def test_pipeline_rejects_damaged_weights_and_the_tokenizer_of_another_model(tok
     set_value(FC1, float("nan"))(marian)
     with pytest.raises(ValueError, match=FC1):
         pipeline("translation", model=str(marian))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"is_encoder_decoder": False}, "is_encoder_decoder must be true"),
+        ({"prefix": 3}, "prefix is 3, not text or null"),
+        ({"task_specific_params": [1]}, r"task_specific_params is \[1\], not keys with values"),
+    ],
+)
+def test_config_value_of_a_wrong_type_is_one_error(saved_model, values, message):
+    change("config.json", **values)(saved_model)
+    with pytest.raises(InputError, match=message):
+        load(str(saved_model))

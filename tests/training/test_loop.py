@@ -1,7 +1,9 @@
 """What the loop does in an optimizer step, and what it does when a step goes wrong."""
 
 import json
+import shutil
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training.optimization import passes
 from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.reporting import figures, log
+from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 
 from ..families import family
@@ -392,3 +395,20 @@ def test_compiled_model_trains_with_the_same_losses(recipe):
     plain = train(recipe("--dropout=0", "--max_steps=10", output="plain")).folder
     compiled = train(recipe("--dropout=0", "--max_steps=10", "--torch_compile", output="compiled")).folder
     np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_output_folder_that_is_removed_while_training_is_an_error(recipe, monkeypatch, replaced):
+    arguments, original = recipe(), TrainingRun.end_step
+    folder = Path(arguments.training.output_dir)
+
+    def end_step(run, *results):
+        if run.progress.step == 5:
+            shutil.rmtree(folder)
+            if replaced:
+                folder.mkdir()
+        return original(run, *results)
+
+    monkeypatch.setattr(TrainingRun, "end_step", end_step)
+    with pytest.raises(TrainingError, match="moved or removed"):
+        train(arguments)

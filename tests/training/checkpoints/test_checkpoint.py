@@ -159,3 +159,17 @@ def test_average_is_the_mean_of_the_tensors(tmp_path):
 def test_weights_of_another_model_are_rejected():
     with pytest.raises(ValueError, match=r"encoder\.layers\.1"):
         set_weights(tiny_model(encoder_layers=1), weights(tiny_model()))
+
+
+@pytest.mark.parametrize("text", ["[]", '{"update": "7"}', '{"nonsense": 1}'])
+def test_progress_of_a_wrong_shape_is_damage(tmp_path, text):
+    path = save(tmp_path)
+    (path / "progress.json").write_text(text)
+    with pytest.raises(TrainingError, match="update-00000001 is damaged .*progress.json"):
+        load_checkpoint(path)
+
+
+def test_checkpoint_does_not_make_the_output_folder_again(tmp_path):
+    with pytest.raises(TrainingError, match="If its folder was moved or removed, put it back, then run the same"):
+        save(tmp_path / "moved" / "checkpoints")
+    assert list(tmp_path.iterdir()) == []

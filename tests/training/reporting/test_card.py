@@ -612,3 +612,19 @@ def test_score_on_a_hub_dataset_is_written_for_its_leaderboard_and_goes_with_the
     assert yaml.safe_load((folder / EVAL_RESULTS).read_text()) == [entry]
     train(recipe("--max_steps=5"))  # tested on files
     assert not (folder / EVAL_RESULTS).exists()
+
+
+def test_card_of_results_without_test_sets_is_written(finished):
+    change_results(finished, tests={})
+    assert main(["card", str(finished)]) == 0
+    assert "## Translations" not in (finished / "README.md").read_text()
+
+
+def test_results_with_a_trail_without_environments_are_damaged(finished, capsys):
+    trail = {**results_of(finished)["trail"], "environments": []}
+    change_results(finished, trail=trail)
+    assert main(["card", str(finished)]) == 2
+    assert "trail.environments is [], not a list with an entry" in capsys.readouterr().err
+    (finished / "trail.json").write_text(json.dumps(trail))
+    assert main(["verify", str(finished)]) == 2
+    assert "contains no readable trail" in capsys.readouterr().err
