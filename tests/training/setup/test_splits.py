@@ -89,7 +89,7 @@ def test_testing_on_the_training_text_is_an_error_however_it_is_named(data_of, t
     for name in (file, tmp_path / "link.tsv"):
         options = (f"--train={file}", f"--validation={file}")
         [error] = source_errors_of(data_of(*options, f"--test={name}"))
-        assert error.startswith("data.test: ") and "is also trained on" in error and "data.test_share" in error
+        assert error.startswith("data.test: ") and "is also a test set" in error and "data.test_share" in error
         [error] = source_errors_of(data_of(*options, f"--tests={{more: {name}}}"))
         assert error.startswith("data.tests.more: ")
     assert source_errors_of(data_of(*options, f"--test={table('b.tsv', PAIRS)}")) == []
