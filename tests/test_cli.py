@@ -1,5 +1,6 @@
 """The commands, with their error messages and exit statuses."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -232,3 +233,11 @@ def test_overlong_file_name_is_rejected(error_of, write_lines):
     lines = write_lines("text", ["a"])
     error = error_of("score", "x" * 300, "--source", lines, "--target", lines)
     assert error == f"error: {'x' * 300}: File name too long. Choose a shorter one.\n"
+
+
+def test_warnings_of_libraries_that_are_not_used_are_not_shown(saved_model, tmp_path, capsys):
+    (tmp_path / "in").write_text("w1\n")
+    main(["translate", str(saved_model), "--input", str(tmp_path / "in")])
+    capsys.readouterr()
+    for name in ("torchao", "torchao.kernel", "torch.utils._pytree"):
+        assert not logging.getLogger(name).isEnabledFor(logging.WARNING)
