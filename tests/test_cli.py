@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -291,3 +292,11 @@ def test_out_of_memory_is_one_error(monkeypatch, capsys, saved_model, write_line
 def test_full_output_is_named(error_of, saved_model, write_lines):
     error = error_of("translate", saved_model, "--input", write_lines("text", ["w1"]), "--output", "/dev/full")
     assert error.startswith("error: /dev/full cannot be written: No space left on device.")
+
+
+def test_warnings_of_libraries_that_are_not_used_are_not_shown(saved_model, tmp_path, capsys):
+    (tmp_path / "in").write_text("w1\n")
+    main(["translate", str(saved_model), "--input", str(tmp_path / "in")])
+    capsys.readouterr()
+    for name in ("torchao", "torchao.kernel", "torch.utils._pytree"):
+        assert not logging.getLogger(name).isEnabledFor(logging.WARNING)

@@ -22,6 +22,7 @@ from ..interop.model_files import check_settings, model_kind
 from ..translation.adapters import adapter_base
 from ..translation.load import check_folder, load
 
+TITLE = "Translation"
 QUICKSTART = Path("outputs/quickstart")
 KEPT = 2
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -123,6 +124,13 @@ class ModelShelf:
                 self._loaded[name] = LoadedModel(name, *load(name, trust_remote_code=code))
             self._loaded.move_to_end(name)
             return self._loaded[name]
+
+
+def title_of(loaded: LoadedModel) -> str:
+    """The page's title for a model: "Translation: de → en" if it translates only one known pair."""
+    pairs = language_pairs(loaded.model, loaded.tokenizer)
+    is_one = len(pairs) == 1 and all(pairs[0])
+    return f"{TITLE}: {' → '.join(map(str, pairs[0]))}" if is_one else TITLE
 
 
 def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageChoices:

@@ -3,7 +3,7 @@
 These functions yield or return what the components show; errors become messages in a corner of the page.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from html import escape
 from pathlib import Path
@@ -16,13 +16,12 @@ from ..evaluation.attention import KINDS
 from . import attention_view, views
 from .file_translation import summary, translate_file
 from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS
-from .models import Languages, LoadedModel, ModelShelf
+from .models import TITLE, Languages, LoadedModel, ModelShelf, title_of
 from .problems import explained
 from .scores import scored
 from .search_view import search_figure
 from .translate import Translation, translate_text
 
-TITLE = "Translation"
 UPLOADS_KEPT = 3600, 6 * 3600  # seconds: how often gradio looks for old uploads, and how old they may be
 LINES = 6
 # Pixels: boxes are stacked where two of this width do not fit side by side, as on a phone.
@@ -50,8 +49,8 @@ def make_page(shelf: ModelShelf, folder: Path) -> gr.Blocks:
         folder: where files to download are stored.
     """
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=UPLOADS_KEPT) as page:
-        gr.HTML(f"<h1>{TITLE}</h1>")
-        choice = _choice(page, shelf)
+        heading = gr.HTML(f"<h1>{TITLE}</h1>", elem_id="heading")
+        choice = _choice(page, shelf, headings=[heading])
         # All tabs exist from the start, so that what was typed into them stays.
         with gr.Tabs():
             with gr.Tab("Translate"):
@@ -98,7 +97,10 @@ def state_of(done: Translation, loaded: LoadedModel, is_stopped: bool = False) -
     return f"Done. Words are linked in texts of up to {LONGEST_LINKED_TEXT:,} characters."
 
 
-def _choice(page: gr.Blocks, shelf: ModelShelf, label: str = "Model", first: int = 0) -> Choice:
+def _choice(
+    page: gr.Blocks, shelf: ModelShelf, label: str = "Model", first: int = 0, headings: Sequence[gr.HTML] = ()
+) -> Choice:
+    """The model and its languages; `headings` name the languages if the model has only one pair."""
     with gr.Row():
         model = gr.Dropdown(list(shelf.names), value=shelf.names[first % len(shelf.names)], label=label, scale=2)
         source = gr.Dropdown([], label="From", visible=False, allow_custom_value=False)
@@ -107,14 +109,17 @@ def _choice(page: gr.Blocks, shelf: ModelShelf, label: str = "Model", first: int
 
     @answers
     def show_languages(name: str):
-        choices = shelf.open(name).choices
+        loaded = shelf.open(name)
+        choices = loaded.choices
         is_shown = bool(choices.sources)
         yield (
             gr.Dropdown(choices.sources, value=choices.source, visible=is_shown),
             gr.Dropdown(choices.targets, value=None, visible=is_shown),
+            *[f"<h1>{escape(title_of(loaded))}</h1>" for _ in headings],
         )
 
-    settings = {"inputs": model, "outputs": [source, target], "api_visibility": "private", "show_progress": "hidden"}
+    outputs = [source, target, *headings]
+    settings = {"inputs": model, "outputs": outputs, "api_visibility": "private", "show_progress": "hidden"}
     model.change(show_languages, **settings)
     page.load(show_languages, **settings)
     return choice

@@ -8,6 +8,9 @@ from .models import LoadedModel
 from .problems import explained
 from .views import figure, paragraphs
 
+# Browsers may hide the scrollbar, so that a wide figure looks as if it were cut.
+HOW_TO_SCROLL = "If the figure is wider than the page, scroll it sideways, or click on it and use the arrow keys."
+
 
 def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
     """The tree of a search, and why it ended, as HTML.
@@ -23,4 +26,5 @@ def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
         raise InputError.of(errors)
     with loaded.lock, explained():
         tree = beam_tree(loaded.model, loaded.tokenizer, text, num_beams=num_beams)
-    return figure(beam_tree_svg(tree), "Beam search") + paragraphs(stop_line(tree), settings_line(tree))
+    drawn = figure(beam_tree_svg(tree), "Beam search")
+    return paragraphs(HOW_TO_SCROLL) + drawn + paragraphs(stop_line(tree), settings_line(tree))

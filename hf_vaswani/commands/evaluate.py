@@ -41,8 +41,8 @@ USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses BASELINE FILE ... --reference FILE [options]"""
 DESCRIPTION = (
-    "Score translations with sacreBLEU and show its signatures. With several systems (models before files), the first "
-    "is the baseline, and the others are compared with it by paired bootstrap resampling."
+    "Score translations with sacreBLEU and show its signatures. Of several systems, the first is the baseline, and "
+    "the others are compared with it by paired bootstrap resampling; models come before files of translations."
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
 METRIC_NAMES = ("bleu", "chrf", "ter")
@@ -67,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         **INPUT_FILES,
         action="extend",
         required=True,
-        help="reference translations; several files: multiple references of each sentence",
+        help="reference translations; several files give several references per sentence",
     )
     evaluate.add_argument(
         "--output",

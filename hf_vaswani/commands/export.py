@@ -43,7 +43,8 @@ Convert a model of this package for another engine. marian: a folder that transf
 ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, for use with translate, evaluate, app, and push.
 transformers.js: a folder for browsers and Node, with greedy search. web: a page that contains the model and translates
 in the browser, for any static host. The folder is opened and compared with the model; if its translations differ in
-float32, nothing is written. Its card reports what 8 or 16 bits cost in BLEU and chrF if there is a test set."""
+float32, nothing is written. With a test set (--source and --reference), its card reports how much BLEU and chrF the
+export loses, as it may with 8 or 16 bits."""
 NAME = "model name in the card's title and code: you/de-en-int8 (default: name of the folder)"
 RUNTIME = (
     "for web: a node_modules folder with onnxruntime-web and @huggingface/tokenizers (default: the one in the current "
@@ -68,16 +69,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help=f"type of the weights: int8 or float32; for ctranslate2 one of {', '.join(CTRANSLATE2_TYPES)} "
         "(default: float32; for web int8)",
     )
-    export.add_argument(
-        "--sample", **INPUT_FILE, help="sentences to compare translations on (default: sentences of random tokens)"
-    )
+    export.add_argument("--sample", **INPUT_FILE, help="sentences to compare translations on (default: random tokens)")
     test_set = export.add_argument_group("test set, translated by both models for the card")
     test_set.add_argument("--source", **INPUT_FILE, help="source sentences")
     test_set.add_argument(
         "--reference",
         **INPUT_FILES,
         action="extend",
-        help="reference translations; several files: multiple references of each sentence",
+        help="reference translations; several files give several references per sentence",
     )
     export.add_argument("--name", help=NAME)
     export.add_argument("--runtime", type=InputPath, metavar="FOLDER", help=RUNTIME)

@@ -11,7 +11,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "import",
         help="convert another toolkit's model to one of this package",
         usage="hf-vaswani import SOURCE OUTPUT [--vocabularies FOLDER]",
-        description="Import a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py.",
+        description="Convert a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py, "
+        "to a model of this package, which gives the same outputs.",
     )
     importing.add_argument("source", type=InputPath, metavar="SOURCE", help="folder, .pt file or id on the Hub")
     importing.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to create")

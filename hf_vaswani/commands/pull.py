@@ -11,8 +11,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "pull",
         help="download a model or a run from the Hub",
         usage="hf-vaswani pull REPOSITORY FOLDER [options]",
-        description="Download a model from the Hub. If its run was uploaded with its last checkpoint, download the "
-        "run: the command that trained it, with --output_dir FOLDER, resumes it.",
+        description="Download a model from the Hub, or its whole training run if the last checkpoint was uploaded, "
+        "too: then the command that trained it, with --output_dir FOLDER, resumes it.",
     )
     parser.add_argument("repository", metavar="REPOSITORY", help="its name on the Hub: you/de-en")
     parser.add_argument("folder", type=OutputPath, metavar="FOLDER", help="new or empty folder")

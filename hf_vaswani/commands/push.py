@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     card = Path(options.folder) / "README.md"
     if card.exists() and options.repository not in card.read_text(encoding="utf-8", errors="replace"):
         print(
-            f"Its card does not have the name {options.repository}. To set it: hf-vaswani card "
+            f"Its card does not mention {options.repository}. To change its title and code: hf-vaswani card "
             f"{quote(str(options.folder))} --name {options.repository}, and push again."
         )
     if options.space:

@@ -41,7 +41,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         rest_is_free=True,
         help="train a model from a recipe",
         usage="hf-vaswani train RECIPE [--trainer] [--key value ...]",
-        description="Train a model, or resume a run that was stopped: the same command does both.",
+        description="Train a model from a recipe, for example: hf-vaswani train quickstart. The same command resumes "
+        "a run that was stopped.",
     )
     train.add_argument(
         "recipe", type=InputPath, metavar="RECIPE", help="a YAML file, or the name of a recipe from hf-vaswani recipes"

@@ -91,14 +91,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     existing = files.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="replace an existing output")
     existing.add_argument("--resume", action="store_true", help="continue an unfinished output")
-    what = parser.add_argument_group("output of each line; with --format jsonl")
+    what = parser.add_argument_group("what to write for each line; needs --format jsonl")
     what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
     what.add_argument("--scores", action="store_true", help="scores of translations")
     what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
     add_search_options(parser)
     lines = parser.add_argument_group("lines")
     lines.add_argument(
-        "--prefix", **INPUT_FILE, help="the beginning of each translation, line by line, in whole words"
+        "--prefix", **INPUT_FILE, help="file with the beginning of each translation, one per line, in whole words"
     )
     add_length_options(lines)
     speed = parser.add_argument_group("speed")

@@ -6,9 +6,18 @@ import pytest
 from transformers import BertConfig
 
 from hf_vaswani.app import models
-from hf_vaswani.app.models import Languages, ModelShelf, chosen_models, has_unknown_type, language_choices
+from hf_vaswani.app.models import (
+    Languages,
+    LoadedModel,
+    ModelShelf,
+    chosen_models,
+    has_unknown_type,
+    language_choices,
+    title_of,
+)
 from hf_vaswani.errors import InputError
 
+from ..conftest import tiny_model, word_tokenizer
 from ..families import family
 
 
@@ -131,3 +140,9 @@ def test_model_code_runs_only_when_trusted(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="'mystery' is unknown to transformers"):
         ModelShelf([str(folder)]).open(str(folder))
     assert type(ModelShelf([str(folder)], trust_remote_code=True).open(str(folder)).model).__name__ == "Mystery"
+
+
+def test_title_names_the_languages_of_a_model_for_one_pair():
+    one = LoadedModel("m", tiny_model(source_language="de", target_language="en"), word_tokenizer(["a"]))
+    unknown = LoadedModel("m", tiny_model(), word_tokenizer(["a"]))
+    assert [title_of(one), title_of(unknown)] == ["Translation: de → en", "Translation"]

@@ -182,7 +182,7 @@ def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines
         f"{empty} is empty",
         "absent does not exist",
         f"{short} has 2 lines and {reference} has 3: line 3 of {reference} has no counterpart",
-        "no_model is not a local folder, and cannot be loaded",
+        "no_model does not exist",
     ]
     assert len(lines) == len(expected)
     for line, words in zip(lines, expected):

@@ -222,7 +222,7 @@ def test_int8_export_is_smaller_and_reports_unchanged_sentences(saved_model, tmp
         assert main(command) == 0
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("float32", "int8")]
     assert sizes[1] < sizes[0] - 20_000  # the rest are positions, which stay in float32
-    assert "of 24 sentences" in capsys.readouterr().out
+    assert "of 24 random sequences" in capsys.readouterr().out
 
 
 def test_everything_ctranslate2_cannot_express_is_reported_together(tokenizer, tmp_path):
@@ -310,3 +310,12 @@ def test_folder_with_a_wrong_value_is_one_error(exported, file, change, message)
     (folder / file).write_text(json.dumps({**content, **change} if isinstance(content, dict) else change))
     with pytest.raises(InputError, match=message):
         load(str(folder))
+
+
+def test_alignments_are_refused_with_the_name_of_the_option(exported, write_lines, capsys):
+    options = ["--input", write_lines("source", ["w1"]), "--format", "jsonl", "--alignments"]
+    assert main(["translate", str(exported[1]), *options]) == 2
+    message = (
+        "error: --alignments come from attention weights, which CTranslate2 does not give. Leave it out, or name "
+    )
+    assert message in capsys.readouterr().err

@@ -213,7 +213,7 @@ def test_int8_export_takes_one_byte_per_weight_and_reports_unchanged_sentences(t
     tokenizer.save_pretrained(folder)
     command = ["export", str(folder), str(tmp_path / "int8"), "--to", "onnx", "--quantization", "int8"]
     assert main(command) == 0
-    assert "of 24 sentences" in capsys.readouterr().out
+    assert "of 24 random sequences" in capsys.readouterr().out
     data = tmp_path / "int8" / "onnx" / "model_quantized.onnx_data"
     assert data.stat().st_size < 1.1 * model.num_parameters()
 

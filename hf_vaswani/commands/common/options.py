@@ -154,8 +154,8 @@ def add_reranking_options(parser: argparse._ActionsContainer) -> None:
         "--rerank_with",
         type=InputPath,
         metavar="MODEL",
-        help="a model of the other direction: of the beam's translations, take the one that also makes the source "
-        "probable",
+        help="a model of the opposite direction: it chooses, among the beam's translations, the one from which the "
+        "source is most probable",
     )
     parser.add_argument(
         "--rerank_weight",

@@ -69,6 +69,7 @@ def test_each_test_set_is_translated_scored_and_stored_under_its_name(recipe, mo
         assert "tok:13a" in scores["bleu_signature"] and "nc:6" in scores["chrf2_signature"]
         assert f"{name} chrF2 {scores['chrf2']:.2f} (" in summary(results)
     assert values["test_bleu"] == values["tests"]["test"]["bleu"]
+    assert ("it needs more steps." in summary(results)) == any(found["bleu"] < 5 for found in values["tests"].values())
     assert values["test_chrf2_signature"] == values["tests"]["test"]["chrf2_signature"]
     assert "greedy_bleu" not in values["tests"]["test"]
 
