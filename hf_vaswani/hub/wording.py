@@ -41,6 +41,8 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
         treatment.append("words split only at whitespace")
     if settings.get("word_boundary") == "after":
         treatment.append("word-boundary markers at the ends of words")
+    if settings.get("whitespace") == "keep":
+        treatment.append("all whitespace kept")
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
     return ", ".join([KINDS.get(tokenizer.type, tokenizer.type), sizes, *treatment])
