@@ -274,6 +274,15 @@ def test_more_embeddings_than_tokens_are_not_damage(saved_model, rows):
     assert load(str(saved_model))[0].config.vocab_size == rows
 
 
+def test_sampling_draws_only_ids_that_have_a_token(tokenizer):
+    torch.manual_seed(0)
+    translator = TranslationPipeline(tiny_model(vocab_size=400), tokenizer=tokenizer)
+    options = {"do_sample": True, "num_beams": 1, "top_k": 0, "n_best": 8, "max_new_tokens": 8, "return_tensors": True}
+    results = translator(["w1 w2"], suppress_tokens=[5], **options)[0]
+    drawn = {i for result in results for i in result["translation_token_ids"].tolist()}
+    assert len(drawn) > 10 and max(drawn) < len(tokenizer) and 5 not in drawn
+
+
 def test_pipeline_rejects_damaged_weights_and_the_tokenizer_of_another_model(tokenizer, marian):
     model = tiny_model(vocab_size=39)
     with pytest.raises(ValueError, match="tokenizer has 40 tokens, but the model has embeddings for 39"):
