@@ -23,7 +23,7 @@ def test_translation_grows_by_complete_sentences_and_keeps_line_breaks(loaded):
     best = [translator(loaded)(s)[0]["translation_text"] for s in SENTENCES]
     lines = [f"{best[0]} {best[1]}", "", " ".join(best[2:5]), best[5]]
     assert steps[-1].text == "\n".join(lines)
-    assert len(set(best)) > 3
+    assert len(set(best)) > 2
 
 
 def test_n_best_translations_and_scores_match_the_pipeline(loaded):
