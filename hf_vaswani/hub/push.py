@@ -97,7 +97,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is not a folder. Name the folder of a trained model.")
     if is_page(folder):
         page = read_json(folder / PAGE_FILE)
-        check_types(folder / PAGE_FILE, page, {"files": list[str]})
+        check_types(folder / PAGE_FILE, page, {"files": dict})
         missing = [name for name in page["files"] if not (folder / name).is_file()]
         if missing:
             raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is incomplete. Export it again.")
@@ -125,18 +125,25 @@ def check_adapter(folder: Path) -> None:
     errors = []
     if not (folder / ADAPTER_SAFE_WEIGHTS_NAME).exists():
         errors.append(f"{folder} is an adapter without weights ({ADAPTER_SAFE_WEIGHTS_NAME}).")
-    if not (isinstance(base, str) and is_hub_id(base)) or _is_nearby(folder, base):  # a local base is a path
+    if not (isinstance(base, str) and is_hub_id(base)):  # a local base is a path
         errors.append(
             f"{folder / ADAPTER_CONFIG_NAME} names the base model {base!r}, which is not on the Hub. Push that model, "
             f"and write its id into {BASE_MODEL}."
+        )
+    elif namesake := _folder_of_that_name(folder, base):
+        errors.append(
+            f"{folder / ADAPTER_CONFIG_NAME} names the base model {base!r}, which may be the folder {namesake} or a "
+            "model on the Hub. If it is the one on the Hub, rename the folder. Otherwise push the folder, and write "
+            f"its id into {BASE_MODEL}."
         )
     if errors:
         raise InputError.of(errors)
 
 
-def _is_nearby(folder: Path, base: str) -> bool:
-    """Whether a base with a name as on the Hub is a local model: earlier versions wrote the path as it was given."""
-    return any((place / base).exists() for place in (Path.cwd(), *folder.resolve().parents))
+def _folder_of_that_name(folder: Path, base: str) -> Path | None:
+    """The local model that a base with a name as on the Hub may be: PEFT writes the path as it was given."""
+    places = (place / base for place in (Path.cwd(), *folder.resolve().parents))
+    return next((place for place in places if place.exists()), None)
 
 
 def files_to_push(folder: Path) -> Iterator[str]:

@@ -196,8 +196,8 @@ def _tokens(vocabulary: list | Inert) -> list[str]:
 
 def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: dict[str, int], start: str) -> None:
     errors = [
-        f"{path}: its {side} vocabulary has {counted(len(vocabularies[side]), 'token')}, but the number "
-        f"of embeddings is {count:,}."
+        f"{path}: its {side} vocabulary has {counted(len(vocabularies[side]), 'token')}, "
+        f"but the weights have {counted(count, 'embedding')}."
         for side, count in rows.items()
         if len(vocabularies[side]) != count
     ]

@@ -200,13 +200,14 @@ def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, w
     source, reference, existing = write_lines("s", SOURCES), write_lines("r", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
-    def write_half(path, text, **_):
-        path.write_bytes(text.encode()[: len(text) // 2])
+    def write_half(path, content):
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", write_half)
+    monkeypatch.setattr(Path, "write_bytes", write_half)
     options = ["--source", source, "--reference", reference, "--output", existing, "--overwrite"]
-    assert "No space left on device. Free up space" in errors_of(saved_model, *options)[0]
+    assert "No space left on device. Free up disk space" in errors_of(saved_model, *options)[0]
     assert read(existing) == ["old"] and set(tmp_path.iterdir()) == files
 
 
@@ -272,10 +273,10 @@ def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines,
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     lines = errors_of(saved_model, "--source", source, "--reference", reference, "--output", output)
     assert lines == [
-        f"error: {output} cannot be written: No space left on device. Free up space, or name another file."
+        f"error: {output} cannot be written: No space left on device. Free up disk space, or name another file."
     ]
     assert not output.exists()
 

@@ -153,12 +153,15 @@ def test_weights_of_an_earlier_model_do_not_remain_beside_the_new_ones(hub_here,
     assert hub_here.commits == 1
 
 
-def test_adapter_is_pushed_although_its_base_is_also_here(tmp_path, monkeypatch):
+def test_adapter_is_pushed_only_if_its_base_is_surely_on_the_hub(tmp_path, monkeypatch):
     (tmp_path / "you" / "base").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"base_model_name_or_path": "you/base"}')
     (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match="may be the folder .*you/base or a model on the Hub"):
+        check_adapter(tmp_path / "adapter")
+    (tmp_path / "you" / "base").rename(tmp_path / "you" / "copy")
     check_adapter(tmp_path / "adapter")
     (tmp_path / "adapter" / "adapter_config.json").write_text(f'{{"base_model_name_or_path": "{tmp_path}/you/base"}}')
     with pytest.raises(InputError, match="is not on the Hub"):

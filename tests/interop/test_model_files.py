@@ -99,7 +99,7 @@ DAMAGES = {
     "config of type 3": (change("config.json", model_type=3), "config.json has the model_type 3"),
     "config wrong type": (change("config.json", d_model="16"), "config.json: .*'d_model' expected int, got str"),
     "config absurd": (change("config.json", encoder_layers=10**9), "encoder_layers must be at most 1,000, got 10000"),
-    "config dtype": (change("config.json", dtype=3), "config.json: dtype must be the name of a dtype, got 3"),
+    "config dtype": (change("config.json", dtype=3), "config.json: dtype is 3, not text"),
     "config larger": (change("config.json", d_model=32), r"k_proj.bias has shape \(16,\).* asks for \(32,\)"),
     "config fewer layers": (change("config.json", encoder_layers=1), "weights that do not belong to this model"),
     "generation cut": (write("generation_config.json", "{"), "generation_config.json cannot be read: it is not JSON"),
@@ -123,7 +123,7 @@ DAMAGES = {
     "pickle with code": (pickled({"a": Harmful()}), "pytorch_model.bin: its pickle holds posix.system"),
     "pickle cut": (
         lambda folder: (pickled({})(folder), write("pytorch_model.bin", "x")(folder)),
-        "bin cannot be read",
+        "bin is a text file, not a checkpoint",
     ),
     "shard gone": (
         sharded(lambda folder: (folder / "model-00002-of-00010.safetensors").unlink()),

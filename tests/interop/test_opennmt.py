@@ -239,8 +239,8 @@ def test_vocabulary_that_does_not_match_the_weights_is_rejected(tmp_path):
     path, _ = write_checkpoint(tmp_path, vocab={"src": SOURCE[:-2], "tgt": [*TARGET, "more"]})
     with pytest.raises(InputError) as error:
         import_model(path)
-    assert "src vocabulary has 19 tokens, but there are 21 embeddings" in str(error.value)
-    assert "tgt vocabulary has 30 tokens, but there are 29 embeddings" in str(error.value)
+    assert "src vocabulary has 19 tokens, but the weights have 21 embeddings" in str(error.value)
+    assert "tgt vocabulary has 30 tokens, but the weights have 29 embeddings" in str(error.value)
 
 
 def test_start_token_and_eps_are_read_from_the_checkpoint(tmp_path):

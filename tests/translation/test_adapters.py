@@ -88,7 +88,7 @@ def test_unusable_adapter_raises_a_clear_error(make_adapter, monkeypatch):
     folder, _ = make_adapter(target_modules=["q_proj"])
     change_config(folder, base_model_name_or_path="no/such/folder")
     with pytest.raises(
-        InputError, match="is an adapter, but its base model could not be loaded. no/such/folder is no"
+        InputError, match="is an adapter, but its base model could not be loaded. no/such/folder does no"
     ):
         load(str(folder))
     (folder / "adapter_model.safetensors").unlink()

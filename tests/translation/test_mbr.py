@@ -51,7 +51,7 @@ def test_utility_may_be_any_function():
 
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 2.0], [float("nan"), 1.0]])
 def test_invalid_weights_are_rejected(weights):
-    with pytest.raises(ValueError, match="weights"):
+    with pytest.raises(ValueError, match="weight"):
         rank_candidates(["a", "b"], weights=weights)
 
 
