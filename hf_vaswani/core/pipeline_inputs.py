@@ -126,7 +126,7 @@ def clean(text: str) -> str:
 
 
 def normalized(text: str, tokenizer: PreTrainedTokenizerBase, is_target: bool = False) -> str:
-    """A text without what nobody sees and the tokenizer does not know, see [`invisible_normalizer`].
+    """Remove from a text what is invisible and the tokenizer does not know, see [`invisible_normalizer`].
 
     Tokenizers trained by this package say in their settings that they normalize texts themselves, or keep whitespace.
 

@@ -159,7 +159,7 @@ class TranslationPipeline(Pipeline):
         Args:
             inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
                 piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
-                such as transformers' `KeyDataset`. The translation of a text in which nothing is seen is empty.
+                such as transformers' `KeyDataset`. The translation of a text with nothing visible is empty.
                 Lone surrogates are read as U+FFFD, and spaces of any kind, soft hyphens, byte order marks and the like
                 make no difference unless the vocabulary has them.
             prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an

@@ -1,4 +1,4 @@
-"""What nobody sees in a text makes no difference: other kinds of spaces, doubled ones, soft hyphens, byte order marks.
+"""Removes what is invisible in a text: other kinds of spaces, doubled ones, soft hyphens, byte order marks, and the like.
 
 Tokenizers trained here begin with [`invisible_normalizer`], which travels in their tokenizer.json. For all others, the
 translation pipeline applies it to their texts. Its patterns mean the same in the `tokenizers` library and in

@@ -17,7 +17,7 @@ const ROWS = 16; // sentences in a batch
 const WINDOW = 4 * ROWS; // sentences that are sorted by length together
 const LONGEST = 128; // maximum tokens in a piece: models are trained on sentences
 const REMEMBERED = 20000; // translations to cache
-const NOTHING = { text: "", source: [], target: [], links: [] }; // the translation of a text in which nothing is seen
+const NOTHING = { text: "", source: [], target: [], links: [] }; // the translation of a text with nothing visible
 
 const translated = new Map(); // text of a piece → its translation
 let latest = 0; // id of the latest text

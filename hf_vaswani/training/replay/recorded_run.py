@@ -52,7 +52,7 @@ class RecordedRun:
     stage: str | None = None
 
     def __post_init__(self):
-        # Earlier versions had no such key, and kept what nobody sees.
+        # Earlier versions had no such key, and kept invisible characters and all whitespace.
         if "whitespace" not in self.trail.recipe.get("tokenizer", {}):
             for recipe in (self.recipe, self.trail.recipe):
                 recipe.setdefault("tokenizer", {})["whitespace"] = "keep"
