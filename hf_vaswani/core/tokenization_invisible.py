@@ -1,4 +1,4 @@
-"""Removes what is invisible in a text: other kinds of spaces, doubled ones, soft hyphens, byte order marks, and the like.
+"""Removes what is invisible in a text, such as soft hyphens and byte order marks, and makes all spaces alike.
 
 Tokenizers trained here begin with [`invisible_normalizer`], which travels in their tokenizer.json. For all others, the
 translation pipeline applies it to their texts. Its patterns mean the same in the `tokenizers` library and in
@@ -27,7 +27,7 @@ SPACES = _characters(
     0x3164, 0xFFA0,
 )  # fmt: skip
 # Control and format characters, among them the soft hyphen, the zero-width space and joiner, directions of writing,
-# and the byte order mark; but not signs of the category Cf that are seen, such as U+06DD.
+# and the byte order mark; but not signs of the category Cf that are visible, such as U+06DD.
 FORMATS = _characters(
     (0x00, 0x08), (0x0E, 0x1B), (0x7F, 0x84), (0x86, 0x9F), 0xAD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5,
     0x200B, 0x200E, 0x200F, (0x202A, 0x202E), (0x2060, 0x206F), 0xFEFF, (0xFFF0, 0xFFFB), (0x1BCA0, 0x1BCA3),
@@ -48,7 +48,7 @@ EMOJI = _characters(
     (0x2900, 0x297F), (0x2B00, 0x2BFF), 0x3030, 0x303D, 0x3297, 0x3299, (0x1F000, 0x1FAFF),
 )  # fmt: skip
 MONGOLIAN = _characters((0x1820, 0x18AA))
-# Scripts in which a joiner changes what is seen: Arabic and its neighbors, those of India, Burmese, Khmer, Mongolian.
+# Scripts in which a joiner changes the letters: Arabic and its neighbors, those of India, Burmese, Khmer, Mongolian.
 JOINING = _characters(
     (0x0600, 0x0DFF), (0x1000, 0x109F), (0x1700, 0x18AF), (0x1A00, 0x1BFF), (0xA800, 0xABFF), (0xFB50, 0xFDCF),
     (0xFDF0, 0xFDFF), (0xFE70, 0xFEFC), (0x10A00, 0x11FFF), (0x1E900, 0x1E95F),
@@ -68,17 +68,17 @@ BLANK = f"{_class(INVISIBLE)}*"
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in a text is seen."""
+    """Whether nothing in a text is visible."""
     return re.fullmatch(BLANK, text) is not None
 
 
 def invisible_normalizer(
     known: Set[str] = frozenset(), keeps_start: bool = False, keeps_runs: bool = False
 ) -> Normalizer:
-    """A normalizer that leaves in a text only what is seen, and single spaces within it.
+    """A normalizer that leaves in a text only what is visible, and single spaces within it.
 
     Spaces of any kind become one space, and none are left at either end. Control and format characters are removed,
-    joiners and selectors only where they change nothing that is seen. What the tokenizer knows stays as it is.
+    joiners and selectors only where they change nothing visible. What the tokenizer knows stays as it is.
 
     Args:
         known: characters that are in the tokenizer's vocabulary.
