@@ -30,7 +30,7 @@ class EnergyListener(StepListener):
         # The country only affects emissions, which are not used.
         self._tracker = OfflineEmissionsTracker(
             country_iso_code="USA",
-            save_to_file=False,
+            output_methods=[],
             allow_multiple_runs=True,
             log_level="error",
             output_handlers=[SimpleNamespace(out=self._read, live_out=ignore, task_out=ignore, exit=ignore)],

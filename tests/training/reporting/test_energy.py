@@ -17,8 +17,8 @@ def codecarbon(monkeypatch):
     trackers = []
 
     class OfflineEmissionsTracker:
-        def __init__(self, country_iso_code, save_to_file, allow_multiple_runs, log_level, output_handlers):
-            assert save_to_file is False
+        def __init__(self, country_iso_code, output_methods, allow_multiple_runs, log_level, output_handlers):
+            assert output_methods == []  # no file
             self.handlers, self.readings, self.is_running = output_handlers, 0, False
             trackers.append(self)
 
