@@ -197,6 +197,13 @@ class VaswaniGenerationMixin(GenerationMixin):
             check_ids("decoder_input_ids", model_kwargs["decoder_input_ids"])
         return inputs, name, model_kwargs
 
+    def prepare_inputs_for_generation(self, *args, **kwargs):
+        inputs = super().prepare_inputs_for_generation(*args, **kwargs)
+        # Replaced in this model, it is called by what replaces it: PEFT, which knows the cache by its old name.
+        if "prepare_inputs_for_generation" in vars(self) and "cache" in inputs:
+            inputs["past_key_values"] = inputs.pop("cache")
+        return inputs
+
     def _prepare_generated_length(
         self,
         generation_config,
@@ -359,7 +366,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
             and all(
-                getattr(getattr(self, name), "__func__", None) is vars(GenerationMixin)[name] for name in PREPARING
+                getattr(getattr(self, name), "__func__", None) is getattr(VaswaniGenerationMixin, name)
+                for name in PREPARING
             )
             and not any(map(is_watched, bypassed))
             and not any(map(is_overridden, set(map(type, bypassed))))

@@ -22,16 +22,17 @@ def accepts_past_key_values(forward: Callable) -> Callable:
     Of two caches, one that is still empty is left out: `generate()` passes one besides PEFT's prefix.
 
     Raises:
-        TypeError: two caches are given.
+        TypeError: two caches are given, neither of them empty.
     """
 
     @wraps(forward)
     def wrapper(self, *args, **kwargs):
-        old = kwargs.pop(OLD_NAME, None)
-        if old is not None:
-            new = kwargs.get("cache")
-            if new is not None and new is not old and new.get_seq_length() > 0:
+        old, new = kwargs.pop(OLD_NAME, None), kwargs.get("cache")
+        if old is not None and new is not None and new is not old:
+            if old.get_seq_length() > 0 and new.get_seq_length() > 0:
                 raise TypeError(f"cache and {OLD_NAME} are two names of one argument. Pass cache alone.")
+            old = old if old.get_seq_length() > 0 else new
+        if old is not None:
             kwargs["cache"] = old
         return forward(self, *args, **kwargs)
 

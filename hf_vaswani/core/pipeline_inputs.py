@@ -17,7 +17,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from .generation_settings import LARGEST_NUMBER
-from .tokenization_invisible import INVISIBLE, invisible_normalizer
+from .tokenization_invisible import FORMATS, INVISIBLE, SPACES, invisible_normalizer
 from .tokenization_invisible import is_blank as is_blank
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
@@ -148,9 +148,26 @@ def outer_normalizer(tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[st
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
         in_bytes = ([BYTES.get(letter, 0) for letter in token] for token in vocabulary)
-        vocabulary = [bytes(token).decode(errors="ignore") for token in in_bytes]
-    known = INVISIBLE.intersection("".join(vocabulary))
+        vocabulary, handled = [bytes(token).decode(errors="ignore") for token in in_bytes], set()
+    else:
+        handled = _find_handled(tokenizer)
+    known = INVISIBLE.intersection("".join(vocabulary)) | handled
     return invisible_normalizer(known, keeps_runs=any(map(RUN_OF_SPACES.search, vocabulary)))
+
+
+def _find_handled(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+    """The invisible characters that a tokenizer itself reads as a space or as nothing, as SentencePiece does."""
+    spaced, joint = tokenizer.tokenize("a b"), tokenizer.tokenize("ab")
+    if tokenizer.unk_token in (*spaced, *joint):
+        return set()
+    return {
+        character
+        for character in SPACES + FORMATS
+        if tokenizer.tokenize(f"a{character}b") in (spaced, joint)
+        and all(
+            tokenizer.tokenize(text) == spaced for text in (f"{character}a b", f"a {character}b", f"a b{character}")
+        )
+    } - {" "}
 
 
 def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:

@@ -13,17 +13,21 @@ import torch
 from .pipeline_hypothesis import Hypothesis
 
 # Closing quotation marks and brackets belong to the sentence before them; French has a space before its own.
-CLOSING = r"(?:[\"'”’“»)\]」』】）》]|[ \u00a0\u202f]»(?!\w))*"
+CLOSING = r"(?:[\"'”’»)\]」』】）》*]|“(?!\w)|[ \u00a0\u202f]»(?!\w))*"
+# Invisible characters that may follow a mark, as in Hebrew and Arabic; and letters that look like spaces.
+UNSEEN = r"[\x00-\x08\x0e-\x1b\x7f-\x84\xad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+SPACE = r"[\s\u2800\u3164\uffa0]"
 OPENING = re.compile(r"[\s\"'“„‚‘”«»‹(\[{¿¡—–\-•*]*")
 # The first group is a mark that has other uses, too; scripts with marks of their own need no space after them.
-SENTENCE_END = re.compile(rf"([.!?…]+)({CLOSING})(\s*)|[。！？｡．؟۔।॥։።។။]+{CLOSING}\s*")
+SENTENCE_END = re.compile(rf"([.!?…]+)({CLOSING}){UNSEEN}({SPACE}*)|[。！？｡．؟۔।॥։።។။]+{CLOSING}{UNSEEN}{SPACE}*")
 LAST_WORD = re.compile(r"[\w.:,’']*$")
 ADDRESS = re.compile(r"(www|[@/\\])\S*$")
+CONTINUING = "，、；：,;:،؛"  # after a quotation
 QUOTATION = re.compile("[」』][とっ]")  # followed by the words of its speaker
 ROMAN_NUMBER = re.compile("[IVX]{2,}")
 LOOKED_BACK = 40  # characters before a mark
 ABBREVIATIONS = re.compile(
-    "al|approx|ave|blvd|bspw|bzw|ca|capt|cf|col|cpt|dept|dr|dra|evtl|fr|ft|gen|gest|ggf|gov|hon|hr|hrn|ing|inkl|jr|lt|"
+    "al|approx|ave|blvd|bspw|bzw|ca|capt|cf|col|cpt|dept|dr|dra|evtl|fr|ft|geb|gen|gest|ggf|gov|hon|hr|hrn|ing|inkl|jr|lt|"
     "maj|mgr|mio|mlle|mme|mr|mrd|mrs|ms|mt|prof|rep|rev|sen|sgt|sig|sog|sr|sra|srta|st|str|tel|univ|vgl|vs|zzgl",
     re.IGNORECASE,
 )
@@ -97,10 +101,9 @@ def _ends_sentence(match: re.Match, is_lowercased: bool) -> bool:
     """Whether a mark ends a sentence, judging by the words around it; in lowercased text, any letter may begin one."""
     line, mark, end = match.string, match[1], match.end()
     before = LAST_WORD.search(line[max(0, match.start() - LOOKED_BACK) : match.start()])[0]
-    if mark is None:  # numbers with full-width marks, and quotations that go on
-        return not (before[-1:].isdigit() and line[end].isdigit()) and not re.match(
-            "[」』][とっ]", line[end - 1 : end + 1]
-        )
+    if mark is None:  # numbers with full-width marks, and quotations after which the sentence continues
+        is_number = before[-1:].isdigit() and line[end].isdigit()
+        return not (is_number or line[end] in CONTINUING or QUOTATION.match(line[end - 1 : end + 1]))
     following = OPENING.match(line, end).end()
     after = line[following : following + 2]
     if not after or (after[0].islower() and not is_lowercased):

@@ -115,6 +115,17 @@ def test_search_reads_the_virtual_tokens_of_prefix_tuning(num_beams):
     assert not torch.equal(first, tiny_model()(**INPUTS, decoder_input_ids=target).logits[:, -1].argmax(-1))
 
 
+def test_greedy_search_with_prefix_tuning_follows_the_forward_pass():
+    sizes = {"num_layers": 2, "num_attention_heads": 4, "token_dim": 16, "num_transformer_submodules": 2}
+    config = peft.PrefixTuningConfig(task_type=peft.TaskType.SEQ_2_SEQ_LM, num_virtual_tokens=4, **sizes)
+    adapted = peft.get_peft_model(tiny_model(), config).eval()
+    tokens = torch.full((2, 1), adapted.config.decoder_start_token_id)
+    while tokens.shape[1] < 6:
+        following = adapted(**INPUTS, decoder_input_ids=tokens).logits[:, -1].argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, following], dim=1)
+    assert torch.equal(adapted.generate(**INPUTS, num_beams=1, eos_token_id=None, max_new_tokens=5), tokens)
+
+
 @pytest.mark.parametrize("is_trained", [True, False])
 def test_saving_warns_if_merging_left_tied_embeddings_with_different_values(tmp_path, caplog, monkeypatch, is_trained):
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)

@@ -1,7 +1,7 @@
 """What nobody sees in a text: what is left of it, and that it changes no translation of models of any kind."""
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, pipeline
 
 from hf_vaswani.core.pipeline_inputs import normalized
@@ -93,6 +93,13 @@ def test_prefixes_are_read_without_what_nobody_sees(tokenizer):
 
 def wrapped(backend: Tokenizer, **settings) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", **settings)
+
+
+def test_characters_that_a_tokenizer_reads_as_spaces_itself_are_left_to_it():
+    backend = word_tokenizer(["a", "b", "ab"])
+    assert normalized("a\u200bb\u2060", wrapped(backend)) == "ab"
+    backend.normalizer = normalizers.Replace("\u200b", " ")
+    assert normalized("a\u200bb\u2060", wrapped(backend)) == "a\u200bb"
 
 
 def test_characters_and_runs_of_spaces_in_a_vocabulary_are_kept():

@@ -2,17 +2,24 @@
 // of core/pipeline_sentence_splitting.py. A sentence that is too long is split at the ends of clauses, then at
 // whitespace, then between characters.
 
-const CLOSING = "(?:[\"'”’“»)\\]」』】）》]|[ \u00a0\u202f]»(?![\\p{L}\\p{N}_]))*";
+const CLOSING = "(?:[\"'”’»)\\]」』】）》*]|“(?![\\p{L}\\p{N}_])|[ \u00a0\u202f]»(?![\\p{L}\\p{N}_]))*";
+// Invisible characters that may follow a mark, as in Hebrew and Arabic; and letters that look like spaces.
+const UNSEEN = "[\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\xad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*";
+const SPACE = "[\\s\u2800\u3164\uffa0]";
 const OPENING = /[\s"'“„‚‘”«»‹([{¿¡—–\-•*]*/uy;
 // The first group is a mark that has other uses, too; scripts with marks of their own need no space after them.
-const SENTENCE_END = new RegExp(`([.!?…]+)(${CLOSING})(\\s*)|[。！？｡．؟۔।॥։።។။]+${CLOSING}\\s*`, "gu");
+const SENTENCE_END = new RegExp(
+  `([.!?…]+)(${CLOSING})${UNSEEN}(${SPACE}*)|[。！？｡．؟۔।॥։።។။]+${CLOSING}${UNSEEN}${SPACE}*`,
+  "gu",
+);
 const LAST_WORD = /[\p{L}\p{N}_.:,’']*$/u;
 const ADDRESS = /(www|[@/\\])\S*$/u;
+const CONTINUING = "，、；：,;:،؛"; // after a quotation
 const QUOTATION = /^[」』][とっ]/u; // followed by the words of its speaker
 const ROMAN_NUMBER = /^[IVX]{2,}$/u;
 const LOOKED_BACK = 40; // characters before a mark
 const ABBREVIATIONS = new RegExp(
-  "^(al|approx|ave|blvd|bspw|bzw|ca|capt|cf|col|cpt|dept|dr|dra|evtl|fr|ft|gen|gest|ggf|gov|hon|hr|hrn|ing|inkl|jr|lt|" +
+  "^(al|approx|ave|blvd|bspw|bzw|ca|capt|cf|col|cpt|dept|dr|dra|evtl|fr|ft|geb|gen|gest|ggf|gov|hon|hr|hrn|ing|inkl|jr|lt|" +
     "maj|mgr|mio|mlle|mme|mr|mrd|mrs|ms|mt|prof|rep|rev|sen|sgt|sig|sog|sr|sra|srta|st|str|tel|univ|vgl|vs|zzgl)$",
   "iu",
 );
@@ -99,7 +106,7 @@ function endsSentence(line, match, isLowercased) {
   const [before] = lookedBack.match(LAST_WORD);
   if (mark === undefined) {
     const isNumber = isDigits(before.slice(-1)) && isDigits(line[end]);
-    return !isNumber && !QUOTATION.test(line.slice(end - 1, end + 1));
+    return !isNumber && !CONTINUING.includes(line[end]) && !QUOTATION.test(line.slice(end - 1, end + 1));
   }
   OPENING.lastIndex = end;
   const following = end + OPENING.exec(line)[0].length;
