@@ -297,7 +297,7 @@ def test_adapter_of_a_relative_base_loads_in_any_working_directory_and_is_not_pu
     # An earlier version wrote the path as it was given, which has the form of an id on the Hub.
     file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": base.name}))
     assert main(["push", str(folder), "you/lora"]) == 2
-    assert "on the Hub" in capsys.readouterr().err
+    assert "or a model on the Hub" in capsys.readouterr().err
     assert "you/lora" not in hub_here.repositories
 
 
@@ -320,7 +320,7 @@ def test_card_reports_the_adapter_and_its_share_of_the_parameters(lora):
 def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsys):
     folder = train(lora("--max_steps=2")).folder
     assert main(["push", str(folder), "you/lora"]) == 2
-    assert "on the Hub, and write its id into base_model_name_or_path." in (
+    assert "which is not on the Hub. Push that model, and write its id into base_model_name_or_path." in (
         capsys.readouterr().err
     )
     config = folder / "adapter_config.json"
