@@ -5,6 +5,7 @@ knows. The file travels with each checkpoint as remote code and therefore import
 its siblings.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
@@ -36,6 +37,11 @@ def accepts_past_key_values(forward: Callable) -> Callable:
             kwargs["cache"] = old
         return forward(self, *args, **kwargs)
 
+    if CACHE_NAME == OLD_NAME:  # transformers reads the name from the signature, and Accelerate undoes decorators
+        signature = inspect.signature(forward)
+        parameters = [p.replace(name=OLD_NAME) if p.name == "cache" else p for p in signature.parameters.values()]
+        wrapper.__signature__ = signature.replace(parameters=parameters)
+        del wrapper.__wrapped__
     return wrapper
 
 
