@@ -6,13 +6,19 @@ imports nothing but torch and transformers.
 
 import copy
 import math
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
+
+# Held while a model that cannot be copied is in eval mode.
+_switching = threading.RLock()
 
 
 class ForcedAttentions(NamedTuple):
@@ -38,8 +44,8 @@ def forced_attentions(
     The decoder reads `output_ids[:, :-1]`. Row i of `cross` and `decoder` is therefore the attention from which token
     `output_ids[:, i + 1]` is predicted, and column i of `decoder` stands for token `output_ids[:, i]`.
 
-    Weights are computed with "eager" attention, since the other implementations never materialize them, in a copy of
-    the model that shares its weights.
+    Weights are computed with "eager" attention, since the other implementations never materialize them, and in eval
+    mode, see [`evaluation`].
 
     Args:
         inputs: `input_ids` and, if there is padding, `attention_mask`, `(batch, source_length)` each. Other entries
@@ -59,18 +65,18 @@ def forced_attentions(
         raise ValueError(f"{len(output_ids)} hypotheses are not a multiple of {len(input_ids)} sources.")
     if output_ids.shape[1] < 2:
         raise ValueError("output_ids has no tokens after the decoder start token.")
-    reader = evaluation_copy(model, "eager")
-    encoded = reader.get_encoder()(input_ids, attention_mask=mask, output_attentions=True, return_dict=True)
-    # The model without its LM head, if it has one: logits over a large vocabulary are not needed here.
-    outputs = reader.base_model(
-        input_ids=input_ids.repeat_interleave(hypotheses, dim=0),
-        attention_mask=mask.repeat_interleave(hypotheses, dim=0),
-        encoder_outputs=BaseModelOutput(encoded.last_hidden_state.repeat_interleave(hypotheses, dim=0)),
-        decoder_input_ids=output_ids[:, :-1],
-        output_attentions=True,
-        use_cache=False,
-        return_dict=True,
-    )
+    with evaluation(model, "eager") as reader:
+        encoded = reader.get_encoder()(input_ids, attention_mask=mask, output_attentions=True, return_dict=True)
+        # The model without its LM head, if it has one: logits over a large vocabulary are not needed here.
+        outputs = reader.base_model(
+            input_ids=input_ids.repeat_interleave(hypotheses, dim=0),
+            attention_mask=mask.repeat_interleave(hypotheses, dim=0),
+            encoder_outputs=BaseModelOutput(encoded.last_hidden_state.repeat_interleave(hypotheses, dim=0)),
+            decoder_input_ids=output_ids[:, :-1],
+            output_attentions=True,
+            use_cache=False,
+            return_dict=True,
+        )
     is_source = mask.bool()
     is_source_of_hypothesis = is_source.repeat_interleave(hypotheses, dim=0)
     is_target = before_padding(output_ids, model.config.pad_token_id)
@@ -149,13 +155,46 @@ def to_tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_targe
     return tokenizer.convert_ids_to_tokens(token_ids)
 
 
-def evaluation_copy(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
-    """Copy a model in eval mode; it shares all weights with the original, which other threads may be using.
+@contextmanager
+def evaluation(model: PreTrainedModel, attention: str | None = None) -> Iterator[PreTrainedModel]:
+    """Lend a model in eval mode, which shares all weights with the given one.
+
+    It is a copy, since other threads may be using the model. Only a model with parts that are tied to it, such as a
+    compiled or patched `forward`, is itself switched to eval mode, and back at the end.
 
     Args:
-        attention: the implementation of attention in the copy; by default, that of the model.
+        attention: the implementation of attention meanwhile; by default, that of the model.
     """
-    return _copied(model, attention, {}, {})
+    if not any(_cannot_be_copied(part) for part in model.modules()):
+        yield _copied(model, attention, {}, {})
+        return
+    with _switching:
+        modes = [(part, part.training) for part in model.modules()]
+        configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+        # Outer configs come first and also set their inner ones.
+        implementations = [(config, config._attn_implementation) for config in configs.values()]
+        try:
+            for config, own in implementations:
+                config._attn_implementation = attention or own
+            yield model.eval()
+        finally:
+            for config, own in implementations:
+                config._attn_implementation = own
+            for part, is_training in modes:
+                part.training = is_training
+
+
+def _cannot_be_copied(module: nn.Module) -> bool:
+    """Whether a module has a `forward` of its own that is not Accelerate's, or refers to modules in unknown ways."""
+    attributes = vars(module)
+    if is_parametrized(module) or ("forward" in attributes and "_old_forward" not in attributes):
+        return True
+    return any(
+        isinstance(part, nn.Module)
+        for value in attributes.values()
+        if isinstance(value, list | tuple)
+        for part in value
+    )
 
 
 def _copied(module: nn.Module, attention: str | None, done: dict[nn.Module, nn.Module], configs: dict) -> nn.Module:
@@ -193,7 +232,7 @@ __all__ = [
     "ForcedAttentions",
     "alignment_layer",
     "alignments",
-    "evaluation_copy",
+    "evaluation",
     "forced_attentions",
     "text_mask",
     "to_tokens",

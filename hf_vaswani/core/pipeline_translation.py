@@ -16,7 +16,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
 from .generation_vaswani import VaswaniGenerationMixin
-from .modeling_alignment import evaluation_copy
+from .modeling_alignment import evaluation
 from .modeling_int8 import int8_copy
 from .pipeline_engine import Result, TranslationEngine
 from .pipeline_hypothesis import Hypothesis
@@ -416,12 +416,12 @@ class TranslationPipeline(Pipeline):
         return torch.inference_mode
 
     def forward(self, model_inputs: dict, **forward_params) -> dict:
-        """A batch → its hypotheses, see [`_forward`], with the model in eval mode, or a copy of it in eval mode."""
-        pipeline = self
-        if self.model.training:
-            pipeline = copy.copy(self)
-            pipeline.model = evaluation_copy(self.model)
-        return super(TranslationPipeline, pipeline).forward(model_inputs, **forward_params)
+        """A batch → its hypotheses, see [`_forward`], with the model in eval mode."""
+        if not self.model.training:
+            return super().forward(model_inputs, **forward_params)
+        pipeline = copy.copy(self)
+        with evaluation(self.model) as pipeline.model:
+            return super(TranslationPipeline, pipeline).forward(model_inputs, **forward_params)
 
     def _forward(
         self,

@@ -15,7 +15,7 @@ from ..core.generation_output_scores import forced_output
 from ..core.modeling_alignment import (
     ForcedAttentions,
     alignments,
-    evaluation_copy,
+    evaluation,
     forced_attentions,
     text_mask,
     to_tokens,
@@ -74,8 +74,9 @@ def sentence_attention(
     check_token_count(model.get_encoder(), input_ids, "text")
     inputs.pop("token_type_ids", None)
     if target is None:
-        search = evaluation_copy(model, "eager").generate
-        output_ids = search(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
+        with evaluation(model, "eager") as searching:
+            output = searching.generate(**inputs, **generate_kwargs, return_dict_in_generate=True)
+        output_ids = output.sequences[:1]
     else:
         check_target_encoding(tokenizer)
         target = normalized(target, tokenizer, is_target=True)

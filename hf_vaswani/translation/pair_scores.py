@@ -7,6 +7,7 @@ model's distribution at its position. This works with all encoder-decoder models
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_arguments import GenerateArguments
 from ..core.generation_output_scores import forced_output, token_log_probabilities
-from ..core.modeling_alignment import evaluation_copy, to_tokens
+from ..core.modeling_alignment import evaluation, to_tokens
 from ..core.pipeline_batches import token_batches
 from ..core.pipeline_inputs import check_many, check_number, check_text, normalized, position_limit, text_pairs
 from ..core.pipeline_translation import translation_task
@@ -142,8 +143,8 @@ def _score_batch(
     if config.renormalize_logits:
         # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
-    scorer = evaluation_copy(model) if model.training else model
-    chosen = token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
+    with evaluation(model) if model.training else nullcontext(model) as scorer:
+        chosen = token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
     # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
     forced = config.forced_bos_token_id
     if tgt_lang:

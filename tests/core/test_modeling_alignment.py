@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.core.modeling_alignment import alignments, evaluation_copy, forced_attentions, text_mask, to_tokens
+from hf_vaswani.core.modeling_alignment import alignments, evaluation, forced_attentions, text_mask, to_tokens
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .. import reference
@@ -187,12 +187,50 @@ def test_model_is_not_changed_meanwhile(make_model):
 @models
 def test_copies_for_evaluation_share_all_weights(make_model):
     model = make(make_model).train()
-    copied = evaluation_copy(model, "eager")
-    assert [id(weight) for weight in copied.parameters()] == [id(weight) for weight in model.parameters()]
-    parts = [part for part in copied.modules() if hasattr(part, "config")]
-    assert {part.config._attn_implementation for part in parts} == {"eager"}
-    assert not any(part.training for part in copied.modules())
-    assert copied.get_input_embeddings() is not model.get_input_embeddings()
+    with evaluation(model, "eager") as copied:
+        assert copied is not model
+        assert [id(weight) for weight in copied.parameters()] == [id(weight) for weight in model.parameters()]
+        parts = [part for part in copied.modules() if hasattr(part, "config")]
+        assert {part.config._attn_implementation for part in parts} == {"eager"}
+        assert not any(part.training for part in copied.modules())
+        assert copied.get_input_embeddings() is not model.get_input_embeddings()
+
+
+def patch_forward(model):
+    forward = model.forward
+    model.forward = lambda **kwargs: forward(**kwargs)
+
+
+def compile_forward(model):
+    model.forward = torch.compile(model.forward, backend="eager")
+
+
+def compile_encoder(model):
+    model.model.encoder = torch.compile(model.model.encoder, backend="eager")
+
+
+def normalize_weights(model):
+    torch.nn.utils.parametrizations.weight_norm(model.model.encoder.layers[0].fc1)
+
+
+def keep_list_of_layers(model):
+    model.model.encoder.own = list(model.model.encoder.layers)
+
+
+@pytest.mark.parametrize(
+    "change", [patch_forward, compile_forward, compile_encoder, normalize_weights, keep_list_of_layers]
+)
+def test_models_that_cannot_be_copied_are_switched_and_switched_back(change):
+    model = tiny_model(attention_dropout=0.9, dropout=0.5).eval()
+    change(model)
+    expected = forced_attentions(model, INPUTS, OUTPUT)
+    assert not model.training and model.config._attn_implementation == "sdpa"
+    torch.testing.assert_close(forced_attentions(model.train(), INPUTS, OUTPUT), expected)
+    assert all(part.training for part in model.modules())
+    with pytest.raises(RuntimeError, match="stop"), evaluation(model) as switched:
+        assert switched is model and not any(part.training for part in model.modules())
+        raise RuntimeError("stop")
+    assert all(part.training for part in model.modules())
 
 
 def test_weights_of_a_model_in_training_mode_are_computed_without_dropout():
