@@ -216,8 +216,10 @@ class TranslationEngine:
     def _pieces_beyond_training(self, text: str) -> list[Piece]:
         """A text of several sentences in pieces like the sources that the model was trained on; any other text whole.
 
-        If few of these had several sentences, or this is unknown, each sentence is a piece.
+        If few of these had several sentences, or this is unknown, each sentence is a piece. Whitespace around the text
+        is dropped, as it is for a single sentence.
         """
+        text = text.strip()
         pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
         if sum(not is_blank(piece.text) for piece in pieces) < 2:
             return [Piece(text)]

@@ -35,6 +35,14 @@ def test_each_sentence_is_translated_unless_training_lines_had_several(make, kno
     assert alone(translator, [TEXT]) != [f"{one}  {two}\n\n{three}"]
 
 
+@pytest.mark.parametrize("text", [SENTENCES[0], TEXT], ids=["one sentence", "several"])
+def test_whitespace_around_a_text_is_dropped(make, text):
+    translator = make()
+    expected = translator(text)
+    for around in ("  {}", "{} ", "\n\n{}\n", "\t{}\r\n"):
+        assert translator(around.format(text)) == expected
+
+
 def test_six_hundred_sentences_in_one_line_are_all_translated(make):
     translator = make()
     [one] = alone(translator, ["w7 w8 ."])
