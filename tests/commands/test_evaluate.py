@@ -178,7 +178,7 @@ def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines
         "--sentences needs --format json",
         f"{existing} already exists. Name another file, or replace it with --overwrite.",
         "'13b' is not a BLEU tokenizer",
-        f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
+        f"{latin}, line 3: byte 0xfc at column 3 is not valid UTF-8",
         f"{empty} is empty",
         "absent does not exist",
         f"{short} has 2 lines and {reference} has 3: line 3 of {reference} has no counterpart",

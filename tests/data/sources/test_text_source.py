@@ -218,7 +218,7 @@ def test_pairs_are_yielded_before_a_later_error_is_found(write, name):
         ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
         ("t.csv", "de,en\n", "is empty: it has no lines with text"),
         ("t.jsonl", b"{}\n\xe4\n", "line 1: no columns"),
-        ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not UTF-8"),
+        ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not valid UTF-8"),
     ],
 )
 def test_file_error_says_where_and_what(write, name, content, message):
