@@ -462,11 +462,11 @@ class TranslationEngine:
                 if self.return_warnings:
                     hypothesis["warning"] = warning
                 else:
-                    found.setdefault(segment.owner, warning)
+                    found.setdefault(segment.owner, f"{segment.piece.text[:60]!r}: {warning}")
         if found:
             owner, warning = next(iter(found.items()))
             logger.warning(
-                f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}]: {warning}."
+                f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}], {warning}."
             )
 
     def _report(self, done: int) -> None:

@@ -357,6 +357,18 @@ def test_model_without_capitals_is_scored_by_lowercased_text(lowercasing_model, 
     assert "cannot write 1 of 1 references" in output.err and "capitals" in output.err
 
 
+def test_table_is_scored_with_its_columns_and_a_warning(write_lines, capsys):
+    table = write_lines("pairs.tsv", ["a\tb"])
+    assert main(["evaluate", "--hypotheses", str(table), "--reference", str(write_lines("reference", ["b"]))]) == 0
+    assert f"warning: {table} is read line by line, with all of its columns" in capsys.readouterr().err
+
+
+def test_file_in_place_of_a_model_is_one_error(errors_of, write_lines):
+    text = write_lines("text", ["a"])
+    [error] = errors_of(text, "--reference", text)
+    assert error.startswith(f"{text} is a file, not a model.")
+
+
 def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):
     reference = write_lines("reference", ["a b c d"])
     assert main(["evaluate", "--hypotheses", str(reference), "--reference", str(reference)]) == 0
