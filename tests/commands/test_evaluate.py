@@ -366,7 +366,7 @@ def test_table_is_scored_with_its_columns_and_a_warning(write_lines, capsys):
 def test_file_in_place_of_a_model_is_one_error(errors_of, write_lines):
     text = write_lines("text", ["a"])
     [error] = errors_of(text, "--reference", text)
-    assert error.startswith(f"{text} is a file, not a model.")
+    assert f"{text} is a file, not a model." in error
 
 
 def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):
