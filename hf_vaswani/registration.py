@@ -96,6 +96,12 @@ def _register_pipeline() -> None:
                 return "translation"
             raise KeyError(task)
 
+    class NoDefault(dict):
+        """What `pipeline` looks up if no model is named."""
+
+        def __contains__(self, key) -> bool:
+            raise ValueError('There is no default model. Name one: pipeline("translation", model="path-or-hub-id")')
+
     # Since 5.19, transformers rejects removed tasks before it looks at the registered ones.
     getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
     registry = pipelines.PIPELINE_REGISTRY
@@ -104,7 +110,7 @@ def _register_pipeline() -> None:
     registry.supported_tasks["translation"] = {
         "impl": TranslationPipeline,
         "pt": (AutoModelForSeq2SeqLM,),
-        "default": {},  # no default model: `pipeline` raises an error
+        "default": NoDefault(),
         "type": "text",
     }
     registry.task_aliases = TaskAliases(registry.task_aliases)

@@ -13,6 +13,7 @@ from .common.options import (
     add_language_options,
     check_language_options,
     languages,
+    note_file_name,
     search,
 )
 
@@ -66,6 +67,7 @@ def run(options: argparse.Namespace) -> None:
     errors = text_errors(options.text, options.target) + _output_errors(output, figures, options.overwrite)
     if errors:
         raise InputError.of(errors)
+    note_file_name(options.text)
     model, tokenizer = load(options.model)
     check_not_exported(options.model, model)
     check_language_options(options, model, tokenizer, takes_own_target=options.target is None)

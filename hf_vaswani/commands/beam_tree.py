@@ -5,7 +5,15 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath
-from .common.options import MODEL, OUTPUT_FILE, add_beam_option, add_language_options, check_language_options, search
+from .common.options import (
+    MODEL,
+    OUTPUT_FILE,
+    add_beam_option,
+    add_language_options,
+    check_language_options,
+    note_file_name,
+    search,
+)
 
 SUFFIXES = (".svg", ".html")
 
@@ -41,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
     from ..files import replace_files
     from ..translation.load import load
 
+    note_file_name(options.text)
     model, tokenizer = load(options.model)
     if errors := search_errors(model, search(options)):
         raise InputError.of(errors)

@@ -180,7 +180,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
         for name in options.models
         if Path(name).is_file()
     ]
-    if options.models and not options.source:
+    if not options.source and not all(Path(name).is_file() for name in options.models):
         errors.append("A model needs text to translate. Name its file with --source.")
     if not options.models:
         errors += [

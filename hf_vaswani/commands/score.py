@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
@@ -101,11 +102,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from ..data.sources.text_files import check_file
+    from ..data.sources.text_files import check_lines
 
     errors: list[str] = []
     for path in (options.source, options.target):
-        collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
+        collect_errors(errors, partial(check_lines, path))
         output = descriptor_of(sys.stdout)
         if output is not None and is_same_file(path, output):
             errors.append(f"Standard output is {path}. Redirect it to another file.")

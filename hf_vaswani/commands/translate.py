@@ -1,6 +1,7 @@
 """`hf-vaswani translate`: translates text line by line."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -54,9 +55,9 @@ BATCHES = {"batch_tokens", "batch_size"}
 
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
-A line that cannot be translated gets an empty translation and a warning; bytes that are not UTF-8 get a warning and
-become U+FFFD. The exit status is 0 in both cases. At the end, a warning counts the translations that may be wrong:
-those that repeat themselves, or are far shorter or longer than usual.
+A line that cannot be translated gets an empty translation and a warning; bytes that are not valid UTF-8 become U+FFFD,
+and a warning counts their lines. The exit status is 0 in both cases. At the end, a warning counts the translations
+that may be wrong: those that repeat themselves, or are far shorter or longer than usual.
 
 Lines are translated in windows, of 128 at first and 4096 later, and written after each window; lines that are typed,
 or arrive slowly from another program, are translated as they come.
@@ -170,9 +171,11 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
 
     if not on_main_process(processes, check):
         if processes.is_main_process:
+            is_newer = options.input and os.stat(options.input).st_mtime > os.stat(options.output).st_mtime
+            why = f"{options.input} is newer" if is_newer else "Which text and model it is from is not recorded"
             print(
                 f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do. "
-                "(Which model wrote it is not recorded; to translate again, use --overwrite.)",
+                f"({why}; to translate again, use --overwrite.)",
                 file=sys.stderr,
             )
         return
@@ -253,7 +256,7 @@ def _check_same_model(options: argparse.Namespace, processes: "PartialState | Si
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
     """Run all checks that do not need the model, and return the output; `None` if it is already finished."""
-    from ..data.sources.text_files import check_file
+    from ..data.sources.text_files import check_lines
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     errors = option_errors(options)
@@ -266,7 +269,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
         if errors:
             raise InputError.of(errors)
     for path in filter(None, (options.input, options.prefix)):
-        collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
+        collect_errors(errors, partial(check_lines, path))
     path = Path(options.output) if options.output else None
     errors += _same_file_errors(options)
     if options.input is None and sys.stdin is None:

@@ -78,6 +78,12 @@ def read_yaml(text: str) -> Any:
     """
     try:
         return yaml.load(text, RecipeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        is_syntax = isinstance(error, yaml.scanner.ScannerError | yaml.parser.ParserError)
+        remedy = ". Check the indentation, colons and quotation marks there." if is_syntax else ""
+        raise yaml.YAMLError(f"{where}{error.problem}{remedy}") from None
     except yaml.YAMLError:
         raise
     except Exception as error:  # of many types, where a value does not fit its tag

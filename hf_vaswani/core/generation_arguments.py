@@ -10,6 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from .generation_length_penalty import Scoring
+from .generation_settings import setting_errors
 from .generation_vaswani import own_max_length
 from .pipeline_inputs import check_number, check_search, position_limit
 
@@ -32,7 +33,7 @@ class GenerateArguments:
         generate_kwargs: what to pass to `generate()`.
 
     Raises:
-        ValueError: one of the numbers or end tokens is invalid.
+        ValueError: one of the numbers, switches or end tokens is invalid.
     """
 
     def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
@@ -42,6 +43,9 @@ class GenerateArguments:
         self.configs = (config, model.generation_config)
         self._of_call = arguments
         check_search(self.get)
+        # Those that come from a command line or a form; transformers would use "no" as true.
+        if errors := setting_errors({name: value for name, value in arguments.items() if isinstance(value, str)}):
+            raise ValueError(". ".join(errors))
         if self.length() is None and (length := self._default_length()):
             self.generate_kwargs["max_new_tokens"] = length
 

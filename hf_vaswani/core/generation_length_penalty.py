@@ -37,7 +37,8 @@ class Scoring:
         is_number = isinstance(self.length_penalty, Real) and not isinstance(self.length_penalty, bool)
         if not (is_number and abs(self.length_penalty) <= LARGEST_PENALTY):
             raise ValueError(
-                f"length_penalty is {self.length_penalty!r}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
+                f"length_penalty must be a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}, "
+                f"got {self.length_penalty!r}."
             )
 
     def penalty(self, length: int | torch.Tensor) -> float | torch.Tensor:

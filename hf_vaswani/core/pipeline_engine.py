@@ -26,6 +26,7 @@ from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tok
 from .pipeline_hypothesis import Hypothesis, translation_warning
 from .pipeline_inputs import (
     check_number,
+    check_switch,
     clean,
     is_blank,
     normalized,
@@ -55,6 +56,7 @@ STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
 ENOUGH_MULTI_SENTENCE = 0.1
 LONG = 128  # tokens of several sentences, of which most models leave out parts
 WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
+TRUNCATIONS = ("longest_first", "only_first", "do_not_truncate")  # "only_second" would cut nothing
 SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
 
 
@@ -151,6 +153,16 @@ class TranslationEngine:
             ("max_source_length", own_limit),
         ):
             check_number(name, value)
+        for name, value in (
+            ("split_sentences", self.split_sentences),
+            ("return_warnings", self.return_warnings),
+            ("return_scores", self.forward.get("return_scores")),
+            ("return_alignments", self.forward.get("return_alignments")),
+        ):
+            check_switch(name, value)
+        truncation = self.preprocess.get("truncation")
+        if truncation not in (*TRUNCATIONS, True, False, None):
+            raise ValueError(f"truncation must be True, False or one of {', '.join(TRUNCATIONS)}, got {truncation!r}.")
         if self.on_error not in ("raise", "return"):
             raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
         check_number("num_workers", self.num_workers, least=0)
@@ -452,11 +464,11 @@ class TranslationEngine:
                 if self.return_warnings:
                     hypothesis["warning"] = warning
                 else:
-                    found.setdefault(segment.owner, warning)
+                    found.setdefault(segment.owner, f"{segment.piece.text[:60]!r}: {warning}")
         if found:
             owner, warning = next(iter(found.items()))
             logger.warning(
-                f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}]: {warning}."
+                f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}], {warning}."
             )
 
     def _report(self, done: int) -> None:

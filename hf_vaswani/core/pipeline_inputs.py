@@ -5,6 +5,7 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -37,6 +38,7 @@ NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far bey
 LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
 SHOWN_ERRORS = 5
+OTHER_NAMES = dict.fromkeys(("beam_size", "beam_width", "beams"), "num_beams")  # of arguments, in other toolkits
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -188,7 +190,8 @@ def as_texts(inputs: Any) -> tuple[Iterable, bool]:
     if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
         return (inputs[i] for i in range(len(inputs))), True
     is_sequence = isinstance(inputs, Sequence) or (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__"))
-    if isinstance(inputs, (bytes, bytearray, Mapping)) or not (is_sequence or isinstance(inputs, Iterable)):
+    is_other = isinstance(inputs, (bytes, bytearray, Mapping, set, frozenset))  # sets have no order
+    if is_other or not (is_sequence or isinstance(inputs, Iterable)):
         raise ValueError(f"{EXPECTED}, got {type(inputs).__name__}: {_shown(inputs)}")
     return inputs, not is_sequence
 
@@ -276,6 +279,20 @@ def check_number(name: str, value: Any, least: int = 1) -> None:
         raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
 
 
+def check_switch(name: str, value: Any) -> None:
+    """Refuse anything but true, false, or `None` for a switch that is not given: any text would count as true."""
+    if value not in (True, False, None):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:
+    """What is meant by an argument that `generate()` does not know, if its error is about one, and it is clear."""
+    for name in re.findall(r"'(\w+)'", str(error)) if "model_kwargs" in str(error) else []:
+        if close := get_close_matches(OTHER_NAMES.get(name, name), known, 1, cutoff=0.75):
+            return f"{name} is not an argument of translation. Did you mean {close[0]}?"
+    return None
+
+
 def check_search(get: Callable[[str], Any]) -> None:
     """Refuse invalid numbers among the arguments of a search, and end tokens that are not ids.
 
@@ -298,8 +315,8 @@ def check_text(name: str, value: Any) -> None:
 
 
 def check_many(name: str, value: Any, of: str = "str") -> None:
-    """Refuse what cannot be iterated, or a single text, which is iterable too, where several items are expected."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    """Refuse what cannot be iterated, a single text, which is iterable too, and a set, whose order is undefined."""
+    if isinstance(value, (str, bytes, set, frozenset)) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
 
 

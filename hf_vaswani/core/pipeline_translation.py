@@ -8,6 +8,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from .pipeline_inputs import (
     not_texts,
     not_texts_error,
     spare_ids,
+    suggest_argument,
     translation_tasks,
     vocabularies,
     vocabulary_error,
@@ -181,6 +183,7 @@ class TranslationPipeline(Pipeline):
                 whole text. With `False`, texts are always kept whole. With `True`, texts beyond the limit are
                 translated in pieces, split at sentence ends where possible, and each line separately. Each piece holds
                 as many sentences as the limit allows, or a single sentence if neither model nor tokenizer has a limit.
+                Where a text is split, `max_new_tokens`, `stop_sequence` and the like apply to each piece.
             return_warnings (`bool`): give each translation that may be wrong a `warning`: it is far shorter or longer
                 than usual for its source, or repeats itself. By default, a message counts them instead; with `False`,
                 there is none.
@@ -199,7 +202,8 @@ class TranslationPipeline(Pipeline):
             on_error (`"raise"` or `"return"`): `"return"` returns the error of a text (too long, out of memory) in
                 place of its hypotheses, so that no other text is lost.
             progress: called after each batch with the number of texts finished since the last call.
-            return_tensors (`bool`): return `translation_token_ids` instead of text.
+            return_tensors (`bool`): return `translation_token_ids` instead of text; where a text is split, those of
+                each piece, with their start and end tokens.
             return_text (`bool`): return text, the default.
             return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
                 transformers 4.
@@ -455,7 +459,14 @@ class TranslationPipeline(Pipeline):
         # With one beam, this package's search is faster if only tokens are requested, and has no scores anyway.
         if with_scores and not (isinstance(self.model, VaswaniGenerationMixin) and arguments.get("num_beams", 1) == 1):
             arguments.generate_kwargs["return_dict_in_generate"] = True
-        output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
+        try:
+            output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
+        except ValueError as error:
+            methods = (self.model.generate, self.model.forward, self._forward, self._sanitize_parameters, self.engine)
+            known = [name for method in methods for name in signature(method).parameters]
+            if suggestion := suggest_argument(error, [*known, *vars(self.model.generation_config)]):
+                raise ValueError(suggestion) from None
+            raise
         output_ids = getattr(output, "sequences", output)
         pad_token_id = (
             arguments.get("pad_token_id", self.tokenizer.pad_token_id) if arguments.may_end_without_eos() else None

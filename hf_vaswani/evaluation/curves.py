@@ -114,6 +114,8 @@ def read_log(path: Path) -> list[Record]:
                     errors.append(f"{path}, line {number}: {key} is {value}, which cannot be drawn. Delete the line.")
         elif number < len(lines):
             errors.append(f"{path}, line {number}: not a JSON object with a whole number 'update'. Delete the line.")
+    if errors and not records:
+        raise InputError(f"{path} is not the log of a run: no line is a record. Name the output folder of a run.")
     if errors:
         raise InputError.of(errors)
     return records

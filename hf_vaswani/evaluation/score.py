@@ -154,6 +154,11 @@ def reference_sets(hypotheses: list[str], references: References) -> list[list[s
     sets = [references] if not references or isinstance(references[0], str) else references
     if not hypotheses:
         raise InputError("There are no translations to score.")
+    if len(sets) == len(hypotheses) > 1 and all(len(texts) == len(sets[0]) < len(sets) for texts in sets):
+        raise InputError(
+            "references are lists of all references of a sentence. Pass lists of one reference for each sentence: "
+            "list(zip(*references))"
+        )
     errors = [
         f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: the numbers must be equal."
         for texts in sets

@@ -29,6 +29,14 @@ def errors(capsys):
     return run
 
 
+@pytest.mark.parametrize("command, name", [("attention", "figure.png"), ("beam-tree", "figure.svg")])
+def test_text_that_is_the_name_of_a_file_is_noted(saved_model, tmp_path, monkeypatch, capsys, command, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.de").write_text("w1\n")
+    assert main([command, str(saved_model), "--text", "text.de", "--output", name]) == 0
+    assert "note: --text is a sentence, and 'text.de' is also the name of a file\n" in capsys.readouterr().err
+
+
 def test_translation_alignment_and_figure_path_are_printed(saved_model, tmp_path, capsys):
     figure = tmp_path / "cross.png"
     assert attention(saved_model, "--text", TEXT, "--output", figure, "--num_beams", 2) == 0

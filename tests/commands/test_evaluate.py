@@ -178,7 +178,7 @@ def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines
         "--sentences needs --format json",
         f"{existing} already exists. Name another file, or replace it with --overwrite.",
         "'13b' is not a BLEU tokenizer",
-        f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
+        f"{latin}, line 3: byte 0xfc at column 3 is not valid UTF-8",
         f"{empty} is empty",
         "absent does not exist",
         f"{short} has 2 lines and {reference} has 3: line 3 of {reference} has no counterpart",
@@ -355,6 +355,18 @@ def test_model_without_capitals_is_scored_by_lowercased_text(lowercasing_model, 
     output = capsys.readouterr()
     assert output.out.count("case:mixed") == 2 and "case:lc" in output.out  # TER's own
     assert "cannot write 1 of 1 references" in output.err and "capitals" in output.err
+
+
+def test_table_is_scored_with_its_columns_and_a_warning(write_lines, capsys):
+    table = write_lines("pairs.tsv", ["a\tb"])
+    assert main(["evaluate", "--hypotheses", str(table), "--reference", str(write_lines("reference", ["b"]))]) == 0
+    assert f"warning: {table} is read line by line, with all of its columns" in capsys.readouterr().err
+
+
+def test_file_in_place_of_a_model_is_one_error(errors_of, write_lines):
+    text = write_lines("text", ["a"])
+    [error] = errors_of(text, "--reference", text)
+    assert f"{text} is a file, not a model." in error
 
 
 def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):

@@ -56,6 +56,13 @@ def test_all_unknown_options_are_reported_together_before_missing_ones(errors_of
     ]
 
 
+def test_argument_that_needs_no_option_is_named_without_one(errors_of):
+    assert errors_of("translate", "--model", "m") == [
+        "--model is not an option of hf-vaswani translate; give MODEL first, without --model"
+    ]
+    assert "give MODEL first, without --model" in errors_of("evaluate", "--model=m", "--reference", "r")[0]
+
+
 def test_options_may_be_written_with_hyphens():
     options = _parser().parse_args(["translate", "m", "--n-best", "3", "--max-new-tokens=7", "--split-sentences"])
     assert (options.n_best, options.max_new_tokens, options.split_sentences) == (3, 7, True)

@@ -54,7 +54,7 @@ def test_unscorable_pair_does_not_affect_the_others(saved_model, write_lines, ca
     out, err = capsys.readouterr()
     assert [json.loads(line) is None for line in out.splitlines()] == [False, True, False]
     assert f"warning: {source}, line 2: 10 tokens on one side, more than the limit of 5." in err
-    assert f"warning: {target}, line 3: byte 0xff at column 2 is not UTF-8 and read as U+FFFD." in err
+    assert f"warning: {target}, line 3: byte 0xff at column 2 is not valid UTF-8 and was read as U+FFFD" in err
 
 
 def test_all_errors_are_reported_before_the_model_is_loaded(write_lines, capsys):

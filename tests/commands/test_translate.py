@@ -104,15 +104,16 @@ def test_bad_lines_are_reported_and_do_not_affect_the_others(translate, monkeypa
     assert translations[0] == translations[-1] != ""
     assert translations[2] == translations[3] == translations[6] == ""
     assert err.splitlines() == [
-        "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8 and read as U+FFFD.",
+        "warning: standard input, line 2: byte 0xff at column 1 is not valid UTF-8 and was read as U+FFFD "
+        "(to convert a file: iconv -f ISO-8859-1 -t UTF-8).",
         "warning: standard input, line 7: 21 tokens, more than the limit of 8: use --split_sentences.",
         "warning: 1 translation may be wrong; the first: standard input, line 8: far shorter than usual.",
     ]
 
 
 def test_many_bad_lines_are_counted(translate, monkeypatch):
-    stdin(monkeypatch, b"\xff\n" * 50)
-    err = translate(*SHORT)[2].splitlines()
+    stdin(monkeypatch, b"w1 w1 w1\n" * 50)
+    err = translate(*SHORT, "--max_source_length", 2)[2].splitlines()
     assert len(err) == 21 and err[-1] == "warning: 50 warnings in total; only the first 20 are shown."
 
 
@@ -429,7 +430,7 @@ def test_unreadable_input_leaves_the_existing_output_intact(translate, source, t
     assert status == 2 and f"{packed} cannot be read" in error
     assert output.read_text() == "precious\n"
     packed.write_bytes(gzip.compress(source.read_bytes()))
-    assert translate("--input", packed, "--output", output, "--resume", *SHORT)[0] == 0
+    assert translate("--input", packed, "--output", output, "--overwrite", *SHORT)[0] == 0
     assert len(output.read_text().splitlines()) == 300
     assert not list(tmp_path.glob(".out*"))
 
@@ -483,12 +484,14 @@ def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, e
     options = ["--input", source, "--output", output, *SHORT]
     assert translate(*options)[0] == 0
     before = output.read_bytes()
-    status, _, error = translate(*options, "--resume")
-    assert (status, error) == (
-        0,
-        f"{output} is finished: it has a line for each line of {source}. Nothing to do. (Which model "
-        "wrote it is not recorded; to translate again, use --overwrite.)\n",
-    )
+    for text_age, why in ((1, "Which text and model it is from is not recorded"), (-1, f"{source} is newer")):
+        os.utime(source, (0, output.stat().st_mtime - text_age))
+        status, _, error = translate(*options, "--resume")
+        assert (status, error) == (
+            0,
+            f"{output} is finished: it has a line for each line of {source}. Nothing to do. ({why}; to translate "
+            "again, use --overwrite.)\n",
+        )
     with source.open("a") as file:
         file.write("w1\n")
     assert "finished, or was made in another way" in error_of(*options, "--resume")

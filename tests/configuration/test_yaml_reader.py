@@ -57,3 +57,12 @@ def test_stored_recipe_is_read_as_it_was_written(tmp_path):
     for writer in (yaml.safe_dump, lambda content: yaml.safe_dump(content, sort_keys=False, allow_unicode=True)):
         (tmp_path / "training_recipe.yaml").write_text(writer(stored))
         assert read_stored(tmp_path / "training_recipe.yaml") == stored
+
+
+@pytest.mark.parametrize(
+    "text, where",
+    [("a:\n  b: 3\n c: 2\n", "line 3, column 2: expected"), ("a:\n\tb: 3\n", "line 2, column 1: found character")],
+)
+def test_syntax_error_is_one_line_with_its_place(text, where):
+    with pytest.raises(yaml.YAMLError, match=rf"^{where} .*\. Check the indentation, [a-z ]*\.$"):
+        read_yaml(text)

@@ -55,6 +55,39 @@ def test_end_tokens_that_are_not_ids_are_rejected(translator, value):
     assert_rejected("eos_token_id", translator, "w1", eos_token_id=value)
 
 
+@pytest.mark.parametrize("name", ["split_sentences", "return_warnings", "return_scores", "return_alignments"])
+@pytest.mark.parametrize("value", ["no", "false", "", 2])
+def test_switch_that_is_neither_true_nor_false_is_rejected(translator, name, value):
+    assert_rejected(name, translator, "w1", **{name: value})
+
+
+@pytest.mark.parametrize("name, value", [("do_sample", "no"), ("temperature", "1"), ("length_penalty", "0.6")])
+def test_text_in_place_of_a_setting_of_the_search_is_rejected(translator, name, value):
+    assert_rejected(f"{name} must be ", translator, "w1", **{name: value})
+
+
+@pytest.mark.parametrize("value", ["longest", "only_second", "yes", 2])
+def test_truncation_that_would_cut_nothing_is_rejected(translator, value):
+    assert_rejected("truncation", translator, "w1", truncation=value)
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [("nbest", "n_best"), ("beam_size", "num_beams"), ("lenght_penalty", "length_penalty"),
+     ("split_sentence", "split_sentences"), ("max_tokens", "max_new_tokens")],
+)  # fmt: skip
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_misspelled_argument_is_rejected_with_the_right_one(translator, name, meant, num_beams):
+    message = f"{name} is not an argument of translation. Did you mean {meant}?"
+    assert_rejected(message, translator, "w1", num_beams=num_beams, **{name: 4})
+
+
+def test_sets_are_rejected_since_they_have_no_order(translator):
+    assert_rejected("The translation pipeline takes a str or a list of str, got set", translator, {"w1", "w2"})
+    assert_rejected("prefixes must be a list", translator, ["w1", "w2"], prefixes={"w1", "w2"})
+    assert list(translator({"w1": 1}.keys())) == [translator("w1")]
+
+
 @pytest.mark.parametrize("num_beams", [1, 2])
 @pytest.mark.parametrize("value", [2, [2, 3], torch.tensor([2, 3]), -1, None])
 def test_one_or_several_end_tokens_are_accepted(num_beams, value):

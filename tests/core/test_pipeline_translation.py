@@ -513,7 +513,7 @@ def test_languages_select_the_prefix_of_t5(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("task", ["translation", "translation_cn_to_ar"])
 def test_pipeline_without_a_model_is_rejected(task):
-    with pytest.raises(ValueError, match="defaults can't be correctly selected"):
+    with pytest.raises(ValueError, match='There is no default model. Name one: pipeline\\("translation", model='):
         pipeline(task)
 
 

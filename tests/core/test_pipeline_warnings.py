@@ -44,7 +44,9 @@ def test_one_line_counts_the_translations_and_names_the_first(translator, caplog
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         results = translator(texts, max_new_tokens=60)
     [record] = [record for record in caplog.records if "may be wrong" in record.message]
-    assert record.message == ("2 of 3 translations may be wrong; the first, of inputs[1]: far longer than usual.")
+    assert record.message == (
+        "2 of 3 translations may be wrong; the first, of inputs[1], 'w1 w2': far longer than usual."
+    )
     assert all(result.keys() == {"translation_text"} for result in results)
 
 

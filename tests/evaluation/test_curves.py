@@ -227,6 +227,13 @@ def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
     assert (tmp_path / "figure.png").exists()
 
 
+def test_text_is_not_the_log_of_a_run(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("a line\n" * 1000)
+    with pytest.raises(InputError, match=f"^{path} is not the log of a run: no line is a record.[^\n]*$"):
+        read_log(path)
+
+
 def test_all_input_errors_are_reported_together(write_log, tmp_path):
     damaged = write_log("damaged", ["{}\n", '{"update": 2, "loss": "high"}\n', "[1]\n", '{"update": 4}\n'])
     with pytest.raises(InputError) as error:

@@ -129,6 +129,13 @@ def test_sentence_scores_match_the_sacrebleu_command(corpus):
     assert "eff:yes" in got.signature
 
 
+def test_references_grouped_by_sentence_are_refused_with_the_remedy():
+    grouped = [["a b", "b a"], ["c", "d"], ["e", "f"]]
+    with pytest.raises(InputError, match=r"^references are lists of .* list\(zip\(\*references\)\)$"):
+        scores(["a b", "c", "e"], grouped)
+    assert scores(["a b", "c", "e"], list(zip(*grouped)), ["chrf"])[0].value == 100
+
+
 def test_sentences_may_have_different_numbers_of_references():
     # "x y" has one reference; with an empty second one its precision would be the same, but not the signature.
     score = bleu(["a b", "x y"], [["a c", "x z"], ["d b", None]], max_ngram_order=1)

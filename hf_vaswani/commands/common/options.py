@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import re
 import shutil
 import sys
@@ -78,6 +79,9 @@ class CommandParser(argparse.ArgumentParser):
         return name in self._option_string_actions
 
     def _hint(self, name: str, known: dict[str, str]) -> str:
+        for positional in (action for action in self._actions if not action.option_strings):
+            if positional.dest.removesuffix("s") == name.lstrip("-").removesuffix("s"):
+                return f"give {positional.metavar or positional.dest} first, without {name}"
         return hint(name.lstrip("-").replace("-", "_"), known) or f"see {self.prog} --help"
 
 
@@ -126,6 +130,12 @@ def help_width() -> int:
 def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> CommandParser:
     """A `parser_class` for `add_subparsers` that lets a command choose its own class with `add_parser(parser=…)`."""
     return parser(**settings)
+
+
+def note_file_name(text: str) -> None:
+    """Say that a text is the name of a file, whose content may have been meant."""
+    if os.path.isfile(text):
+        print(f"note: --text is a sentence, and {text!r} is also the name of a file", file=sys.stderr)
 
 
 def add_beam_option(parser: argparse._ActionsContainer) -> None:

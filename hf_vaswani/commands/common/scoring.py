@@ -6,6 +6,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.pipeline_inputs import own_languages
+from ...data.sources.tables import READERS, file_format
 from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
 from ...evaluation.score_settings import lowercases_targets
 from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
@@ -45,6 +46,11 @@ def score_warnings(
         f"warning: {path} is also a reference, so the scores say nothing"
         for path in (options.source, *options.hypotheses)
         if path and any(is_same_file(path, reference) for reference in options.reference)
+    ]
+    warnings += [
+        f"warning: {path} is read line by line, with all of its columns"
+        for path in texts
+        if file_format(path) in READERS
     ]
     if arguments["chrf"]["lowercase"]:
         warnings.append("note: a model writes no capitals, so scores are of lowercased text; see --no-lowercase")

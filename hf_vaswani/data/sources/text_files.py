@@ -1,10 +1,12 @@
-"""Reads text files line by line: UTF-8, plain or compressed with gzip (.gz) or Zstandard (.zst).
+"""Reads text files line by line: UTF-8, plain or compressed with gzip (.gz) or Zstandard (.zst), whatever their names.
 
 Only a newline ends a line: Unicode's other separators may occur inside a sentence, and counting them would shift one
 side of a parallel text against the other. A carriage return before the newline is removed, and so is a byte order
-mark before a line. However large a file is, only a small piece of it is in memory at a time.
+mark before a line. Other encodings, files that are not text, and line ends of old Macs are errors. However large a
+file is, only a small piece of it is in memory at a time.
 """
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -12,14 +14,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...core.tokenization_invisible import is_blank
-from ...errors import InputError, reason
+from ...errors import InputError, counted, reason
 from ...files import path_error
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 24
 COMPRESSED = (".gz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# The bytes that files of other kinds begin with. UTF-32 first, whose mark begins with that of UTF-16.
+ENCODINGS = {
+    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16",
+}  # fmt: skip
+COMPRESSED_STARTS = {b"\x1f\x8b\x08": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
+TO_UTF_8 = "iconv -f ISO-8859-1 -t UTF-8"
 OTHER_COMPRESSIONS = (".bz2", ".xz", ".lzma", ".lz4", ".7z", ".zip", ".rar", ".tar", ".tgz")
 
 Report = Callable[[int, str], None]
@@ -30,12 +38,13 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
 
     Args:
         report: if given, any content is tolerated, and `report` is called with the number of each bad line and what is
-            wrong with it: a line that is not UTF-8 is read with U+FFFD in place of invalid bytes, and a line of more
-            than 16 MiB becomes an empty one. A file without text is not an error.
+            wrong with it: lines that are not UTF-8 are read with U+FFFD in place of invalid bytes, and reported
+            together at the end, and a line of more than 16 MiB becomes an empty one. A file without text is not an
+            error.
 
     Raises:
-        InputError: the file is missing, empty, damaged, not UTF-8 (names the first such line), or has a line of more
-            than 16 MiB. If no line has any text, the error is raised at the end of the file.
+        InputError: the file is missing, empty, damaged, not text, not UTF-8 (names the first such line), or has a
+            line of more than 16 MiB. If no line has any text, the error is raised at the end of the file.
     """
     if report is not None:
         yield from lines_of(_chunks(path, any_kind=True), str(path), report)
@@ -49,13 +58,35 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
 
 
 def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -> Iterator[str]:
-    """Split chunks of bytes into lines; `name` is for messages, and `report` is as in [`iterate_lines`]."""
+    """Decode the lines in chunks of bytes; `name` is for messages, and `report` is as in [`iterate_lines`]."""
+    invalid, first = 0, (0, "")
+    for number, line in enumerate(_split_lines(chunks, name, report), start=1):
+        line = line.removeprefix(BYTE_ORDER_MARK)  # joined files have it inside
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            problem = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not valid UTF-8"
+            if report is None:
+                raise InputError(
+                    f"{name}, line {number}: {problem}. Convert the file, for example with: {TO_UTF_8}"
+                ) from None
+            invalid, first = invalid + 1, first if invalid else (number, problem)
+            text = line.decode("utf-8", errors="replace")
+        yield text.removesuffix("\r")
+    if invalid:
+        others = f", as in {counted(invalid - 1, 'further line')}" if invalid > 1 else ""
+        report(first[0], f"{first[1]} and was read as U+FFFD{others} (to convert a file: {TO_UTF_8})")
+
+
+def _split_lines(chunks: Iterable[bytes], name: str, report: Report | None) -> Iterator[bytes]:
     number, begun, is_left_out = 0, b"", False
     for chunk in chunks:
+        if number == 0 and not begun:
+            _check_kind(chunk, name)
         *lines, begun = (begun + chunk).split(b"\n")
         for line in lines:
             number += 1
-            yield _decode_line(b"" if is_left_out else line, name, number, report)
+            yield b"" if is_left_out else line
             is_left_out = False
         if len(begun) > LONGEST_LINE:
             problem = f"longer than {LONGEST_LINE >> 20} MiB"
@@ -65,26 +96,22 @@ def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -
             is_left_out = True
         if is_left_out:
             begun = b""
-    if is_left_out:
-        yield ""
-    elif begun:
-        yield _decode_line(begun, name, number + 1, report)
+    if number == 0 and b"\r" in begun.rstrip(b"\r"):
+        raise InputError(f"{name}: its lines end with carriage returns. Convert it with: tr '\\r' '\\n'")
+    if begun or is_left_out:
+        yield begun
 
 
-def _decode_line(line: bytes, name: str, number: int, report: Report | None) -> str:
-    """Decode a line, without a final carriage return and without a byte order mark, which joined files have inside."""
-    line = line.removeprefix(BYTE_ORDER_MARK)
-    try:
-        return line.decode("utf-8").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        problem = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
-    if report is not None:
-        report(number, f"{problem} and read as U+FFFD")
-        return line.decode("utf-8", errors="replace").removesuffix("\r")
-    encoding = "UTF-16" if number == 1 and line.startswith(UTF_16_MARKS) else "ISO-8859-1"
-    raise InputError(
-        f"{name}, line {number}: {problem}. Convert the file, for example with: iconv -f {encoding} -t UTF-8"
-    )
+def _check_kind(start: bytes, name: str) -> None:
+    """Refuse the beginning of a file in UTF-16 or UTF-32, or of one that is not text; single NULs are allowed."""
+    encoding = next((encoding for mark, encoding in ENCODINGS.items() if start.startswith(mark)), None)
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if encoding is None and max(even, odd) > len(start) / 4 > 10 * min(even, odd):
+        encoding = "UTF-16BE" if even > odd else "UTF-16LE"
+    if encoding:
+        raise InputError(f"{name} is in {encoding}. Convert it with: iconv -f {encoding} -t UTF-8")
+    if b"\0\0" in start:
+        raise InputError(f"{name} is not a text file: it contains NUL bytes. Name a file with text in UTF-8.")
 
 
 def check_file(path: str | Path, any_kind: bool = False) -> None:
@@ -108,6 +135,17 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
         raise InputError(f"{path} is empty.")
 
 
+def check_lines(path: str | Path) -> None:
+    """Check that the lines of a file can be read, judging by the first one; those of a pipe are not read.
+
+    Raises:
+        InputError: the file does not exist, cannot be opened or decompressed, or is not text.
+    """
+    check_file(path, any_kind=True)
+    if Path(path).is_file():
+        next(iterate_lines(path, lambda *_: None), None)
+
+
 def compression_error(path: str | Path) -> str | None:
     """Say why text cannot be compressed as the suffix of its file says; `None` if it can."""
     is_unknown = Path(path).suffix.lower() in OTHER_COMPRESSIONS
@@ -129,20 +167,26 @@ def compressed(content: bytes, path: str | Path) -> bytes:
 
 
 def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
-    """The bytes of a file, decompressed according to its suffix."""
+    """The bytes of a file, decompressed."""
     check_file(path, any_kind)
     # An archive may also be inside: text.tar.gz.
     inner = Path(path).with_suffix("") if Path(path).suffix.lower() in COMPRESSED else Path(path)
     if inner.suffix.lower() in OTHER_COMPRESSIONS:
         raise InputError(f"{path}: unsupported compression. Decompress it, or compress it as .gz or .zst.")
-    decompress = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}.get(Path(path).suffix.lower(), _plain_chunks)
     try:
         with open(path, "rb") as file:
-            yield from decompress(file)
+            yield from _reader(file, Path(path).suffix.lower())(file)
     except EOFError:
         raise InputError(f"{path} is truncated: its last bytes are missing. Copy or download it again.") from None
     except (OSError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {reason(error)}. Is it damaged, or is its suffix wrong?") from None
+
+
+def _reader(file: BinaryIO, suffix: str) -> Callable[[BinaryIO], Iterator[bytes]]:
+    """What reads a file, judging by its suffix or else by how it begins."""
+    readers = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}
+    found = (kind for start, kind in COMPRESSED_STARTS.items() if file.peek(len(start)).startswith(start))
+    return readers.get(suffix) or readers.get(next(found, ""), _plain_chunks)
 
 
 def _plain_chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -204,7 +204,7 @@ def check_source(source: TextSource, languages: Languages, streaming: bool = Fal
             next(iterate_lines(path), None)
         except InputError as error:
             errors.append(str(error))
-    return errors
+    return errors + _order_errors(source, languages)
 
 
 def digest(source: TextSource) -> str:
@@ -303,6 +303,17 @@ def _side_errors(source: TextSource, languages: Languages) -> list[str]:
         "other side"
         for one, other in zip(source.source, source.target)
         if is_same_file(one, other)
+    ]
+
+
+def _order_errors(source: TextSource, languages: Languages) -> list[str]:
+    """Errors for parallel files whose suffixes are the languages in the opposite order."""
+    suffixes = tuple(f".{language}" for language in reversed(languages))
+    return [
+        f"{one} and {other} are in the order of {languages[1]} to {languages[0]}: swap the files, or the languages "
+        f"(--source_language {languages[1]} --target_language {languages[0]})"
+        for one, other in zip(source.source, source.target)
+        if not source.reversed and suffixes[0] != suffixes[1] and (file_format(one), file_format(other)) == suffixes
     ]
 
 

@@ -30,7 +30,7 @@ def test_length_mismatch_error_names_the_unmatched_lines(write_lines):
 def test_invalid_utf8_error_names_file_and_line(tmp_path):
     path = tmp_path / "latin1"
     path.write_bytes("gut\nläuft\n".encode("latin-1"))
-    with pytest.raises(InputError, match=rf"{path}, line 2: byte 0xe4 at column 2 is not UTF-8"):
+    with pytest.raises(InputError, match=rf"{path}, line 2: byte 0xe4 at column 2 is not valid UTF-8"):
         read_lines(path)
 
 

@@ -1,11 +1,12 @@
 import gzip
+import lzma
 import tracemalloc
 
 import pytest
 import zstandard
 
 from hf_vaswani.data.sources import text_files
-from hf_vaswani.data.sources.text_files import iterate_lines
+from hf_vaswani.data.sources.text_files import check_lines, iterate_lines
 from hf_vaswani.errors import InputError
 
 LINES = ["Hund\u2028Katze", "", "läuft"]
@@ -88,9 +89,13 @@ def test_memory_stays_bounded_for_large_files(tmp_path, suffix):
 
 def test_any_file_can_be_read_when_problems_are_reported(tmp_path):
     path, reports = tmp_path / "text", []
-    path.write_bytes(b"one\nt\xffwo\r\n\n")
-    assert list(iterate_lines(path, lambda *report: reports.append(report))) == ["one", "t\ufffdwo", ""]
-    assert reports == [(2, "byte 0xff at column 2 is not UTF-8 and read as U+FFFD")]
+    path.write_bytes(b"one\nt\xffwo\r\n\n\xfe\n\xfe\n")
+    lines = list(iterate_lines(path, lambda *report: reports.append(report)))
+    assert lines == ["one", "t\ufffdwo", "", "\ufffd", "\ufffd"]
+    [(number, message)] = reports
+    assert number == 2 and message.startswith(
+        "byte 0xff at column 2 is not valid UTF-8 and was read as U+FFFD, as in 2 further lines (to convert"
+    )
     path.write_bytes(b"")
     assert list(iterate_lines(path, lambda *report: reports.append(report))) == []
 
@@ -105,12 +110,43 @@ def test_overlong_line_does_not_affect_others_when_problems_are_reported(tmp_pat
     assert [number for number, _ in reports] == [2]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_recognized(tmp_path, encoding):
+BINARY = b"\xd8\x03\0\0\0\0\0\0{"  # of a safetensors file
+OTHER_KINDS = {
+    "UTF-16, marked": ("\ufeffein Hund\n".encode("utf-16-le"), "in UTF-16. .* iconv -f UTF-16 -t UTF-8"),
+    "UTF-16BE, marked": ("\ufeff漢字\n".encode("utf-16-be"), "in UTF-16. .* iconv -f UTF-16 -t UTF-8"),
+    "UTF-16LE": ("ein Hund läuft – schnell\n".encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8"),
+    "UTF-16BE": ("ein Hund läuft – schnell\n".encode("utf-16-be"), "iconv -f UTF-16BE -t UTF-8"),
+    "UTF-32": ("ein Hund\n".encode("utf-32"), "iconv -f UTF-32 -t UTF-8"),
+    "safetensors": (BINARY, "not a text file"),
+    "xz": (lzma.compress(b"ein Hund\n"), "not a text file"),
+    "compressed binary": (gzip.compress(BINARY), "not a text file"),
+    "old Mac": (b"ein Hund\rzwei\r", r"carriage returns.* tr '\\r' '\\n'"),
+}
+
+
+@pytest.mark.parametrize("report", [None, lambda number, problem: None], ids=["strict", "reporting"])
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_other_kinds_of_files_are_refused(tmp_path, kind, report):
+    path, (content, message) = tmp_path / "text", OTHER_KINDS[kind]
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"^{path}.*{message}"):
+        list(iterate_lines(path, report))
+    with pytest.raises(InputError, match=message):
+        check_lines(path)
+
+
+@pytest.mark.parametrize("content", ["a\0b\n\0\n", "a\rb\nc", "a\r", "你好\r\n"], ids=ascii)
+def test_odd_text_is_not_taken_for_another_kind_of_file(tmp_path, content):
     path = tmp_path / "text"
-    path.write_bytes(("\ufeff" + "ein Hund\n").encode(encoding))
-    with pytest.raises(InputError, match="line 1: .*iconv -f UTF-16 -t UTF-8"):
-        list(iterate_lines(path))
+    path.write_bytes(content.encode())
+    assert list(iterate_lines(path)) == [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compression_is_recognized_without_suffix(tmp_path, suffix):
+    path = tmp_path / "text.de"
+    path.write_bytes(pack(b"ein Hund\n", suffix))
+    assert list(iterate_lines(path)) == ["ein Hund"]
 
 
 @pytest.mark.parametrize("suffix", [".xz", ".bz2", ".zip"])

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pyarrow
 import pytest
@@ -218,7 +219,7 @@ def test_pairs_are_yielded_before_a_later_error_is_found(write, name):
         ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
         ("t.csv", "de,en\n", "is empty: it has no lines with text"),
         ("t.jsonl", b"{}\n\xe4\n", "line 1: no columns"),
-        ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not UTF-8"),
+        ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not valid UTF-8"),
     ],
 )
 def test_file_error_says_where_and_what(write, name, content, message):
@@ -425,6 +426,18 @@ def test_the_same_file_on_both_sides_is_an_error_if_the_languages_differ(write, 
         assert check_source(source, ("de", "de")) == check_source(source, (None, None)) == []
     copied = TextSource(source=(file,), target=(write("b.en", "Ein Hund\n"),))
     assert check_source(copied, LANGUAGES) == []
+
+
+def test_parallel_files_in_the_opposite_order_of_the_languages_are_an_error(write):
+    german, english = write("a.de", "Ein Hund\n"), write("a.en", "A dog\n")
+    swapped = TextSource(source=(english,), target=(german,))
+    [error] = check_source(swapped, LANGUAGES)
+    assert error.startswith(f"{english} and {german} are in the order of en to de")
+    assert "(--source_language en --target_language de)" in error
+    right = TextSource(source=(german,), target=(english,))
+    odd = TextSource(source=(english,), target=(write("a.txt", "A dog\n"),))
+    assert check_source(swapped, ("en", "de")) == check_source(right, LANGUAGES) == check_source(odd, LANGUAGES) == []
+    assert check_source(swapped, (None, None)) == check_source(replace(swapped, reversed=True), LANGUAGES) == []
 
 
 def test_tsv_with_all_cells_in_quotation_marks_is_an_error_with_a_remedy_that_works(write, tmp_path):
