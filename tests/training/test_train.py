@@ -414,6 +414,17 @@ def test_run_beyond_its_last_step_reports_that_there_is_nothing_to_train(recipe,
     assert "Nothing to train: 4 steps are already done, more than max_steps=2" in capsys.readouterr().out
 
 
+def test_scores_of_a_finished_run_are_not_lost_if_its_test_set_is_no_longer_named(recipe):
+    folder = train(recipe("--max_steps=2")).folder
+    before = (folder / "results.json").read_bytes()
+    untested = ("--max_steps=4", "--test_source=null", "--test_target=null")
+    with pytest.raises(InputError, match="scores of test sets that the recipe no longer names: test. They would"):
+        train(recipe(*untested))
+    assert (folder / "results.json").read_bytes() == before
+    (folder / "results.json").unlink()
+    assert train(recipe(*untested)).tests == {}
+
+
 def test_run_that_ends_with_nonfinite_weights_is_an_error(recipe):
     with pytest.raises(TrainingError, match="ended with NaN or infinite weights, .* raise training.adam"):
         train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average=none"))
