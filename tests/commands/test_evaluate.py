@@ -360,4 +360,4 @@ def test_model_without_capitals_is_scored_by_lowercased_text(lowercasing_model, 
 def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):
     reference = write_lines("reference", ["a b c d"])
     assert main(["evaluate", "--hypotheses", str(reference), "--reference", str(reference)]) == 0
-    assert f"warning: {reference} is also a reference, so the scores say nothing" in capsys.readouterr().err
+    assert f"warning: {reference} is also a reference, so the scores are meaningless" in capsys.readouterr().err

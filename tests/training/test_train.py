@@ -404,7 +404,7 @@ def test_keys_of_a_new_tokenizer_beside_an_existing_one_cause_a_warning(recipe, 
     capsys.readouterr()
     # The recipe file sets vocab_size.
     train(recipe(f"--start_from={first}", "--max_steps=2", output="second"))
-    warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as is: "
+    warning = f"warning: ignored, since the tokenizer of training.start_from={first} is used as is: "
     assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()
 
 
