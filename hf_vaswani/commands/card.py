@@ -33,7 +33,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     card.add_argument("--overwrite", action="store_true", help="let --output replace an existing card and figures")
     card.add_argument("--name", help=NAME)
     card.add_argument(
-        "--code", action="store_true", help="replace the model's code with that of this version, and nothing else"
+        "--code",
+        action="store_true",
+        help="replace the model's code with that of this version, and name its tokenizer class",
     )
     card.set_defaults(run=run)
 
