@@ -42,6 +42,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..hub.remote_code import renew_code
+    from ..hub.repository import check_name
     from ..training.reporting.card import rewrite_card
 
     if options.code:
@@ -50,5 +51,7 @@ def run(options: argparse.Namespace) -> None:
         renew_code(Path(options.training))
         print(f"The code in {options.training} is now that of this version.")
         return
+    if options.name:
+        check_name(options.name)
     output = Path(options.output) if options.output else None
     print(rewrite_card(Path(options.training), output, options.name, options.overwrite))
