@@ -4,10 +4,14 @@ import contextlib
 import importlib
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from hf_vaswani.cli import main as hf_vaswani_main
 
 from .conftest import tiny_model
 
@@ -52,6 +56,13 @@ def benchmark(monkeypatch):
     def in_this_process(file, *arguments):
         return {"memory": 1.0, **json.loads(run(Path(file).stem, *arguments).splitlines()[-1])}
 
+    def train_in_this_process(command, **_):
+        assert command[:3] == [sys.executable, "-m", "hf_vaswani"]
+        status = hf_vaswani_main(command[3:])
+        return SimpleNamespace(poll=lambda: status, returncode=status, stderr=io.StringIO())
+
+    in_process = SimpleNamespace(**{**vars(subprocess), "Popen": train_in_this_process})
+    monkeypatch.setattr(modules["training"], "subprocess", in_process)
     for module in modules.values():
         if hasattr(module, "in_own_process"):
             monkeypatch.setattr(module, "in_own_process", in_this_process)

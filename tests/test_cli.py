@@ -74,6 +74,7 @@ def test_tokenizer_command_reports_all_errors_and_leaves_nothing_behind(error_of
     lines, folder = write_lines("text", ["a b"] * 3), tmp_path / "tokenizer"
     files = ["--source", lines, "--target", lines]
     error = error_of("tokenizer", folder, *files, "--type", "words", "--vocab_size", "many")
+    assert "--target is missing: the text whose line" in error_of("tokenizer", folder, "--source", lines)
     assert "tokenizer.type must be one of" in error and "tokenizer.vocab_size must be a whole number" in error
     error = error_of("tokenizer", folder, *files, "--type", "word", "--byte_fallback", "true", "--vocab_size", "3")
     assert "byte_fallback=True is for" in error and "vocab_size=3 is too small" in error

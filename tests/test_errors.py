@@ -32,6 +32,6 @@ def test_nearest_name_is_similar_or_starts_alike(name, found):
 
 def test_numbers_agree_with_what_they_count():
     assert [counted(number, "batch") for number in (0, 1, 2000)] == ["0 batches", "1 batch", "2,000 batches"]
-    assert [duration(seconds) for seconds in (0.6, 1.4, 59, 90, 9000)] == [
-        "1 second", "1 second", "59 seconds", "1.5 minutes", "2.5 hours",
+    assert [duration(seconds) for seconds in (0.4, 0.6, 1.4, 59, 90, 9000)] == [
+        "less than a second", "1 second", "1 second", "59 seconds", "1.5 minutes", "2.5 hours",
     ]  # fmt: skip

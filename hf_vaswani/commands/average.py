@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..errors import counted
 from ..files import InputPath, OutputPath
 from .common.options import up_to
 
@@ -33,4 +34,5 @@ def run(options: argparse.Namespace) -> None:
     from ..training.checkpoints.average import average
 
     members = average([Path(source) for source in options.sources], Path(options.output), options.last, options.best)
-    print("\n".join([f"{options.output} holds the mean of {len(members)}:", *map(str, members)]))
+    folders = counted(len(members), "folder")
+    print("\n".join([f"{options.output} holds the mean of the weights in {folders}:", *map(str, members)]))

@@ -33,13 +33,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     card.add_argument("--overwrite", action="store_true", help="let --output replace an existing card and figures")
     card.add_argument("--name", help=NAME)
     card.add_argument(
-        "--code", action="store_true", help="replace the model's code with that of this version, and nothing else"
+        "--code",
+        action="store_true",
+        help="replace the model's code with that of this version, and name its tokenizer class",
     )
     card.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..hub.remote_code import renew_code
+    from ..hub.repository import check_name
     from ..training.reporting.card import rewrite_card
 
     if options.code:
@@ -48,5 +51,7 @@ def run(options: argparse.Namespace) -> None:
         renew_code(Path(options.training))
         print(f"The code in {options.training} is now that of this version.")
         return
+    if options.name:
+        check_name(options.name)
     output = Path(options.output) if options.output else None
     print(rewrite_card(Path(options.training), output, options.name, options.overwrite))

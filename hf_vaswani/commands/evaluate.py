@@ -46,6 +46,8 @@ DESCRIPTION = (
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
 METRIC_NAMES = ("bleu", "chrf", "ter")
+# Below this BLEU, translations and references have next to nothing in common.
+MEANINGLESS = 1
 # Options that have no effect on files of translations.
 FOR_MODELS = (
     "source", "output", "overwrite", "num_beams", "length_penalty", "rerank_with", "batch_size", "num_workers",
@@ -159,6 +161,12 @@ def run(options: argparse.Namespace) -> None:
         results = bootstrap(systems, references, options.metrics, options.resamples, options.seed, **settings)
     else:
         results = [scores(systems[0], references, options.metrics, **settings)]
+    if any(score.name == "BLEU" and score.value < MEANINGLESS for system in results for score in system):
+        print(
+            f"hint: a BLEU below {MEANINGLESS} says nothing. Does line n of the references translate line n of the "
+            "source? Are source and target swapped? Is the model of these languages, and trained long enough?",
+            file=sys.stderr,
+        )
     names = options.models + options.hypotheses
     if options.format == "text":
         print(_text(names, results))

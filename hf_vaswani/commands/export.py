@@ -169,10 +169,13 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
     """
     from ..data.sources.parallel_files import line_errors, read_lines
     from ..engines.extras import import_extra
+    from ..hub.repository import check_name
 
     errors = _option_errors(options)
     collect_errors(errors, partial(check_new, options.output))
     read = partial(collect_errors, errors)
+    if options.name and options.to != "web":  # where it is only a title
+        read(partial(check_name, options.name))
     texts = {path: read(partial(read_lines, path)) for path in (options.sample, options.source) if path}
     texts |= {path: read(partial(read_lines, path)) for path in options.reference or () if path not in texts}
     if options.source and options.reference:

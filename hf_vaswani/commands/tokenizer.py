@@ -83,5 +83,6 @@ def _pairs_of(options: argparse.Namespace) -> "SourcePairs":
     source = TextSource.parse({name: getattr(options, name) for name in names}, "the text")
     languages = options.source_language, options.target_language
     if errors := check_source(source, languages):
-        raise InputError.of(errors)
+        # A missing side is a missing option; other errors name several.
+        raise InputError.of([f"--{error}" if " is missing: " in error else error for error in errors])
     return SourcePairs(source, languages)

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,6 +201,8 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             pass
         return
     [(lines, is_waiting)] = begun
+    if warning := _language_warning(options, model, tokenizer):
+        print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
@@ -229,6 +231,19 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 f"Interrupted after {done}. Run the same command again with {how} to continue."
             ) from None
     reports.summarize()
+
+
+def _language_warning(
+    options: argparse.Namespace, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
+) -> str | None:
+    """A warning if the first lines of an input file look like the language that the model translates into."""
+    from ..core.pipeline_inputs import own_languages
+    from ..data.sources.sides import SAMPLE, language_warning
+
+    if not (options.input and Path(options.input).is_file()):
+        return None
+    texts = list(islice(_texts(options, lambda *_: None), SAMPLE))
+    return language_warning(options.input, texts, *own_languages(model.config, tokenizer))
 
 
 def output_settings(options: argparse.Namespace, further: Collection[str] = ()) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from ..errors import nearest
 
 # Name here → names elsewhere. A foreign name may be on several lines: what counts is the first line whose own names
-# exist in the recipe or command where it was used. "key=value" is a key with its value.
+# exist in the recipe or command where it was used. "key=value" is a key with its value. Alternatives
+# have "or" between them.
 OTHER_NAMES = {
     # Text
     "train_source and train_target": "train_src train_tgt train_files trainpref train_prefix data_path",
@@ -51,7 +52,7 @@ OTHER_NAMES = {
     "distill_weight": "kd_ratio kd_weight alpha_ce distillation_weight",
     "distill_top_k": "kd_top_k distill_topk",
     "seed": "random_seed manual_seed rng_seed",
-    "max_tokens and max_sentences": "batch_size per_device_train_batch_size train_batch_size batch bs mini_batch"
+    "max_tokens or max_sentences": "batch_size per_device_train_batch_size train_batch_size batch bs mini_batch"
     " minibatch_size per_gpu_train_batch_size eval_batch_size per_device_eval_batch_size",
     "max_tokens": "batch_tokens tokens_per_batch batch_words mini_batch_words max_tokens_per_batch",
     "gradient_accumulation_steps": "accumulation_steps accum_count update_freq grad_accum"
@@ -125,7 +126,7 @@ OTHER_COMMANDS = {
     "train": "fit finetune fine-tune fairseq-train",
     "evaluate": "eval test validate validation sacrebleu bleu",
     "tokenizer": "preprocess binarize build_vocab build-vocab tokenize fairseq-preprocess",
-    "import and export": "convert converter",
+    "import or export": "convert converter",
     "average": "average_checkpoints average-checkpoints avg",
     "push": "upload publish",
     "pull": "download fetch",
@@ -143,9 +144,10 @@ def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_
     """
     bare = name.rpartition(".")[2]
     for here, elsewhere in others.items():
-        words = [word.partition("=") for word in here.split(" and ")]
+        joined = " or " if " or " in here else " and "
+        words = [word.partition("=") for word in here.split(joined)]
         if bare in elsewhere.split() and all(key in known for key, _, _ in words):
-            return "here it is " + " and ".join(f"'{known[key]}{equals}{value}'" for key, equals, value in words)
+            return "here it is " + joined.join(f"'{known[key]}{equals}{value}'" for key, equals, value in words)
     for advice, elsewhere in ADVICE.items():
         if bare in elsewhere.split():
             return advice

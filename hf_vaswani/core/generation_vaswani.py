@@ -11,6 +11,7 @@ siblings.
 
 import copy
 import inspect
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ from transformers import (
 from transformers import generation as processors
 from transformers.generation import GenerateBeamEncoderDecoderOutput
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils import GENERATION_CONFIG_NAME, cached_file
+from transformers.utils import GENERATION_CONFIG_NAME, cached_file, logging
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
 from .generation_beam_search import BeamSearch, GreedySearch, Sampling, Stragglers
@@ -41,6 +42,8 @@ from .modeling_decoder_step import DecoderStep, can_step
 from .modeling_int8 import Int8Linear
 from .modeling_token_ids import check_ids
 from .pipeline_inputs import check_search
+
+logger = logging.get_logger(__name__)
 
 MAX_TOKENS_OVER_SOURCE = 50
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
@@ -158,6 +161,11 @@ class VaswaniGenerationMixin(GenerationMixin):
             )
             if path is not None:
                 check_generation_file(path, self.config.decoder_vocab_size)
+            elif Path(given["pretrained_model_name_or_path"]).is_dir():
+                logger.warning(
+                    f"{given['pretrained_model_name_or_path']} has no {GENERATION_CONFIG_NAME}, so translations are "
+                    "searched with default settings, greedily. Copy that file from where the model came from."
+                )
         super().adjust_generation_fn(*args, **kwargs)
 
     def _prepare_generation_config(self, generation_config: GenerationConfig | None, *args, **kwargs):

@@ -1,17 +1,20 @@
 """What all Vaswani models share besides the computation: initialization, tying, resizing, and saving with their code.
 
-The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
-siblings.
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers, what that
+needs, and its siblings.
 """
 
+import hashlib
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import logging
+from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, cached_file, logging
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_settings import generation_config_in
@@ -53,6 +56,39 @@ def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one is other or one.device != other.device or one.is_meta or hasattr(one, "device_mesh"):
         return False
     return not torch.equal(one.float(), other.float())
+
+
+# Where the weights of an adapter name the digest of those of its base.
+BASE_DIGEST = "base_digest"
+
+
+def matrices_digest(parameters: Iterable[nn.Parameter]) -> str | None:
+    """Digest of the matrices among a model's weights; `None` unless all of them are in fp32."""
+    digest = hashlib.blake2b(digest_size=16)
+    for matrix in parameters:
+        if matrix.dim() > 1:
+            if type(matrix) is not nn.Parameter or matrix.dtype != torch.float32:
+                return None
+            digest.update(matrix.detach().cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def check_base(model: PreTrainedModel, adapter: str) -> None:
+    """Raise a `ValueError` if an adapter, a folder or a Hub id, was trained on another base model than this one.
+
+    Adapters that do not name the digest of their base, and models in another dtype than fp32, are not checked.
+    """
+    quiet = ("gated_repo", "missing_entries", "connection_errors")
+    options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
+    if (file := cached_file(adapter, ADAPTER_SAFE_WEIGHTS_NAME, **options)) is None:
+        return
+    with safe_open(file, "pt") as weights:
+        expected = (weights.metadata() or {}).get(BASE_DIGEST)
+    if expected and (found := matrices_digest(model.parameters())) and found != expected:
+        raise ValueError(
+            f"{adapter} was trained on another base model: {model.name_or_path} has other weights. Restore them, or "
+            "name the right model in adapter_config.json, base_model_name_or_path."
+        )
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
@@ -173,7 +209,13 @@ class VaswaniPreTrainedModel(PreTrainedModel):
                 )
 
     def load_adapter(self, peft_model_id: str | None = None, *args, **kwargs):
-        """Load as in transformers, along with the adapter's own search settings if its folder has them."""
+        """Load as in transformers, along with the adapter's own search settings if its folder has them.
+
+        Raises:
+            ValueError: the adapter was trained on another base model.
+        """
+        if peft_model_id is not None and self.can_generate() and not self._hf_peft_config_loaded:
+            check_base(self, peft_model_id)
         report = super().load_adapter(peft_model_id, *args, **kwargs)
         if peft_model_id is not None and self.can_generate():
             self.generation_config = generation_config_in(peft_model_id) or self.generation_config

@@ -33,6 +33,16 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
         )
 
 
+def check_same_batch(sources: torch.Tensor, targets: torch.Tensor | None) -> None:
+    """Refuse targets of another batch size than that of the sources, to which they would be broadcast."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or targets is None or len(targets) == len(sources):
+        return
+    raise ValueError(
+        f"The batch has {len(sources)} source(s) and {len(targets)} target(s) (labels, decoder_input_ids or "
+        "decoder_inputs_embeds). Give one target for each source."
+    )
+
+
 def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> None:
     """Refuse sequences longer than the learned positions. A length in a tensor is not checked: that would stall."""
     if isinstance(past_length, int) and past_length + length > limit:

@@ -38,7 +38,7 @@ from .modeling_layers import (
     layer_norm,
 )
 from .modeling_loss import IGNORED_LABEL, sequence_loss
-from .modeling_token_ids import check_length, check_token_ids, count_tokens, token_mask
+from .modeling_token_ids import check_length, check_same_batch, check_token_ids, count_tokens, token_mask
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -307,6 +307,8 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_outputs = BaseModelOutput(**{name: encoder_outputs.get(name) for name in names})
         else:
             encoder_outputs = BaseModelOutput(*encoder_outputs)
+        targets = decoder_inputs_embeds if decoder_input_ids is None else decoder_input_ids
+        check_same_batch(encoder_outputs.last_hidden_state, targets)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -438,6 +440,11 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             warn_of_trainer(labels, num_items_in_batch, logits.device)
         loss = None
         if labels is not None:
+            if labels.shape != logits.shape[:2]:
+                raise ValueError(
+                    f"labels has the shape {tuple(labels.shape)}, but the decoder's input and logits_to_keep leave "
+                    f"{tuple(logits.shape[:2])}. Give labels of that shape."
+                )
             loss = sequence_loss(
                 logits,
                 labels,

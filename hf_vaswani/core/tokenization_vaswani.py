@@ -182,6 +182,11 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     @functools.wraps(PreTrainedTokenizerFast.__call__)
     def __call__(self, *args, **kwargs):
+        if kwargs.get("text_pair", args[1] if len(args) > 1 else None) is not None:
+            raise ValueError(
+                "text_pair, the second argument, would be joined to the source. Give the translation as text_target, "
+                "and several sources as a list."
+            )
         # In a copy, since transformers switches to the target and back, and another thread may be using this one.
         return super(VaswaniTokenizer, private_copy(self)).__call__(*args, **kwargs)
 

@@ -4,6 +4,7 @@ BLEU (Papineni et al. 2002), chrF2 (Popović 2015) and TER (Snover et al. 2006) 
 and signatures are those of the command `sacrebleu`.
 """
 
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -149,9 +150,13 @@ def reference_sets(hypotheses: list[str], references: References) -> list[list[s
     """The sets of references, checked to have as many lines as the hypotheses; sacreBLEU would drop excess lines.
 
     Raises:
-        InputError: a set has a different number of lines, or there are no hypotheses.
+        InputError: a set has a different number of lines, there are no hypotheses, or something is not a text.
     """
-    sets = [references] if not references or isinstance(references[0], str) else references
+    sets = [references] if not references or isinstance(references[0], str | None) else references
+    allowed = str if len(sets) == 1 else str | None
+    for name, texts, kind in [("hypotheses", hypotheses, str), *(("references", texts, allowed) for texts in sets)]:
+        if isinstance(texts, str) or not all(isinstance(text, kind) for text in texts):
+            raise InputError(f"{name} must be a list of texts, not {reprlib.repr(texts)}.")
     if not hypotheses:
         raise InputError("There are no translations to score.")
     if len(sets) == len(hypotheses) > 1 and all(len(texts) == len(sets[0]) < len(sets) for texts in sets):

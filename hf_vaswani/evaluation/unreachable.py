@@ -59,7 +59,7 @@ def unreachable_warning(name: str, counts: dict[str, int], total: int) -> str:
     remedy = " Convert them to the Unicode form NFC, or to that of the training text." if FORM in counts else ""
     return (
         f"warning: the model cannot write {sum(counts.values()):,} of {total:,} references of {name}: {causes}"
-        f"{about}. Scores count this as wrong.{remedy}"
+        f"{about}. These count as errors in the scores.{remedy}"
     )
 
 
@@ -72,7 +72,8 @@ def form_warning(name: str, translations: Sequence[str], references: Sequence[st
     side = max(other, key=lambda side: other[side])
     return (
         f"warning: {other[side]:,} of {len(sides[side]):,} lines of {side} are not in the Unicode form NFC, but "
-        f"{'the references are' if side == name else f'{name} is'}. Scores count this as wrong. Convert them to NFC."
+        f"{'the references are' if side == name else f'{name} is'}. These count as errors in the scores. Convert "
+        "them to NFC."
     )
 
 

@@ -71,6 +71,14 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
         raise InputError(f"{failed}{remains}: {reason(error)}. Try again.") from None
 
 
+def check_name(name: str) -> None:
+    """Raise an `InputError` for what cannot be the name of a repository, with or without its namespace."""
+    from huggingface_hub.utils import validate_repo_id
+
+    with hub_errors(name, name):
+        validate_repo_id(name)
+
+
 def open_repository(
     name: str,
     private: bool | None = None,
@@ -100,11 +108,10 @@ def open_repository(
     """
     from huggingface_hub import HfApi, constants, get_token
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
-    from huggingface_hub.utils import validate_repo_id
 
     api, before = HfApi(), f"{key}: " if key else ""
     with _beginning(before), hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
-        validate_repo_id(name)
+        check_name(name)
         if constants.HF_HUB_OFFLINE:
             raise OfflineModeIsEnabled
         if get_token() is None:

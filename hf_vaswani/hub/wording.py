@@ -148,7 +148,9 @@ def duration(seconds: float) -> str:
     """A duration in hours, minutes or seconds, as people would say it."""
     if seconds >= 2 * 3600:
         return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else counted(round(seconds), "second")
+    if seconds >= 60:
+        return f"{seconds / 60:.1f} minutes"
+    return counted(round(seconds), "second") if round(seconds) else "less than a second"
 
 
 def scientific(value: float) -> str:

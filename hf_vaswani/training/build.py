@@ -84,7 +84,8 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     """
     recipe, processes, sources = checked.recipe, checked.processes, checked.sources
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
-    resumed = on_main_process(processes, lambda: is_resumed(recipe, circumstances(recipe, splits, processes)))
+    known_by = circumstances(recipe, splits, processes)
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, known_by, splits.test_sets))
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )

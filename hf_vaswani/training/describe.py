@@ -29,7 +29,7 @@ def describe(setup: TrainingSetup) -> list[str]:
     source, unused = setup.recipe.tokenizer_source, keys_of_a_new_tokenizer(setup.recipe.tokenizer)
     if source and unused:
         keys = ", ".join(f"tokenizer.{name}" for name in unused)
-        lines.append(f"warning: no effect on the tokenizer of {source}, which is used as is: {keys}")
+        lines.append(f"warning: ignored, since the tokenizer of {source} is used as is: {keys}")
     if setup.repository:
         lines.append(f"uploads to the Hub: {setup.repository}, hub_strategy {setup.recipe.training.hub_strategy}")
     elif unused := hub_keys_given(setup.recipe.training):

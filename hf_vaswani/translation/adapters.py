@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from ..core.generation_settings import generation_config_in
+from ..core.modeling_base import check_base
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.extras import import_extra
 from ..errors import InputError, reason
@@ -69,7 +70,8 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
     The weights are not merged: with tied matrices, merging an adapter into one of them would change them all.
 
     Raises:
-        InputError: the adapter does not fit the model, or is not of a kind that changes its layers.
+        InputError: the adapter was trained on another model, does not fit this one, or is not of a kind that changes
+            its layers.
     """
     from peft import PeftConfig, PeftModel
 
@@ -80,6 +82,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
                 f"{path} is an adapter of type {config.peft_type.value}, which adds tokens before the text. Only "
                 "those that change a model's layers, such as LoRA's, can be loaded here."
             )
+        check_base(model, path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # PEFT only warns about missing weights, and continues with an adapter that is partly untrained.

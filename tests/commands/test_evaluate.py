@@ -372,4 +372,23 @@ def test_file_in_place_of_a_model_is_one_error(errors_of, write_lines):
 def test_a_file_that_is_also_the_reference_is_told(write_lines, capsys):
     reference = write_lines("reference", ["a b c d"])
     assert main(["evaluate", "--hypotheses", str(reference), "--reference", str(reference)]) == 0
-    assert f"warning: {reference} is also a reference, so the scores say nothing" in capsys.readouterr().err
+    assert f"warning: {reference} is also a reference, so the scores are meaningless" in capsys.readouterr().err
+
+
+def test_swapped_sides_and_scores_that_mean_nothing_are_told(saved_model, write_lines, capsys):
+    german = write_lines("german", ["Der Hund ist in der Stadt und schläft."] * 20)
+    english = write_lines("english", ["The dog is in the town, and it sleeps."] * 20)
+    config = json.loads((saved_model / "config.json").read_text())
+    config |= {"source_language": "de", "target_language": "en"}
+    (saved_model / "config.json").write_text(json.dumps(config))
+    hint, swapped = "hint: a BLEU below 1 says nothing", "Are source and target swapped?"
+    assert main(["evaluate", str(saved_model), "--source", str(english), "--reference", str(german)]) == 0
+    error = capsys.readouterr().err
+    assert hint in error
+    assert f"warning: {english} looks like en, not like de. {swapped}" in error
+    assert f"warning: {german} looks like de, not like en. {swapped}" in error
+    for file, is_told in ((english, True), (german, False)):
+        assert main(["translate", str(saved_model), "--input", str(file), "--max_new_tokens", "3"]) == 0
+        assert (swapped in capsys.readouterr().err) == is_told
+    assert main(["evaluate", "--hypotheses", str(german), "--reference", str(english), "--metrics", "chrf"]) == 0
+    assert hint not in capsys.readouterr().err

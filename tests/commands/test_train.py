@@ -45,8 +45,8 @@ def key_errors(*options: str) -> list[str]:
 @pytest.mark.parametrize(
     ("foreign", "own"),
     [
-        ("batch_size", "'max_tokens' and 'max_sentences'"),
-        ("per_device_train_batch_size", "'max_tokens' and 'max_sentences'"),
+        ("batch_size", "'max_tokens' or 'max_sentences'"),
+        ("per_device_train_batch_size", "'max_tokens' or 'max_sentences'"),
         ("lr", "'learning_rate'"),
         ("epochs", "'num_train_epochs'"),
         ("train-steps", "'max_steps'"),
@@ -78,7 +78,7 @@ def test_key_names_of_other_toolkits_in_a_file_suggest_key_and_section(tmp_path)
     with pytest.raises(InputError) as error:
         load_recipe(path)
     for expected in (
-        "unknown key 'training.batch_size'; here it is 'max_tokens' and 'max_sentences'",
+        "unknown key 'training.batch_size'; here it is 'max_tokens' or 'max_sentences'",
         "unknown key 'training.beam_size'; here it is 'generation.num_beams'",
     ):
         assert expected in str(error.value)

@@ -54,9 +54,12 @@ def test_all_invalid_settings_are_reported_together_and_unknown_ones_ignored():
     assert setting_errors({**limits, "num_beams": 1000, "early_stopping": "never", "length_penalty": 1}) == []
 
 
-def test_model_without_a_generation_config_still_loads(saved_model):
+def test_model_without_a_generation_config_still_loads_with_a_warning(saved_model, caplog):
+    AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    assert FILE not in caplog.text
     (saved_model / FILE).unlink()
     assert AutoModelForSeq2SeqLM.from_pretrained(saved_model).generation_config.decoder_start_token_id == 1
+    assert f"{saved_model} has no {FILE}" in caplog.text
 
 
 def test_generation_config_passed_by_the_caller_replaces_a_damaged_file(saved_model):

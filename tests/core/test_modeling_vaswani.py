@@ -656,6 +656,19 @@ def test_missing_target_raises_a_clear_error():
         tiny_model()(**inputs)
 
 
+@pytest.mark.parametrize("name", ["labels", "decoder_input_ids"])
+def test_batches_of_different_sizes_are_rejected_rather_than_broadcast(name):
+    sources = torch.tensor([[5, 6, 2]])
+    with pytest.raises(ValueError, match="1 source.s. and 2 target.s."):
+        tiny_model()(input_ids=sources, **{name: torch.tensor([[5, 2], [6, 2]])})
+
+
+def test_labels_of_another_shape_than_the_decoder_input_are_rejected():
+    labels, decoder_input_ids = torch.full((3, 2), 5), torch.full((2, 3), 5)
+    with pytest.raises(ValueError, match=r"labels has the shape \(3, 2\), but .* leave \(2, 3\)"):
+        tiny_model()(input_ids=torch.full((2, 4), 5), decoder_input_ids=decoder_input_ids, labels=labels)
+
+
 def test_joint_vocabulary_can_be_resized():
     model = tiny_model()
     before = model(**batch()).logits

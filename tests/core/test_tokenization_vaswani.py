@@ -34,6 +34,12 @@ def test_text_and_text_target_use_their_own_vocabularies(two_vocabularies):
     assert_has_two_vocabularies(two_vocabularies)
 
 
+def test_second_text_is_not_joined_to_the_source(two_vocabularies):
+    for arguments, named in ((("a", "b"), {}), (("a",), {"text_pair": "b"})):
+        with pytest.raises(ValueError, match="Give the translation as text_target"):
+            two_vocabularies(*arguments, **named)
+
+
 def test_both_vocabularies_survive_repeated_saving_and_loading(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path / "once")
     VaswaniTokenizer.from_pretrained(tmp_path / "once").save_pretrained(tmp_path / "twice")

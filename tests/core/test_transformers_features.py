@@ -152,19 +152,23 @@ def test_programs_exported_for_generation_give_the_tokens_of_generate():
     # With more than one token, since torch.export would treat a size of 1 as fixed.
     inputs = {**source(), "decoder_input_ids": torch.tensor([[1, 5], [1, 5]])}
     exporter = exporters.DynamoExporter()
-    components = exporter.export_for_generation(model, inputs, exporters.DynamoConfig(dynamic=True)).components
-    prefill, decode = (components[name].program.module() for name in ("prefill", "decode"))
+    exported = exporter.export_for_generation(model, inputs, exporters.DynamoConfig(dynamic=True))
+    if isinstance(exported, dict):  # transformers up to 5.20
+        programs = exported
+    else:
+        programs = {name: component.program for name, component in exported.components.items()}
+    prefill, decode = (programs[name].module() for name in ("prefill", "decode"))
 
     expected = model.generate(**inputs, max_new_tokens=8, eos_token_id=None)
     tokens, given = inputs["decoder_input_ids"], {"attention_mask": inputs["attention_mask"]}
     with torch.no_grad():
         given["encoder_outputs"] = model.get_encoder()(inputs["input_ids"], **given)
         empty_cache = EncoderDecoderCache(*(DynamicCache(config=model.config) for _ in range(2)))
-        output = prefill(**given, decoder_input_ids=tokens, cache=empty_cache)
+        output = prefill(**given, decoder_input_ids=tokens, **{CACHE_NAME: empty_cache})
         while tokens.shape[1] < expected.shape[1]:
             new = output.logits[:, -1].argmax(-1, keepdim=True)
             tokens = torch.cat([tokens, new], dim=1)
-            output = decode(**given, decoder_input_ids=new, cache=getattr(output, CACHE_NAME))
+            output = decode(**given, decoder_input_ids=new, **{CACHE_NAME: getattr(output, CACHE_NAME)})
     assert torch.equal(tokens, expected)
     assert len(tokens[0].unique()) > 3
 

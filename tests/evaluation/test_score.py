@@ -155,6 +155,19 @@ def test_texts_of_unequal_length_are_rejected_and_not_truncated(score):
         score([], [])
 
 
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        ("A", "A", "hypotheses must be a list of texts, not 'A'"),
+        (["a", None], ["a", "b"], r"hypotheses must be a list of texts, not \['a', None\]"),
+        (["a"], [None], r"references must be a list of texts, not \[None\]"),
+    ],
+)
+def test_what_is_not_a_list_of_texts_is_rejected(hypotheses, references, message):
+    with pytest.raises(InputError, match=message):
+        bleu(hypotheses, references)
+
+
 def test_all_unknown_settings_are_reported_together():
     with pytest.raises(InputError) as error:
         scores(["a"], ["a"], ["blue", "bleu", "ter"], bleu={"tokenize": "13b"}, ter={"lower": True})

@@ -1,8 +1,10 @@
 """Renewing the code that a saved model carries."""
 
+import json
 import textwrap
 
 import pytest
+from transformers import AutoTokenizer
 
 from hf_vaswani.cli import main
 from hf_vaswani.core.modeling_remote_code import remote_code_files
@@ -34,6 +36,16 @@ def test_renewed_model_translates_without_the_package(saved_model):
         print(len(translator(["w1 w2", "w3"])))
     """
     assert run_python(WITHOUT_PACKAGE + textwrap.dedent(code), saved_model).strip() == "2"
+
+
+def test_special_tokens_can_be_added_to_the_tokenizer_of_an_earlier_version_once_it_is_renewed(saved_model):
+    file = saved_model / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "tokenizer_class": "TokenizersBackend", "split_special_tokens": True}))
+    main(["card", str(saved_model), "--code"])
+    tokenizer = AutoTokenizer.from_pretrained(saved_model)
+    tokenizer.add_special_tokens({"extra_special_tokens": ["<2en>"]})
+    assert tokenizer.tokenize("w1 <2en> w2") == ["w1", "<2en>", "w2"]
 
 
 @pytest.mark.parametrize("files", [{}, {"config.json": '{"model_type": "marian"}'}])

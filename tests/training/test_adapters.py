@@ -30,6 +30,7 @@ from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.setup.adapter import with_adapter
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
+from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model, word_tokenizer
 from .helpers import files_in, losses, records, run_training, start_training
@@ -374,6 +375,18 @@ def test_resuming_on_a_changed_base_is_rejected(lora, base):
     assert load_file(base / WEIGHTS).keys() == values.keys()
     with pytest.raises(InputError, match="have changed since the adapter's run in .* began"):
         train(lora("--max_steps=6"))
+
+
+@pytest.mark.parametrize("changes", [{}, {"vocab_size": 20}], ids=["other weights", "another vocabulary"])
+def test_adapter_is_not_loaded_on_another_base_than_its_own(lora, base, changes):
+    folder = train(lora("--max_steps=2")).folder
+    assert load(str(folder)) and pipeline("translation", model=str(folder))
+    torch.manual_seed(1)
+    VaswaniForConditionalGeneration(VaswaniConfig(**{**SIZES, **changes})).save_pretrained(base)
+    with pytest.raises(InputError, match=f"{folder} was trained on another base model: {base} has other weights"):
+        load(str(folder))
+    with pytest.raises(ValueError, match=f"{folder} was trained on another base model"):
+        AutoModelForSeq2SeqLM.from_pretrained(folder)
 
 
 def test_all_errors_of_an_adapter_are_reported_together(lora, monkeypatch):

@@ -169,6 +169,16 @@ def test_resuming_with_an_edited_tokenizer_is_rejected_before_anything_changes(r
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
+def test_run_keeps_the_bleu_tokenizer_that_an_earlier_version_chose_its_best_weights_with(recipe):
+    options = ("--metric_for_best_model=bleu", "--source_language=de", "--target_language=zh", "--eval_steps=2")
+    folder = train(recipe(*options, "--tokenize=13a", "--max_steps=2")).folder
+    assert "tok:13a" in train(recipe(*options, "--max_steps=4")).tests["test"].bleu_signature
+    with pytest.raises(InputError, match="evaluation.tokenize was '13a' and is now 'zh'"):
+        train(recipe(*options, "--tokenize=zh", "--max_steps=4"))
+    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["evaluation"]["tokenize"] == "13a"
+    assert recipe(*options, output="other").evaluation.tokenize == "zh"
+
+
 def test_run_begun_by_an_earlier_version_is_resumed(recipe):
     whole = train(recipe(output="whole")).folder
     folder = train(recipe("--max_steps=4", output="parts")).folder

@@ -404,7 +404,7 @@ def test_keys_of_a_new_tokenizer_beside_an_existing_one_cause_a_warning(recipe, 
     capsys.readouterr()
     # The recipe file sets vocab_size.
     train(recipe(f"--start_from={first}", "--max_steps=2", output="second"))
-    warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as is: "
+    warning = f"warning: ignored, since the tokenizer of training.start_from={first} is used as is: "
     assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()
 
 
@@ -412,6 +412,17 @@ def test_run_beyond_its_last_step_reports_that_there_is_nothing_to_train(recipe,
     train(recipe("--max_steps=4"))
     train(recipe("--max_steps=2"))
     assert "Nothing to train: 4 steps are already done, more than max_steps=2" in capsys.readouterr().out
+
+
+def test_scores_of_a_finished_run_are_not_lost_if_its_test_set_is_no_longer_named(recipe):
+    folder = train(recipe("--max_steps=2")).folder
+    before = (folder / "results.json").read_bytes()
+    untested = ("--max_steps=4", "--test_source=null", "--test_target=null")
+    with pytest.raises(InputError, match="scores of test sets that the recipe no longer names: test. They would"):
+        train(recipe(*untested))
+    assert (folder / "results.json").read_bytes() == before
+    (folder / "results.json").unlink()
+    assert train(recipe(*untested)).tests == {}
 
 
 def test_run_that_ends_with_nonfinite_weights_is_an_error(recipe):

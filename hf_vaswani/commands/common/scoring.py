@@ -6,6 +6,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.pipeline_inputs import own_languages
+from ...data.sources.sides import language_warning
 from ...data.sources.tables import READERS, file_format
 from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
 from ...evaluation.score_settings import lowercases_targets
@@ -43,7 +44,7 @@ def score_warnings(
     """
     warnings, first = [], texts[options.reference[0]]
     warnings += [
-        f"warning: {path} is also a reference, so the scores say nothing"
+        f"warning: {path} is also a reference, so the scores are meaningless"
         for path in (options.source, *options.hypotheses)
         if path and any(is_same_file(path, reference) for reference in options.reference)
     ]
@@ -57,7 +58,10 @@ def score_warnings(
     if "bleu" in options.metrics:
         language = _target_language(options, models)
         warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
-    for _, tokenizer in models:
+    for model, tokenizer in models:
+        source, target = own_languages(model.config, tokenizer)
+        warnings.append(language_warning(options.source, texts[options.source], source, target))
+        warnings += [language_warning(path, texts[path], target, source) for path in options.reference]
         for path in options.reference:
             if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
                 warnings.append(unreachable_warning(path, found, len(texts[path])))

@@ -54,6 +54,21 @@ def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], lang
     return [warning for warning in warnings if warning]
 
 
+def language_warning(name: str, texts: Sequence[str], language: str | None, other: str | None) -> str | None:
+    """A warning if texts look like the other language of a pair rather than their own.
+
+    Args:
+        name: what the texts are called.
+        language, other: the codes of both languages, if known.
+    """
+    if not (language and other) or len(texts) < FEWEST:
+        return None
+    here, there = signs_of(language, texts), signs_of(other, texts)
+    if here is None or there is None or there <= 0.1 or here >= there / 3:
+        return None
+    return f"warning: {name} looks like {other}, not like {language}. Are source and target swapped?"
+
+
 def profile(texts: Sequence[str]) -> Counter[str]:
     """Count character trigrams, whose frequencies are similar in texts of the same language."""
     counts: Counter[str] = Counter()

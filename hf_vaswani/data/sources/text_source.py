@@ -291,7 +291,7 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
 def _side_errors(source: TextSource, languages: Languages) -> list[str]:
     if not source.source or not source.target:
         given, other = ("source", "target") if source.source else ("target", "source")
-        return [f"{other} is missing: {given} is given, and line n of one translates line n of the other"]
+        return [f"{other} is missing: the text whose line n translates line n of {given}"]
     sizes = len(source.source), len(source.target)
     if sizes[0] != sizes[1]:
         files = counted(sizes[0], "file")

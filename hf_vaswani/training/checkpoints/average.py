@@ -235,7 +235,7 @@ def _common_tokenizer(members: list[Member]) -> PreTrainedTokenizerBase | None:
     for folder, digest in zip(folders, digests):
         if digest != digests[0]:
             raise InputError(
-                f"{folder} has a different tokenizer than {folders[0]}. Only models with the same vocabulary can be "
-                "averaged."
+                f"The tokenizer in {folder} differs from the one in {folders[0]}. Only models with the same "
+                "vocabulary can be averaged."
             )
     return tokenizers[0] if tokenizers else None

@@ -142,13 +142,24 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
     # Not validated again: values out of bounds stay in, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
     recipe = Recipe.model_construct(**sections, model=model, file=path)
-    recipe.evaluation.tokenize = recipe.evaluation.tokenize or default_tokenizer(recipe.data.text_languages[1])
+    default = default_tokenizer(recipe.data.text_languages[1])
+    recipe.evaluation.tokenize = recipe.evaluation.tokenize or _stored_tokenize(recipe.training) or default
     if not recipe.tokenizer.joint and not recipe.training.start_from:
         model.setdefault("share_encoder_decoder_embeddings", False)
     if "peft" in values and "r" not in values["peft"]:
         errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
     found = violations(recipe.data, recipe.tokenizer, model, recipe.training, recipe.peft)
     return recipe, errors + [error for error in found if error.partition(" ")[0] not in invalid]
+
+
+def _stored_tokenize(training: TrainingArguments) -> str | None:
+    """The BLEU tokenizer of a run to resume whose best weights depend on it; earlier versions had another default."""
+    if training.metric_for_best_model != "bleu" or training.overwrite or not training.output_dir:
+        return None
+    from ..checkpoints.output_folder import RECIPE_FILE, read_stored  # which imports torch
+
+    stored = Path(training.output_dir) / RECIPE_FILE
+    return read_stored(stored).get("evaluation", {}).get("tokenize") if stored.exists() else None
 
 
 def apply_options(values: Sections, given: dict[str, dict[str, str]]) -> None:

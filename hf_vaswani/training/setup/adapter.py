@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 from transformers import set_seed
 
+from ...core.modeling_base import BASE_DIGEST, matrices_digest
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import has_tokenizer
 from ...engines.extras import import_extra
@@ -99,7 +100,9 @@ def save_adapter(adapted: "PeftModel", folder: Path) -> None:
     # Trained embeddings are among the weights anyway; PEFT would add them whenever they have an adapter.
     values = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
     contiguous = {name: value.detach().cpu().contiguous() for name, value in values.items()}
-    save_file(contiguous, folder / ADAPTER_WEIGHTS[0], metadata={"format": "pt"})
+    # So that it is not loaded on another base.
+    digest = matrices_digest(value for value in adapted.parameters() if not value.requires_grad)
+    save_file(contiguous, folder / ADAPTER_WEIGHTS[0], metadata={"format": "pt", BASE_DIGEST: digest or ""})
     generation = adapted.get_base_model().generation_config
     # With this flag set, transformers would drop unknown settings on loading.
     generation._from_model_config = False

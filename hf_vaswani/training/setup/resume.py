@@ -1,5 +1,6 @@
 """Decides whether the output folder holds the very run that a recipe describes, which is then resumed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ...configuration.keys import traits
 from ...errors import InputError
+from ...hub.run_report import RESULTS_FILE
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
 from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, folders_of_stages, held, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
+from ..reporting.artifacts import artifacts, read_results
 
 # The section of the stored recipe with what the run began with and stages have made.
 MADE_FROM = "made_from"
@@ -49,15 +52,16 @@ class Circumstances:
         return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"))
 
 
-def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
+def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bool:
     """Whether the output folder holds this very run, which is to be resumed.
 
     Args:
         now: the circumstances in which the run would be resumed.
+        tests: names of the test sets.
 
     Raises:
-        InputError: if the folder holds a run of another recipe or on other texts, a model without checkpoints, or
-            scores of the wrong types; or if another run is using it.
+        InputError: if the folder holds a run of another recipe or on other texts, scores of other test sets, which
+            would be lost, a model without checkpoints, or scores of the wrong types; or if another run is using it.
     """
     folder = Path(recipe.training.output_dir)
     stored = folder / RECIPE_FILE
@@ -65,7 +69,8 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
         return False
     with held(folder):  # so that files that another run is writing are not deleted
         tidy(folder / CHECKPOINTS)
-    ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
+    ranked(folder / BEST)  # both raise errors about stored scores now rather than hours later
+    artifacts(folder)
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
     if not can_go_on(folder):
         raise InputError(
@@ -86,6 +91,11 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     if not is_resumable:
         # The same run will produce the same weights again.
         return False
+    if lost := read_results(folder).get("tests", {}).keys() - set(tests):
+        raise InputError(
+            f"{folder} has scores of test sets that the recipe no longer names: {', '.join(sorted(lost))}. They would "
+            f"be deleted. Name these test sets again, or delete {folder / RESULTS_FILE} and their translations first."
+        )
     if before.processes not in (None, now.processes):
         print(f"Number of processes: {before.processes} before, {now.processes} now; the tokens per step change")
     return True

@@ -182,7 +182,7 @@ def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
                 path.replace(folder / path.name)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {reason(error)}") from None
-    say("\n".join([f"the mean of {len(members)}:", *map(str, members)]))
+    say("\n".join([f"the mean of the weights in {counted(len(members), 'folder')}:", *map(str, members)]))
     return {}
 
 

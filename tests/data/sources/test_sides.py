@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_vaswani.data.sources.sides import signs_of, swapped_sides
+from hf_vaswani.data.sources.sides import language_warning, signs_of, swapped_sides
 
 TEXTS = Path(__file__).parents[4] / "shared" / "data"
 NOT_KNOWN = (None, None)
@@ -54,6 +54,15 @@ def test_text_in_a_single_language_gives_no_warning():
     assert swapped_sides(pairs[:50], {"validation": pairs[50:], "test": swapped(pairs)}, NOT_KNOWN) == []
     english = [("the dog is in the house and", "the cat and the dog is") for _ in range(50)]
     assert swapped_sides(english, {"validation": english}, ("en", "en")) == []
+
+
+def test_text_in_the_other_language_of_a_model_gives_a_warning():
+    german, english = ["Der Hund ist in der Stadt und schläft."] * 20, ["The dog is in the town."] * 20
+    assert language_warning("x", english, "de", "en") == (
+        "warning: x looks like en, not like de. Are source and target swapped?"
+    )
+    for texts, languages in ((german, ("de", "en")), (english[:19], ("de", "en")), (english, (None, None))):
+        assert language_warning("x", texts, *languages) is None
 
 
 def test_few_pairs_give_no_warning():

@@ -296,8 +296,8 @@ def test_all_errors_of_an_entry_are_reported_together():
         ({}, ["no text is named"]),
         ({"file": "a.tsv", "dataset": "x"}, ["dataset and file are given together"]),
         ({"file": "a.tsv", "target": "x"}, ["file and target are given together"]),
-        ({"source": "a"}, ["target is missing: source is given"]),
-        ({"target": "a"}, ["source is missing: target is given"]),
+        ({"source": "a"}, ["target is missing: the text whose line n translates line n of source"]),
+        ({"target": "a"}, ["source is missing: the text whose line n translates line n of target"]),
         ({"source": ["a", "b"], "target": "c"}, ["source has 2 files and target 1"]),
         (
             {"source": "a", "target": "b", "source_column": "x", "split": "train"},

@@ -320,6 +320,7 @@ def test_command_copies_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
 
 def test_command_gives_the_card_the_hub_name_of_the_model(recipe):
     folder = train(recipe()).folder
+    assert main(["card", str(folder), "--name", "my model!!"]) == 2
     assert main(["card", str(folder), "--name", "you/reversal"]) == 0
     card = ModelCard.load(folder / "README.md")
     assert card.data.model_name == "you/reversal"
