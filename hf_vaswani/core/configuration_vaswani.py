@@ -289,8 +289,7 @@ MEANINGS = {name: meant for meant, foreign in FOREIGN_NAMES.items() for name in 
 def _meant_field(name: str) -> str | None:
     """The field that an unknown name may mean: one that other toolkits call that, or one with a similar name."""
     names = [field.name for field in dataclasses.fields(VaswaniConfig)]
-    # transformers' names for the encoder's sizes, which other models use for both stacks, are only read.
-    if name in names or (name in MEANINGS and MEANINGS[name] == VaswaniConfig.attribute_map.get(name)):
+    if name in names or name in VaswaniConfig.attribute_map:
         return None
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.9)
     return MEANINGS.get(name) or (close[0] if close else None)

@@ -73,22 +73,24 @@ def matrices_digest(parameters: Iterable[nn.Parameter]) -> str | None:
     return digest.hexdigest()
 
 
-def check_base(model: PreTrainedModel, adapter: str) -> None:
-    """Raise a `ValueError` if an adapter, a folder or a Hub id, was trained on another base model than this one.
+def base_error(model: PreTrainedModel, adapter: str) -> str | None:
+    """Why an adapter, a folder or a Hub id, does not belong to this base model: it was trained on other weights.
 
-    Adapters that do not name the digest of their base, and models in another dtype than fp32, are not checked.
+    `None` if it was not; or if that is unknown, as for adapters that do not name the digest of their base, and for
+    models in another dtype than fp32.
     """
     quiet = ("gated_repo", "missing_entries", "connection_errors")
     options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
     if (file := cached_file(adapter, ADAPTER_SAFE_WEIGHTS_NAME, **options)) is None:
-        return
+        return None
     with safe_open(file, "pt") as weights:
         expected = (weights.metadata() or {}).get(BASE_DIGEST)
-    if expected and (found := matrices_digest(model.parameters())) and found != expected:
-        raise ValueError(
-            f"{adapter} was trained on another base model: {model.name_or_path} has other weights. Restore them, or "
-            "name the right model in adapter_config.json, base_model_name_or_path."
-        )
+    if expected is None or (found := matrices_digest(model.parameters())) is None or found == expected:
+        return None
+    return (
+        f"{adapter} was trained on another base model: {model.name_or_path} has other weights. Restore them, or "
+        "name the right model in adapter_config.json, base_model_name_or_path."
+    )
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
@@ -211,11 +213,11 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def load_adapter(self, peft_model_id: str | None = None, *args, **kwargs):
         """Load as in transformers, along with the adapter's own search settings if its folder has them.
 
-        Raises:
-            ValueError: the adapter was trained on another base model.
+        Warns of an adapter that was trained on another base model.
         """
-        if peft_model_id is not None and self.can_generate() and not self._hf_peft_config_loaded:
-            check_base(self, peft_model_id)
+        is_first = peft_model_id is not None and self.can_generate() and not self._hf_peft_config_loaded
+        if is_first and (error := base_error(self, peft_model_id)):
+            logger.warning(error)
         report = super().load_adapter(peft_model_id, *args, **kwargs)
         if peft_model_id is not None and self.can_generate():
             self.generation_config = generation_config_in(peft_model_id) or self.generation_config

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from ..core.generation_settings import generation_config_in
-from ..core.modeling_base import check_base
+from ..core.modeling_base import base_error
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.extras import import_extra
 from ..errors import InputError, reason
@@ -82,7 +82,8 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
                 f"{path} is an adapter of type {config.peft_type.value}, which adds tokens before the text. Only "
                 "those that change a model's layers, such as LoRA's, can be loaded here."
             )
-        check_base(model, path)
+        if error := base_error(model, path):
+            raise InputError(error)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # PEFT only warns about missing weights, and continues with an adapter that is partly untrained.

@@ -105,12 +105,6 @@ def test_heads_need_not_divide_d_model_when_d_k_and_d_v_are_given():
     assert (config.d_k, config.d_v) == (4, 5)
 
 
-def test_transformers_name_for_the_layers_of_one_stack_is_rejected():
-    with pytest.raises(ValueError, match="num_hidden_layers is not a field; use encoder_layers and decoder_layers"):
-        VaswaniConfig(num_hidden_layers=2)
-    assert VaswaniConfig(hidden_size=64).d_model == 64
-
-
 @pytest.mark.parametrize("typo", ["norm_positions", "dropouts", "layernorm_eps", "encoder_layer", "vocab_sise"])
 def test_misspelled_field_is_rejected_with_a_suggestion(typo):
     with pytest.raises(ValueError, match=f"{typo} is not a field; use "):

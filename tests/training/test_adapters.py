@@ -378,15 +378,15 @@ def test_resuming_on_a_changed_base_is_rejected(lora, base):
 
 
 @pytest.mark.parametrize("changes", [{}, {"vocab_size": 20}], ids=["other weights", "another vocabulary"])
-def test_adapter_is_not_loaded_on_another_base_than_its_own(lora, base, changes):
+def test_adapter_on_another_base_than_its_own_is_refused_by_commands_and_warned_of(lora, base, changes, caplog):
     folder = train(lora("--max_steps=2")).folder
     assert load(str(folder)) and pipeline("translation", model=str(folder))
     torch.manual_seed(1)
     VaswaniForConditionalGeneration(VaswaniConfig(**{**SIZES, **changes})).save_pretrained(base)
     with pytest.raises(InputError, match=f"{folder} was trained on another base model: {base} has other weights"):
         load(str(folder))
-    with pytest.raises(ValueError, match=f"{folder} was trained on another base model"):
-        AutoModelForSeq2SeqLM.from_pretrained(folder)
+    AutoModelForSeq2SeqLM.from_pretrained(folder)
+    assert f"{folder} was trained on another base model" in caplog.text
 
 
 def test_all_errors_of_an_adapter_are_reported_together(lora, monkeypatch):
