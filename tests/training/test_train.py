@@ -293,7 +293,9 @@ def test_run_whose_checkpoints_are_all_damaged_is_left_unchanged(recipe):
     for weights in folder.glob("checkpoints/*/model.safetensors"):
         weights.unlink()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(TrainingError, match="No checkpoint is left to resume from"):
+    with pytest.raises(
+        InputError, match="no intact checkpoint to resume from. Restore one from a copy, or start over"
+    ):
         train(recipe())
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
