@@ -62,5 +62,5 @@ def _output_errors(output: Path, overwrite: bool) -> list[str]:
 
     errors = figure_path_errors(output, SUFFIXES)
     if output.is_file() and not overwrite:
-        errors.append(f"{output} already exists. Name another, or replace it with --overwrite.")
+        errors.append(f"{output} already exists. Choose another, or replace it with --overwrite.")
     return errors

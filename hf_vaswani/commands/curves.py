@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> None:
     if errors:
         raise InputError.of(errors)
     if any(is_same_file(output, log) for log in logs):
-        raise InputError(f"{output} is one of the logs. Name another file with --output.")
+        raise InputError(f"{output} is one of the logs. Choose another file with --output.")
     # A run redraws its own figure after each validation, so it may be replaced.
     if output.is_file() and output != own and not options.overwrite:
-        raise InputError(f"{output} already exists. Name another with --output, or replace it with --overwrite.")
+        raise InputError(f"{output} already exists. Choose another with --output, or replace it with --overwrite.")
     draw_curves(logs, output if output == own else output.resolve())
     print(output)

@@ -127,8 +127,8 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     hint = "" if sample or not result.different else " (name sentences of your own with --sample FILE)"
     print(
         f"{options.output} holds the model for {result.engine}{_with(tokenizers)}. It gives the same tokens as "
-        f"the model for {same} of {what}{hint}. Weights: {result.size / 1e6:.1f} MB; the model's: "
-        f"{origin.size / 1e6:.1f} MB."
+        f"the model for {same} of {what}{hint}. Weights: {result.size / 1e6:.1f} MB (original: "
+        f"{origin.size / 1e6:.1f} MB)."
     )
     if options.to == "marian" and (lost := lost_settings(model.generation_config)):
         print(

@@ -6,6 +6,11 @@ siblings.
 
 import torch
 
+FIT = (
+    "If you added tokens to the tokenizer, call model.resize_token_embeddings(len(tokenizer)). Otherwise, use the "
+    "tokenizer that the model was trained with."
+)
+
 
 def check_ids(name: str, token_ids: torch.Tensor) -> None:
     """Refuse anything but token ids of shape `(batch, length)`, both at least 1."""
@@ -29,7 +34,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
     if token_ids.min() < 0 or token_ids.max() >= vocab_size:
         raise ValueError(
             f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
-            f"from 0 to {vocab_size - 1}. Load the tokenizer and the model from the same place."
+            f"from 0 to {vocab_size - 1}. {FIT}"
         )
 
 

@@ -64,7 +64,7 @@ def export_model(
         runtime: for a web page, a `node_modules` folder, as in `find_runtime`.
 
     Raises:
-        InputError: the engine cannot express the model (lists all features that it cannot), it is not installed,
+        InputError: the engine cannot represent the model (lists all features that it cannot), it is not installed,
             a sentence of the sample is too long for it, `output` cannot be written, or the engine translates
             differently.
     """

@@ -198,7 +198,7 @@ def attention_figure(
 def selection_errors(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> list[str]:
     """Errors about a kind, layer or head that the model does not have."""
     if kind not in KINDS:
-        return [f"There is no attention {kind!r}. Name one of {', '.join(KINDS)}."]
+        return [f"There is no attention {kind!r}. Choose one of {', '.join(KINDS)}."]
     layers, heads = getattr(attention.weights, kind).shape[1:3]
     return [
         f"There is no {name} {number} of {KINDS[kind]}: {name}s go from 0 to {count - 1}, or from -1, the last, to "

@@ -170,9 +170,8 @@ def search_errors(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> li
     """Errors that say why a model's search cannot be recorded."""
     if not getattr(model, "shows_its_search", False):
         name = type(model).__name__
-        return [
-            f"The search of a {name} cannot be recorded. Convert it to a model of this package with hf-vaswani import."
-        ]
+        remedy = "Use the original model" if hasattr(model, "engine_name") else "Convert it with hf-vaswani import"
+        return [f"The search of a {name} cannot be recorded. {remedy}."]
     if GenerateArguments(model, generate_kwargs, {}).get("do_sample"):
         return ["Sampling draws tokens at random, so there is no search tree. Pass do_sample=False."]
     return []

@@ -65,7 +65,9 @@ def read_checkpoint(path: str) -> dict:
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
         if _is_text(path):
-            raise InputError(f"{path} is a text file, not a checkpoint written by torch.save. Name another.") from None
+            raise InputError(
+                f"{path} is a text file, not a checkpoint written by torch.save. Choose another."
+            ) from None
         raise InputError(f"{path} is not a checkpoint written by torch.save, or it is truncated. {AGAIN}") from None
 
 

@@ -76,7 +76,7 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
     if vocabularies is not None and not isinstance(vocabularies, str | Path):
         raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
-        raise InputError(f"{vocabularies} is not a folder. Name the folder with the dictionaries.")
+        raise InputError(f"{vocabularies} is not a folder. Specify the folder with the dictionaries.")
     path = Path(source)
     if error := path_error(path / "config.json"):
         raise InputError(error)
@@ -98,7 +98,7 @@ def _checkpoint_in(folder: Path) -> Path:
     if len(checkpoints) == 1:
         return checkpoints[0]
     if checkpoints:
-        raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Name one of them.")
+        raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Choose one of them.")
     if any(folder.glob("*.npz")):
         raise InputError(f"{folder} {NATIVE_MARIAN}")
     raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Supported are {KNOWN}.")
@@ -106,7 +106,7 @@ def _checkpoint_in(folder: Path) -> Path:
 
 def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     if path.suffix == ".safetensors" or path.name == "config.json":
-        raise InputError(f"{path} is one file of a model. Name the folder that it is in.")
+        raise InputError(f"{path} is one file of a model. Specify the folder that it is in.")
     if path.suffix == ".npz":
         raise InputError(f"{path} {NATIVE_MARIAN}")
     contents = read_checkpoint(str(path))
@@ -125,7 +125,7 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
     if error := model_path_error(source):
         raise InputError(error)
     if path.suffix in FILE_ENDINGS and not path.exists():
-        raise InputError(f"{source} does not exist. Name another file.")
+        raise InputError(f"{source} does not exist. Choose another file.")
     try:
         if path.is_dir():
             model_type = model_kind(path)

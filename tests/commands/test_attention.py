@@ -69,7 +69,7 @@ def test_figures_are_replaced_only_with_overwrite(saved_model, tmp_path, errors)
         (tmp_path / f"{name}.png").write_bytes(b"mine")
     options = [saved_model, "--text", TEXT, "--kind", "all", "--output", tmp_path]
     assert errors(*options) == [
-        f"{tmp_path / name}.png already exists. Name another, or replace it with --overwrite."
+        f"{tmp_path / name}.png already exists. Choose another, or replace it with --overwrite."
         for name in ("encoder", "cross")
     ]
     assert (tmp_path / "cross.png").read_bytes() == b"mine" and not (tmp_path / "decoder.png").exists()
@@ -91,11 +91,11 @@ def test_output_that_does_not_match_the_kinds_is_rejected(tmp_path, errors):
     figure, file = tmp_path / "picture.png", tmp_path / "file"
     file.write_text("")
     assert errors("no model", "--text", TEXT, "--kind", "all", "--output", figure) == [
-        f"{figure} is a single file, and --kind all draws 3 figures. Name a folder."
+        f"{figure} is a single file, and --kind all draws 3 figures. Specify a folder."
     ]
     for folder in (file, file / "below"):
         assert errors("no model", "--text", TEXT, "--output", folder) == [
-            f"{folder} is not a folder and cannot be created. Name another."
+            f"{folder} is not a folder and cannot be created. Choose another."
         ]
 
 

@@ -65,7 +65,7 @@ def test_existing_file_is_replaced_only_with_overwrite(saved_model, tmp_path, er
     path = tmp_path / "tree.svg"
     path.write_text("old")
     options = [saved_model, "--text", TEXT, "--output", path]
-    assert errors(*options) == [f"{path} already exists. Name another, or replace it with --overwrite."]
+    assert errors(*options) == [f"{path} already exists. Choose another, or replace it with --overwrite."]
     assert path.read_text() == "old"
     assert command(*options, "--overwrite") == 0
     assert path.read_text(encoding="utf-8").startswith("<svg")

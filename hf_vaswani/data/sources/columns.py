@@ -51,7 +51,7 @@ def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], wher
             return pair
     wanted = " or ".join(f"'{source}' and '{target}'" for source, target in candidates)
     raise InputError(
-        f"{where}: no columns {wanted}. There are: {quoted(names)}. Name the two that hold the text with "
+        f"{where}: no columns {wanted}. There are: {quoted(names)}. Specify the two that hold the text with "
         "source_column and target_column."
     )
 

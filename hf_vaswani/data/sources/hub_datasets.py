@@ -109,7 +109,7 @@ class HubDataset:
     def streaming_error(self, streaming: bool) -> str | None:
         """Say why the split cannot be streamed, or None if it can; only whole splits can be streamed."""
         if streaming and not is_whole_split(self.split):
-            return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Name a whole split."
+            return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Choose a whole split."
         return None
 
     def files(self) -> list[str]:
@@ -135,7 +135,7 @@ class HubDataset:
         if split is None and len(splits) == 1:
             return splits[0]
         if splits and (split is None or not set(_split_names(split)) <= set(splits)):
-            kind = f"no split '{split}'" if split else "more than one split; name one with split"
+            kind = f"no split '{split}'" if split else "more than one split; choose one with split"
             raise InputError(f"{self.name} has {kind}. There are: {', '.join(splits)}.")
         return split or "train"
 

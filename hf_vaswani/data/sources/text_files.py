@@ -112,7 +112,8 @@ def compression_error(path: str | Path) -> str | None:
     """Say why text cannot be compressed as the suffix of its file says; `None` if it can."""
     is_unknown = Path(path).suffix.lower() in OTHER_COMPRESSIONS
     return (
-        f"{path}: unsupported compression. Name a file that ends in .gz or .zst, or in neither." * is_unknown or None
+        f"{path}: unsupported compression. Specify a file that ends in .gz or .zst, or in neither." * is_unknown
+        or None
     )
 
 

@@ -299,7 +299,7 @@ def _side_errors(source: TextSource, languages: Languages) -> list[str]:
     if None in languages or languages[0] == languages[1]:
         return []  # a model may learn to copy
     return [
-        f"{one} is both source and target, but their languages are {' and '.join(languages)}: name the file of the "
+        f"{one} is both source and target, but their languages are {' and '.join(languages)}: specify the file of the "
         "other side"
         for one, other in zip(source.source, source.target)
         if is_same_file(one, other)
@@ -310,7 +310,7 @@ def _column_errors(source: TextSource) -> list[str]:
     named = source.source_column, source.target_column
     if None in named and named != (None, None):
         given, other = ("source", "target") if named[0] is not None else ("target", "source")
-        return [f"{other}_column is missing: {given}_column is given; name both or neither"]
+        return [f"{other}_column is missing: {given}_column is given; specify both or neither"]
     if named[0] is not None and named[0] == named[1]:
         return [f"source_column and target_column are the same, '{named[0]}'"]
     return []

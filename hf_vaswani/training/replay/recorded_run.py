@@ -85,9 +85,13 @@ def read_run(where: str) -> RecordedRun:
     if (path / CARD_FILE).is_file():
         return _of_card(path / CARD_FILE)
     if path.is_dir():
-        raise InputError(f"{where} contains no run ({RECIPE_FILE}) and no card ({CARD_FILE}). Name another folder.")
+        raise InputError(
+            f"{where} is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}. Choose another one."
+        )
     if not hub_id(where):
-        raise InputError(f"{where} does not exist. Name the folder of a run, its card, or its model's id on the Hub.")
+        raise InputError(
+            f"{where} does not exist. Specify the folder of a run, its card, or its model's id on the Hub."
+        )
     return _of_card(_downloaded_card(where), where)
 
 
@@ -114,8 +118,8 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
     missing = [file for file in ("recipe.yaml", "trail.json") if file not in files]
     if missing:
         raise InputError(
-            f"{name} is not the card of a run with {' and '.join(missing)} in it: it was written "
-            "by an earlier version or by another program."
+            f"{name} is not the card of a run: it contains no {' and no '.join(missing)}. If the model was exported "
+            "or copied from a run, verify that run."
         )
     trail = parse_trail(files["trail.json"])
     if trail is None:

@@ -55,7 +55,7 @@ def key_of_stage(
         section = section_of(".".join(rest), found) if rest else None
         errors += [error.replace(f"--{'.'.join(rest)}", f"--{option}", 1) for error in found]
         if not rest:
-            errors.append(f"--{option}: name a key of the stage, as in --{PREFIX}.{name}.training.max_steps 100")
+            errors.append(f"--{option}: specify a key of the stage, as in --{PREFIX}.{name}.training.max_steps 100")
         return (name, section, rest[-1]) if section else None
     keys = SECTION_OF_KIND[kind].model_fields
     if not rest and kind == TRANSLATE:

@@ -94,7 +94,7 @@ def test_split_slices_are_read_but_cannot_be_streamed(folder):
 def test_wrong_split_config_or_columns_are_reported(folder):
     path = str(folder)
     cases = {
-        TextSource(dataset=path): "more than one split; name one with split. There are: train, test.",
+        TextSource(dataset=path): "more than one split; choose one with split. There are: train, test.",
         TextSource(dataset=path, split="dev"): "has no split 'dev'. There are: train, test.",
         TextSource(dataset=path, split="train[:1%"): "has no split 'train[:1%': Unrecognized instruction format",
         TextSource(dataset=path, split="train[:200%]"): "has no split 'train[:200%]': Percent slice boundaries",

@@ -436,12 +436,12 @@ def test_bad_input_is_rejected_before_any_work(finished, tmp_path, monkeypatch, 
     (tmp_path / "empty").mkdir()
     (tmp_path / "card.md").write_text("# A card\n")
     assert errors_of(tmp_path / "none", capsys) == [
-        f"error: {tmp_path / 'none'} does not exist. Name the folder of a run, its card, or its model's id on the Hub."
+        f"error: {tmp_path / 'none'} does not exist. Specify the folder of a run, its card, or its model's id on the "
+        "Hub."
     ]
-    assert "contains no run (training_recipe.yaml) and no card" in errors_of(tmp_path / "empty", capsys)[0]
-    assert (
-        "is not the card of a run with recipe.yaml and trail.json in it" in errors_of(tmp_path / "card.md", capsys)[0]
-    )
+    assert "is not the folder of a run" in errors_of(tmp_path / "empty", capsys)[0]
+    [error] = errors_of(tmp_path / "card.md", capsys)
+    assert "not the card of a run: it contains no recipe.yaml and no trail.json. If the model was exported" in error
     (tmp_path / "train.x").unlink()
     errors = errors_of(finished, capsys, "--from=3", "--lerning_rate=3")
     assert len(errors) == 2

@@ -557,7 +557,7 @@ def test_copied_card_without_disk_space_names_its_file_and_changes_nothing(finis
     with largest_file((finished / "pictures" / "curves.png").stat().st_size - 1):
         assert main(["card", str(finished), "--output", str(output), "--overwrite"]) == 2
     assert capsys.readouterr().err == (
-        f"error: {picture} cannot be written: File too large. Free up disk space, or name another file.\n"
+        f"error: {picture} cannot be written: File too large. Free up disk space, or choose another file.\n"
     )
     assert files_in(tmp_path) == before
 

@@ -126,7 +126,7 @@ def test_all_errors_in_stages_are_reported_together(staged):
         "stages.backward.translate.model is missing",
         "stages.backward.translate.input: 'forwards' is neither a stage nor a file; did you mean 'forward'?",
         "stages.backward.translate.input: stage 'both' makes a model, not text",
-        "stages.backward.translate.input: pairs.tsv holds both sides of pairs. Name a file with only the sentences",
+        "stages.backward.translate.input: pairs.tsv holds both sides of pairs. Specify a file with only the sentences",
         "stages.backward.translate.input: 'pairs.tsv' is named twice. Remove one",
         "stages.backward.translate.sample and translate.mbr",
         "stages.mean must be one of train, translate, average, with its keys",
