@@ -36,11 +36,11 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
 UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
 GIT_LFS = b"version https://git-lfs"
-AGAIN = "Copy it again from where it came from."
+AGAIN = "Copy or download it again."
 REMEDIES = {
     errno.EACCES: "Change its permissions, or choose another.",
     errno.EPERM: "Change its permissions, or choose another.",
-    errno.ELOOP: "The links point to each other: choose another.",
+    errno.ELOOP: "The symbolic links form a loop: choose another.",
     errno.ENAMETOOLONG: "Choose a shorter one.",
 }
 TYPE_NAMES = {
@@ -72,7 +72,7 @@ def path_error(path: str | Path, is_output: bool = False) -> str | None:
     except OSError as error:
         return os_error(error)
     except ValueError:  # a NUL, or a surrogate in place of a byte that is not UTF-8
-        return f"{str(path)!a} is not a valid file name: it holds a NUL or is not UTF-8. Choose another."
+        return f"{str(path)!a} is not a valid file name: it contains a NUL or is not UTF-8. Choose another."
     return None
 
 
@@ -105,7 +105,7 @@ def check_names(names: Iterable[str], where: str) -> None:
     wrong = [name for name in names if UNSAFE.search(name) or not _is_utf8(name)]
     if wrong:
         raise InputError(
-            f"{where}: it has a file named {wrong[0]!a}, which could lead elsewhere. Choose another repository."
+            f"{where}: its file {wrong[0]!a} could be written outside the folder. Choose another repository."
         )
 
 
@@ -322,7 +322,7 @@ def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise unreadable(path, f"not JSON ({reason(error)})", remedy) from None
     if not isinstance(values, dict):
-        message = f"{path} cannot be read: it holds {shown(values)}, not keys with values. {remedy}"
+        message = f"{path} cannot be read: it contains {shown(values)}, not keys with values. {remedy}"
         raise InputError(message.rstrip())
     return values
 

@@ -119,13 +119,13 @@ def test_inaccessible_folder_is_one_clear_error(errors_of, folder, name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_link_to_itself_is_one_clear_error(errors_of, folder, name):
     bad = f"{folder}/loop"
-    message = f"error: {bad}: Too many levels of symbolic links. The links point to each other: choose another."
+    message = f"error: {bad}: Too many levels of symbolic links. The symbolic links form a loop: choose another."
     assert errors_of(COMMANDS[name], bad) == [message]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_invalid_file_name_is_one_clear_error(errors_of, name):
-    message = "error: 'a\\x00b' is not a valid file name: it holds a NUL or is not UTF-8. Choose another."
+    message = "error: 'a\\x00b' is not a valid file name: it contains a NUL or is not UTF-8. Choose another."
     assert errors_of(COMMANDS[name], "a\0b") == [message]
 
 
@@ -192,7 +192,7 @@ def test_file_with_a_non_utf8_name_can_be_read_but_not_written(tmp_path, capsys)
     assert main(["evaluate", "--hypotheses", path, "--reference", path, "--metrics", "chrf"]) == 0
     assert capsys.readouterr().out.startswith("chrF2 100.00")
     assert main(["corpus", f"{path}_corpus"]) == 2
-    message = "/caf\\udce9_corpus' is not a valid file name: it holds a NUL or is not UTF-8. Choose another.\n"
+    message = "/caf\\udce9_corpus' is not a valid file name: it contains a NUL or is not UTF-8. Choose another.\n"
     assert capsys.readouterr().err.endswith(message)
 
 

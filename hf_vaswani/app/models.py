@@ -155,7 +155,7 @@ def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list
     if not names:
         if not QUICKSTART.is_dir():
             raise InputError(
-                f"No model is named, and {QUICKSTART} does not exist. Specify a folder or a Hub id, or train a model "
+                f"No model is given, and {QUICKSTART} does not exist. Specify a folder or a Hub id, or train a model "
                 "first: bash scripts/quickstart.sh"
             )
         names = [str(QUICKSTART)]

@@ -45,7 +45,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     attention.add_argument("--overwrite", action="store_true", help="replace existing figures")
     add_beam_option(attention)
     add_language_options(attention)
-    attention.set_defaults(run=run, saves_memory="Give a shorter text.")
+    attention.set_defaults(run=run, saves_memory="Shorten the text.")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -33,4 +33,4 @@ def run(options: argparse.Namespace) -> None:
     from ..training.checkpoints.average import average
 
     members = average([Path(source) for source in options.sources], Path(options.output), options.last, options.best)
-    print("\n".join([f"{options.output} holds the mean of {len(members)}:", *map(str, members)]))
+    print("\n".join([f"{options.output} contains the mean of {len(members)}:", *map(str, members)]))

@@ -26,7 +26,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     tree.add_argument("--overwrite", action="store_true", help="replace an existing file")
     add_beam_option(tree)
     add_language_options(tree)
-    tree.set_defaults(run=run, saves_memory="Give a shorter text, or lower --num_beams.")
+    tree.set_defaults(run=run, saves_memory="Shorten the text, or lower --num_beams.")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     own = logs[0].with_name("curves.png") if [log.name for log in logs] == [LOG_FILE] else None
     output = Path(options.output or own or "curves.png")
     errors = [
-        f"{path} holds no {LOG_FILE}: nothing was logged yet. The first line comes after training.logging_steps steps."
+        f"{path} contains no {LOG_FILE}: nothing was logged yet, as in the first training.logging_steps steps."
         for path in paths
         if (path / RECIPE_FILE).is_file() and not (path / LOG_FILE).exists()
     ]

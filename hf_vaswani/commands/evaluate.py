@@ -204,7 +204,7 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
         if any(is_same_file(path, other) for other in (*read, *paths[:number])):
-            errors.append(f"{path} is named twice, once as an output. Choose another output.")
+            errors.append(f"{path} is given twice, once as an output. Choose another output.")
         elif error := output_error(path):
             errors.append(error)
         elif Path(path).exists() and not options.overwrite:

@@ -178,7 +178,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         return
     model, tokenizer, translate = first_on_each_machine(processes, lambda: _translator(options))
     if options.sample and not getattr(model, "samples_follow_seed", True) and processes.is_main_process:
-        print(f"note: {model.computed_by}: samples differ each time, whatever the --seed.", file=sys.stderr)
+        print(f"note: {model.computed_by}: samples differ each time, regardless of --seed.", file=sys.stderr)
     own = fingerprint_of_all(model, tokenizer, translate)
     _check_same_model(options, processes, own)
     write_line = as_json if options.format == "jsonl" else as_text

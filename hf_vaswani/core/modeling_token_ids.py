@@ -43,7 +43,7 @@ def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> No
     if isinstance(past_length, int) and past_length + length > limit:
         raise ValueError(
             f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
-            f"max_position_embeddings={limit}. Shorten or truncate the text, ask for a shorter translation "
+            f"max_position_embeddings={limit}. Shorten or truncate the text, request a shorter translation "
             '(max_new_tokens), or train with position_type="sinusoidal", which has no limit.'
         )
 

@@ -135,7 +135,7 @@ class TranslationPipeline(Pipeline):
         if damaged := damaged_weights(self.model.named_parameters()):
             raise ValueError(
                 f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
-                "Load the model again from where it came from."
+                "Copy or download the model again."
             )
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")

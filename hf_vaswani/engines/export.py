@@ -104,7 +104,7 @@ def write_checked(
     if longer:
         rest = f" and {len(longer) - SHOWN} more are longer" if len(longer) > SHOWN else ""
         raise InputError(
-            f"{target.engine} can read {limit} tokens of this model at most, but in the sample, "
+            f"{target.engine} can read at most {limit} tokens with this model, but in the sample, "
             f"{', '.join(longer[:SHOWN])}{rest}. Leave out long sentences."
         )
     sources = sources or random_sources(tokenizer, model.config.vocab_size, limit)

@@ -118,9 +118,9 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
 
 def text_errors(source: str, target: str | None) -> list[str]:
     """Errors about empty texts for [`sentence_attention`]."""
-    errors = ["The text is empty. Give a sentence to translate."] if is_blank(source) else []
+    errors = ["The text is empty. Enter a sentence to translate."] if is_blank(source) else []
     if target is not None and is_blank(target):
-        errors.append("The target is empty. Give a translation, or leave it out for the model's own.")
+        errors.append("The target is empty. Enter a translation, or leave it out for the model's own.")
     return errors
 
 

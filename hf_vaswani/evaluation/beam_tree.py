@@ -23,10 +23,10 @@ Fate = Literal["kept", "finished", "pruned"]
 # Reasons why a search ended, the most informative one first.
 STOP_REASONS = {
     "all_ended": "all candidates ended here, by an end token or at the longest length",
-    "full": "there were as many finished hypotheses as beams, and early_stopping=True asks for no more",
+    "full": "there were as many finished hypotheses as beams, and early_stopping=True needs no more",
     "settled": "there were as many finished hypotheses as beams, and the best running one did not score better than "
     "the worst of them",
-    "decided": "no running hypothesis could still score better than the finished ones that were asked for",
+    "decided": "no running hypothesis could still score better than the finished ones that were requested",
 }
 GREEDY_END = "greedy search ends with its first hypothesis"
 # The search pads its tensors with candidates that do not exist; they score lower than this.

@@ -70,7 +70,7 @@ def pull(repo_id: str, folder: str | Path, revision: str | None = None) -> Pulle
     targets = targets_of(list(listing.sizes))
     if not targets.keys() & {CONFIG_FILE, ADAPTER_CONFIG_NAME} and not has_run(listing):
         raise InputError(
-            f"{repo_id} holds neither a model nor a run. Choose another repository, or another --revision."
+            f"{repo_id} contains neither a model nor a run. Choose another repository, or another --revision."
         )
     with gathering(output) as part:
         with hub_errors(repo_id, failed):
@@ -157,7 +157,7 @@ def gathering(output: Path) -> Iterator[Path]:
         try:
             lock(file.fileno())
         except BlockingIOError:
-            raise InputError(f"Another process is downloading to {output}. Wait until it has ended.") from None
+            raise InputError(f"Another process is downloading to {output}. Wait for it to finish.") from None
         yield part
     shutil.rmtree(part, ignore_errors=True)
 

@@ -175,7 +175,7 @@ def check_links(folder: Path, files: Iterable[str]) -> None:
     """
     outside = [folder / name for name in files if leads_out(folder / name, folder)]
     errors = [
-        f"{path} leads out of {folder} through a symbolic link. Put the file itself there, or remove the link."
+        f"{path} points outside {folder} through a symbolic link. Put the file itself there, or remove the link."
         for path in outside
         if not IN_CACHE.search(os.path.realpath(path))
     ]

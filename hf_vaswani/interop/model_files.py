@@ -82,7 +82,7 @@ def has_weights(folder: Path) -> bool:
 def weight_file_errors(folder: Path) -> list[str]:
     """Errors for damaged or missing weight files; files written by `torch.save` are not checked."""
     if not has_weights(folder):
-        if files := ENGINE_FILES.get(model_kind(folder)):
+        if files := ENGINE_FILES.get(str(read_json(folder / CONFIG_FILE).get("model_type"))):
             return [f"{folder} is an incomplete export: it needs {files}. {AGAIN}"]
         if any(folder.glob("onnx/*.onnx")):
             return [

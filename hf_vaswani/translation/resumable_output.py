@@ -248,7 +248,7 @@ class ResumableOutput:
             check_types(self.side_file, record["progress"], get_type_hints(Progress))
             self._settings, self.progress = record["settings"], Progress(**record["progress"])
             if min(self.progress.windows, self.progress.lines, self.progress.bytes) < 0:
-                raise InputError(f"{self.side_file} holds a number below 0.")
+                raise InputError(f"{self.side_file} contains a number below 0.")
             size = self._written.stat().st_size
         except (OSError, InputError) as error:
             raise NotResumable(

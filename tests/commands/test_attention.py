@@ -80,8 +80,8 @@ def test_figures_are_replaced_only_with_overwrite(saved_model, tmp_path, errors)
 def test_all_text_and_output_errors_are_reported_before_the_model_is_loaded(tmp_path, errors):
     output = tmp_path / "absent" / "picture.jpg"
     assert errors("no model", "--text", " ", "--target", "", "--output", output) == [
-        "The text is empty. Give a sentence to translate.",
-        "The target is empty. Give a translation, or leave it out for the model's own.",
+        "The text is empty. Enter a sentence to translate.",
+        "The target is empty. Enter a translation, or leave it out for the model's own.",
         f"{output} is not the name of a figure: it must end with one of .png, .svg, .pdf.",
         f"{output} cannot be written: its folder does not exist. Create it first.",
     ]

@@ -55,7 +55,7 @@ def test_html_page_is_written(saved_model, tmp_path):
 
 def test_all_errors_are_reported_before_the_model_is_loaded(tmp_path, errors):
     assert errors(tmp_path / "no model", "--text", " ", "--output", tmp_path / "no folder" / "tree.png") == [
-        "The text is empty. Give a sentence to translate.",
+        "The text is empty. Enter a sentence to translate.",
         f"{tmp_path}/no folder/tree.png is not the name of a figure: it must end with one of .svg, .html.",
         f"{tmp_path}/no folder/tree.png cannot be written: its folder does not exist. Create it first.",
     ]

@@ -269,7 +269,7 @@ def test_leftovers_of_an_interrupted_replacement_are_not_mistaken_for_a_later_ru
         ({"settings": 1, "progress": {}}, "settings is 1, not keys with values"),
         ({"settings": {}, "progress": {"windows": "1", "lines": 2}}, 'windows is "1", not a whole number'),
         ({"settings": {}, "progress": {"windows": -1, "lines": 0, "bytes": 0, "digest": ""}}, "a number below 0"),
-        ([], "holds \\[\\], not keys with values"),
+        ([], "contains \\[\\], not keys with values"),
     ],
 )
 def test_progress_of_wrong_types_raises_one_error_that_names_its_file(path, record, message):

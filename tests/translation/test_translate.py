@@ -78,7 +78,7 @@ def test_model_that_lacks_weights_raises_a_clear_error(saved_model):
     weights = load_file(saved_model / "model.safetensors")
     del weights["model.encoder.layers.0.fc1.weight"]
     save_file(weights, saved_model / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match="lacks weights that its configuration asks for: .*layers.0.fc1.weight"):
+    with pytest.raises(InputError, match="lacks weights that its configuration expects: .*layers.0.fc1.weight"):
         load(str(saved_model))
 
 

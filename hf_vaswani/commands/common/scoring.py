@@ -42,7 +42,7 @@ def score_warnings(
     """
     warnings, first = [], texts[options.reference[0]]
     warnings += [
-        f"warning: {path} is also a reference, so the scores say nothing"
+        f"warning: {path} is also a reference, so the scores are meaningless"
         for path in (options.source, *options.hypotheses)
         if path and any(is_same_file(path, reference) for reference in options.reference)
     ]

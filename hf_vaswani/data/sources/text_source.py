@@ -90,7 +90,7 @@ class TextSource:
         known, errors, fields = [field.name for field in dataclasses.fields(cls) if field.name != "made"], [], {}
         for key, entry in value.items():
             if key not in known:
-                meant = hint(str(key), dict(zip(known, known))) or f"known are {', '.join(known)}"
+                meant = hint(str(key), dict(zip(known, known))) or f"choose from {', '.join(known)}"
                 errors.append(f"{name}: unknown key '{key}'; {meant}")
             elif entry is not None:
                 try:
@@ -262,7 +262,7 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
     """Return the errors in a source's description, without opening anything."""
     places = [name for name in ("dataset", "file", "source", "target") if getattr(source, name)]
     if not places:
-        return ["no text is named: give dataset, file, or source and target"]
+        return ["no text is given: set dataset, file, or source and target"]
     if len(places) > 1 and places != ["source", "target"]:
         return [f"{' and '.join(places)} are given together; choose dataset, file, or source and target"]
     if source.dataset == OLD_BUILT_IN and not Path(OLD_BUILT_IN).exists():

@@ -123,12 +123,12 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
         )
     trail = parse_trail(files["trail.json"])
     if trail is None:
-        raise InputError(f"{name}: its trail.json is damaged. Copy the card again from where it came from.")
+        raise InputError(f"{name}: its trail.json is damaged. Copy or download the card again.")
     recipe = None
     with suppress(yaml.YAMLError):
         recipe = read_yaml(files["recipe.yaml"])
     if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
-        raise InputError(f"{name}: its recipe.yaml is damaged. Copy the card again from where it came from.")
+        raise InputError(f"{name}: its recipe.yaml is damaged. Copy or download the card again.")
     if "stages" in recipe:
         return _first_stage(name, files)
     return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
@@ -151,9 +151,7 @@ def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
         )
     trail = parse_trail(files[f"stages/{stage}/{TRAIL_FILE}"])
     if trail is None:
-        raise InputError(
-            f"{name}: the trail of stage {stage} is damaged. Copy the card again from where it came from."
-        )
+        raise InputError(f"{name}: the trail of stage {stage} is damaged. Copy or download the card again.")
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder:
         file = Path(folder) / RECIPE_FILE
         try:

@@ -106,7 +106,7 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
 def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
     """Why copies of figures cannot be written beside a card."""
     errors = [
-        f"{path} leads out of {output.parent} through a symbolic link. Remove the link, or choose another --output."
+        f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."
         for path in figures
         if leads_out(path, output.parent)
     ]

@@ -221,7 +221,7 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     if error := vocabulary_error(model, tokenizer):
         errors.append(f"training.start_from={source}: {error}. Use the model's own tokenizer")
     elif recipe.tokenizer.path and spare_ids(model, tokenizer) and not _has_tokenizer_of(source, tokenizer):
-        errors.append(f"training.start_from={source} has another tokenizer; remove tokenizer.path to use it")
+        errors.append(f"training.start_from={source} has a different tokenizer; remove tokenizer.path to use it")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
             errors.append(

@@ -62,7 +62,7 @@ def _open(
         rows = model.config.decoder_vocab_size if model else rows
         if vocabularies(own_tokenizer) != vocabularies(tokenizer):
             errors.append(
-                f"{key} has another vocabulary than the run. Set tokenizer.path={name}, or choose another one"
+                f"{key} has a different vocabulary from the run's. Set tokenizer.path={name}, or choose another one"
             )
         elif own < rows:
             errors.append(f"{key} has {own:,} embeddings, fewer than the run's model, {rows:,}. Choose another one")

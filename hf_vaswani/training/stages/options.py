@@ -62,7 +62,7 @@ def key_of_stage(
         return name, kind, "model"
     key = ".".join(rest)
     if key not in keys:
-        meant = hint(key, {key: key for key in keys}, OTHER_NAMES) or f"known are {', '.join(keys)}"
+        meant = hint(key, {key: key for key in keys}, OTHER_NAMES) or f"choose from {', '.join(keys)}"
         errors.append(f"--{option}: a stage that {'translates' if kind == TRANSLATE else 'averages'} has no key "
                       f"'{key}'; {meant}")  # fmt: skip
         return None

@@ -223,11 +223,11 @@ def _input_errors(arguments: Any, makers: dict[str, list[str]]) -> list[str]:
         if name in makers["model"]:
             errors.append(f"stage '{name}' makes a model, not text")
         elif name not in known and file_format(name) in READERS and Path(name).name != PAIRS_FILE:
-            errors.append(f"{name} holds both sides of pairs. Specify a file with only the sentences to translate")
+            errors.append(f"{name} contains both sides of pairs. Specify a file with only the sentences to translate")
         elif name not in known and not Path(name).exists() and (close := nearest(name, known)):
             errors.append(f"'{name}' is neither a stage nor a file; did you mean '{close}'?")
     twice = sorted({name for name in arguments.inputs if arguments.inputs.count(name) > 1})
-    return errors + [f"'{name}' is named twice. Remove one" for name in twice]
+    return errors + [f"'{name}' is listed twice. Remove one" for name in twice]
 
 
 def _model_errors(names: list[str], stages: Mapping[str, Stage], makers: list[str]) -> list[str]:

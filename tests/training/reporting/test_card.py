@@ -543,7 +543,7 @@ def test_copied_card_writes_no_picture_through_a_symlink(finished, tmp_path, cap
     (tmp_path / "cards").mkdir()
     (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
     assert main(["card", str(finished), "--output", str(tmp_path / "cards" / "copy.md"), "--overwrite"]) == 2
-    assert "curves.png leads out of" in capsys.readouterr().err
+    assert "curves.png points outside" in capsys.readouterr().err
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
 
 
