@@ -36,11 +36,11 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
 UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
 GIT_LFS = b"version https://git-lfs"
-AGAIN = "Copy it again from where it came from."
+AGAIN = "Copy or download it again."
 REMEDIES = {
-    errno.EACCES: "Change its permissions, or name another.",
-    errno.EPERM: "Change its permissions, or name another.",
-    errno.ELOOP: "The links point to each other: name another.",
+    errno.EACCES: "Change its permissions, or choose another.",
+    errno.EPERM: "Change its permissions, or choose another.",
+    errno.ELOOP: "The symbolic links form a loop: choose another.",
     errno.ENAMETOOLONG: "Choose a shorter one.",
 }
 TYPE_NAMES = {
@@ -72,7 +72,7 @@ def path_error(path: str | Path, is_output: bool = False) -> str | None:
     except OSError as error:
         return os_error(error)
     except ValueError:  # a NUL, or a surrogate in place of a byte that is not UTF-8
-        return f"{str(path)!a} is not a valid file name: it holds a NUL or is not UTF-8. Name another."
+        return f"{str(path)!a} is not a valid file name: it contains a NUL or is not UTF-8. Choose another."
     return None
 
 
@@ -80,7 +80,7 @@ def os_error(error: OSError) -> str | None:
     """An operating system error as one line; `None` if the error does not name a path."""
     if error.filename is None or error.errno is None:
         return None
-    return f"{os.fsdecode(error.filename)}: {error.strerror}. {REMEDIES.get(error.errno, 'Name another.')}"
+    return f"{os.fsdecode(error.filename)}: {error.strerror}. {REMEDIES.get(error.errno, 'Choose another.')}"
 
 
 def option_errors(options: dict[str, object]) -> list[str]:
@@ -105,7 +105,7 @@ def check_names(names: Iterable[str], where: str) -> None:
     wrong = [name for name in names if UNSAFE.search(name) or not _is_utf8(name)]
     if wrong:
         raise InputError(
-            f"{where}: it has a file named {wrong[0]!a}, which could lead elsewhere. Name another repository."
+            f"{where}: its file {wrong[0]!a} could be written outside the folder. Choose another repository."
         )
 
 
@@ -137,7 +137,7 @@ def model_path_error(path: str | Path) -> str | None:
         return error
     if folder.exists() or not (text.startswith((".", "/", "~")) or "\\" in text or text.count("/") > 1):
         return None
-    return f"{text} does not exist{_similar_folder(folder)}. Name a folder that does, or an id on the Hub."
+    return f"{text} does not exist{_similar_folder(folder)}. Specify a folder that does, or an id on the Hub."
 
 
 def _similar_folder(path: Path) -> str:
@@ -220,7 +220,7 @@ def replace_files(contents: dict[Path, bytes]) -> None:
                 stack.enter_context(atomic_write(path)).write_bytes(content)
     except OSError as error:
         raise InputError(
-            f"{error.filename2 or path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another "
+            f"{error.filename2 or path} cannot be written: {error.strerror}. {write_remedy(error)}, or choose another "
             "file."
         ) from None
 
@@ -236,10 +236,10 @@ def check_new(output: str | Path) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"{output} cannot be written: {reason(error)}") from None
     if not is_free:
-        raise InputError(f"{output} exists and is not an empty folder. Name another one; nothing is overwritten.")
+        raise InputError(f"{output} exists and is not an empty folder. Choose another one; nothing is overwritten.")
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         why = "it is not writable" if parent.is_dir() else "it is not a folder"
-        raise InputError(f"{output} cannot be created in {parent}: {why}. Name another one.")
+        raise InputError(f"{output} cannot be created in {parent}: {why}. Choose another one.")
 
 
 @contextmanager
@@ -322,7 +322,7 @@ def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise unreadable(path, f"not JSON ({reason(error)})", remedy) from None
     if not isinstance(values, dict):
-        message = f"{path} cannot be read: it holds {shown(values)}, not keys with values. {remedy}"
+        message = f"{path} cannot be read: it contains {shown(values)}, not keys with values. {remedy}"
         raise InputError(message.rstrip())
     return values
 

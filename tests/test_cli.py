@@ -61,7 +61,7 @@ def test_tokenizer_is_learned_from_files_and_saved(write_lines, tmp_path, capsys
     options = ["--source", source, "--target", target, "--type", "word", "--joint", "false", "--vocab_size=7"]
     assert main(["tokenizer", str(folder), *options]) == 0
     output = capsys.readouterr().out.splitlines()
-    assert output[0] == f"{folder} holds a tokenizer of 7 source and 7 target tokens (word)."
+    assert output[0] == f"{folder} contains a tokenizer of 7 source and 7 target tokens (word)."
     assert output[1:] == [
         "source: ein Hund und ein Hase", "  ein Hund <unk> ein Hase </s>",
         "target: a dog and a hare", "  a dog and a <unk> </s>",

@@ -14,7 +14,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.files import is_same_file, model_path_error, path_error, where_not_found
 
 NOBODY = 65534
-DENIED = "Permission denied. Change its permissions, or name another."
+DENIED = "Permission denied. Change its permissions, or choose another."
 # Commands by the argument whose path is BAD; TEXT and MODEL exist, and OUT does not.
 COMMANDS = {
     "train recipe": ["train", "BAD"],
@@ -119,13 +119,13 @@ def test_inaccessible_folder_is_one_clear_error(errors_of, folder, name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_link_to_itself_is_one_clear_error(errors_of, folder, name):
     bad = f"{folder}/loop"
-    message = f"error: {bad}: Too many levels of symbolic links. The links point to each other: name another."
+    message = f"error: {bad}: Too many levels of symbolic links. The symbolic links form a loop: choose another."
     assert errors_of(COMMANDS[name], bad) == [message]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_invalid_file_name_is_one_clear_error(errors_of, name):
-    message = "error: 'a\\x00b' is not a valid file name: it holds a NUL or is not UTF-8. Name another."
+    message = "error: 'a\\x00b' is not a valid file name: it contains a NUL or is not UTF-8. Choose another."
     assert errors_of(COMMANDS[name], "a\0b") == [message]
 
 
@@ -192,7 +192,7 @@ def test_file_with_a_non_utf8_name_can_be_read_but_not_written(tmp_path, capsys)
     assert main(["evaluate", "--hypotheses", path, "--reference", path, "--metrics", "chrf"]) == 0
     assert capsys.readouterr().out.startswith("chrF2 100.00")
     assert main(["corpus", f"{path}_corpus"]) == 2
-    message = "/caf\\udce9_corpus' is not a valid file name: it holds a NUL or is not UTF-8. Name another.\n"
+    message = "/caf\\udce9_corpus' is not a valid file name: it contains a NUL or is not UTF-8. Choose another.\n"
     assert capsys.readouterr().err.endswith(message)
 
 
@@ -217,7 +217,7 @@ def test_similar_folder_name_is_suggested(tmp_path):
 def test_path_that_cannot_be_a_hub_id_must_exist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs/quick").mkdir(parents=True)
-    end = "Name a folder that does, or an id on the Hub."
+    end = "Specify a folder that does, or an id on the Hub."
     assert model_path_error("./runs/quik") == f"./runs/quik does not exist (did you mean runs/quick?). {end}"
     for path in ("~/m", "../m", "/m", "a/b/c", "a\\b"):
         assert model_path_error(path) == f"{path} does not exist. {end}"
@@ -237,4 +237,4 @@ def test_no_command_looks_for_a_path_on_the_hub(command, tmp_path, monkeypatch, 
     }.get(command, ["--source", str(text), sides.get(command, ""), str(text)])
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("asked the Hub"))
     assert main([command, "./absent/model", *options]) == 2
-    assert "error: ./absent/model does not exist. Name a folder" in capsys.readouterr().err
+    assert "error: ./absent/model does not exist. Specify a folder" in capsys.readouterr().err

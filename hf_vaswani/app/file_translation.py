@@ -96,7 +96,7 @@ def check_size(path: Path) -> None:
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise InputError(
-            f"The file has {size / 2**20:.1f} MB, but at most {LARGEST_FILE // 2**20} MB are allowed. Split it, "
+            f"The file is {size / 2**20:.1f} MB, but at most {LARGEST_FILE // 2**20} MB are allowed. Split it, "
             "or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
         )
 

@@ -155,7 +155,7 @@ def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list
     if not names:
         if not QUICKSTART.is_dir():
             raise InputError(
-                f"No model is named, and {QUICKSTART} does not exist. Name a folder or a Hub id, or train a model "
+                f"No model is given, and {QUICKSTART} does not exist. Specify a folder or a Hub id, or train a model "
                 "first: bash scripts/quickstart.sh"
             )
         names = [str(QUICKSTART)]
@@ -177,9 +177,9 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
     if error := path_error(name):
         raise InputError(error)
     if path.is_file():
-        raise InputError(f"{name} is a file. Name the folder of a model.")
+        raise InputError(f"{name} is a file. Specify the folder of a model.")
     if not path.exists() and not HUB_ID.fullmatch(name):
-        raise InputError(f"{name} does not exist: it is neither a folder nor a model on the Hub. Name another one.")
+        raise InputError(f"{name} does not exist: it is neither a folder nor a model on the Hub. Choose another one.")
     if adapter_base(name) is not None:
         return
     if path.is_dir():
@@ -190,7 +190,9 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
     kind = hub_kind(name)
     if kind in CONFIG_MAPPING:
         if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
-            raise InputError(f"{name}: a model of type {kind!r} is not an encoder-decoder. Name one that translates.")
+            raise InputError(
+                f"{name}: a model of type {kind!r} is not an encoder-decoder. Choose one that translates."
+            )
     elif not trust_remote_code:
         raise InputError(
             f"{name}: model_type {kind!r} is unknown to transformers. If you trust its code, add --trust_remote_code."

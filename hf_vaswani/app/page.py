@@ -217,7 +217,7 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
 
 def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
     if len(shelf.names) < 2:
-        gr.HTML("<p>To compare, name at least two models: <code>hf-vaswani app MODEL MODEL</code></p>")
+        gr.HTML("<p>To compare, start the page with at least two models: <code>hf-vaswani app MODEL MODEL</code></p>")
         return
     text = _text_box("Text", 4, elem_id="compared-text")
     button = gr.Button("Translate with both", variant="primary", elem_id="compare")

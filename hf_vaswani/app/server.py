@@ -151,5 +151,5 @@ def address_error(host: str, port: int | None) -> str | None:
             return f"--port {port} is in use by another program. Choose another one, or stop that program."
         if getattr(error, "errno", None) == errno.EACCES:
             return f"--port {port} is reserved for the system. Choose one of at least 1024."
-        return f"--host {host!r} is not an address of this machine. Name one, such as {HOST}, or 0.0.0.0 for all."
+        return f"--host {host!r} is not an address of this machine. Specify one, such as {HOST}, or 0.0.0.0 for all."
     return None

@@ -46,7 +46,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     attention.add_argument("--overwrite", action="store_true", help="replace existing figures")
     add_beam_option(attention)
     add_language_options(attention)
-    attention.set_defaults(run=run, saves_memory="Give a shorter text.")
+    attention.set_defaults(run=run, saves_memory="Shorten the text.")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -110,14 +110,14 @@ def _output_errors(output: Path, figures: dict[str, Path], overwrite: bool) -> l
 
     is_file = output in figures.values()
     if is_file and len(figures) > 1:
-        return [f"{output} is a single file, and --kind {ALL} draws {len(figures)} figures. Name a folder."]
+        return [f"{output} is a single file, and --kind {ALL} draws {len(figures)} figures. Specify a folder."]
     if is_file or output.is_dir():
         errors = figure_path_errors(next(iter(figures.values())))
     else:
         existing = next(path for path in (output, *output.resolve().parents) if path.exists())
         can_be_made = existing.is_dir() and os.access(existing, os.W_OK)
-        errors = [] if can_be_made else [f"{output} is not a folder and cannot be created. Name another."]
+        errors = [] if can_be_made else [f"{output} is not a folder and cannot be created. Choose another."]
     if not overwrite:
         existing = [path for path in figures.values() if path.is_file()]
-        errors += [f"{path} already exists. Name another, or replace it with --overwrite." for path in existing]
+        errors += [f"{path} already exists. Choose another, or replace it with --overwrite." for path in existing]
     return errors

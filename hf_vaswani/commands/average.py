@@ -35,4 +35,4 @@ def run(options: argparse.Namespace) -> None:
 
     members = average([Path(source) for source in options.sources], Path(options.output), options.last, options.best)
     folders = counted(len(members), "folder")
-    print("\n".join([f"{options.output} holds the mean of the weights in {folders}:", *map(str, members)]))
+    print("\n".join([f"{options.output} contains the mean of the weights in {folders}:", *map(str, members)]))

@@ -34,7 +34,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     tree.add_argument("--overwrite", action="store_true", help="replace an existing file")
     add_beam_option(tree)
     add_language_options(tree)
-    tree.set_defaults(run=run, saves_memory="Give a shorter text, or lower --num_beams.")
+    tree.set_defaults(run=run, saves_memory="Shorten the text, or lower --num_beams.")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -71,5 +71,5 @@ def _output_errors(output: Path, overwrite: bool) -> list[str]:
 
     errors = figure_path_errors(output, SUFFIXES)
     if output.is_file() and not overwrite:
-        errors.append(f"{output} already exists. Name another, or replace it with --overwrite.")
+        errors.append(f"{output} already exists. Choose another, or replace it with --overwrite.")
     return errors

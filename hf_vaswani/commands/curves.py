@@ -36,16 +36,16 @@ def run(options: argparse.Namespace) -> None:
     own = logs[0].with_name("curves.png") if [log.name for log in logs] == [LOG_FILE] else None
     output = Path(options.output or own or "curves.png")
     errors = [
-        f"{path} holds no {LOG_FILE}: nothing was logged yet. The first line comes after training.logging_steps steps."
+        f"{path} contains no {LOG_FILE}: nothing was logged yet, as in the first training.logging_steps steps."
         for path in paths
         if (path / RECIPE_FILE).is_file() and not (path / LOG_FILE).exists()
     ]
     if errors:
         raise InputError.of(errors)
     if any(is_same_file(output, log) for log in logs):
-        raise InputError(f"{output} is one of the logs. Name another file with --output.")
+        raise InputError(f"{output} is one of the logs. Choose another file with --output.")
     # A run redraws its own figure after each validation, so it may be replaced.
     if output.is_file() and output != own and not options.overwrite:
-        raise InputError(f"{output} already exists. Name another with --output, or replace it with --overwrite.")
+        raise InputError(f"{output} already exists. Choose another with --output, or replace it with --overwrite.")
     draw_curves(logs, output if output == own else output.resolve())
     print(output)

@@ -182,17 +182,17 @@ def run(options: argparse.Namespace) -> None:
 def _option_errors(options: argparse.Namespace) -> list[str]:
     errors = []
     if not options.models and not options.hypotheses:
-        errors.append("Nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
+        errors.append("Nothing to evaluate. Specify a model, before all options, or files with --hypotheses.")
     errors += [
-        f"{name} is a file, not a model. Name files of translations with --hypotheses."
+        f"{name} is a file, not a model. Specify files of translations with --hypotheses."
         for name in options.models
         if Path(name).is_file()
     ]
     if not options.source and not all(Path(name).is_file() for name in options.models):
-        errors.append("A model needs text to translate. Name its file with --source.")
+        errors.append("A model needs text to translate. Specify its file with --source.")
     if not options.models:
         errors += [
-            f"--{name} is for models, and none is given. Name one, before all options, or omit --{name}."
+            f"--{name} is for models, and none is given. Specify one, before all options, or omit --{name}."
             for name in FOR_MODELS
             if getattr(options, name)
         ]
@@ -208,15 +208,15 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
     paths, errors = options.output, []
     if options.models and paths and len(paths) != len(options.models):
         names = f"{counted(len(paths), 'file')} for {counted(len(options.models), 'model')}"
-        errors.append(f"--output names {names}. Name one for each.")
+        errors.append(f"--output names {names}. Specify one for each.")
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
         if any(is_same_file(path, other) for other in (*read, *paths[:number])):
-            errors.append(f"{path} is named twice, once as an output. Name another output.")
+            errors.append(f"{path} is given twice, once as an output. Choose another output.")
         elif error := output_error(path):
             errors.append(error)
         elif Path(path).exists() and not options.overwrite:
-            errors.append(f"{path} already exists. Name another file, or replace it with --overwrite.")
+            errors.append(f"{path} already exists. Choose another file, or replace it with --overwrite.")
     return errors
 
 
@@ -251,7 +251,7 @@ def _translate(
                     write_translations(part, systems[-1], path)
         except OSError as error:
             raise InputError(
-                f"{path} cannot be written: {error.strerror}. {write_remedy(error)}, or name another file."
+                f"{path} cannot be written: {error.strerror}. {write_remedy(error)}, or choose another file."
             ) from None
     return systems
 

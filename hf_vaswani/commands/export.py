@@ -124,21 +124,18 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     same = result.sentences - result.different
     # Rounding changes the translation of nonsense more easily than that of a sentence.
     what = counted(result.sentences, "sentence" if sample else "random sequence")
-    hint = "" if sample or not result.different else " (name sentences of your own with --sample FILE)"
+    hint = "" if sample or not result.different else " (to compare on your own sentences, use --sample FILE)"
     print(
-        f"{options.output} holds the model for {result.engine}{_with(tokenizers)}. It gives the same tokens as "
-        f"the model for {same} of {what}{hint}. Weights: {result.size / 1e6:.1f} MB; the model's: "
-        f"{origin.size / 1e6:.1f} MB."
+        f"{options.output} contains the model for {result.engine}{_with(tokenizers)}. It gives the same tokens as "
+        f"the model for {same} of {what}{hint}. Weights: {result.size / 1e6:.1f} MB (original: "
+        f"{origin.size / 1e6:.1f} MB)."
     )
     if options.to == "marian" and (lost := lost_settings(model.generation_config)):
-        print(
-            f"MarianMT's search does not have {' and '.join(lost)}: with its own settings, some translations may "
-            "differ."
-        )
+        print(f"MarianMT's search lacks {' and '.join(lost)}, so some translations may differ.")
     if comparison:
         print(comparison.summary())
     if runtime:
-        print(f"To see it: python -m http.server --bind 127.0.0.1 --directory {quote(options.output)}")
+        print(f"To view it: python -m http.server --bind 127.0.0.1 --directory {quote(options.output)}")
 
 
 def _with(tokenizers: list[str]) -> str:

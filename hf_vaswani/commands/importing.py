@@ -30,10 +30,10 @@ def run(options: argparse.Namespace) -> None:
 
     splitting = import_checkpoint(options.source, options.output, vocabularies=options.vocabularies)
     if splitting:
-        print(f"{options.output} holds the model and its tokenizer: {splitting}.")
+        print(f"{options.output} contains the model and its tokenizer: {splitting}.")
     else:
         print(
-            f"{options.output} holds only the model: {options.source} has no tokenizer, or does not name the "
+            f"{options.output} contains only the model: {options.source} has no tokenizer, or does not name the "
             "languages of its dictionaries.",
             file=sys.stderr,
         )

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
         folder, report = search.plan.folder, run_search(search, options.jobs)
     else:
         if options.trials is not None:
-            errors.append("--trials is the number of combinations of a search: give --search too, or leave it out")
+            errors.append("--trials is the number of combinations of a search: add --search, or leave it out")
         plan = check_sweep(request, errors)
         folder, report = plan.folder, run_sweep(plan, options.jobs)
     print("\n\n".join(part for part in (result_table(report), best_line(report)) if part) + "\n")

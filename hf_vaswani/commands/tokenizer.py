@@ -24,7 +24,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "with --tokenizer.path OUTPUT.",
     )
     tokenizer.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to create")
-    text = tokenizer.add_argument_group("text", "Give --source and --target, or --file, or --dataset.")
+    text = tokenizer.add_argument_group("text", "Specify --source and --target, or --file, or --dataset.")
     text.add_argument("--source", **INPUT_FILES, help="source sentences, one per line; also .gz .zst")
     text.add_argument("--target", **INPUT_FILES, help="their translations, line by line; also .gz .zst")
     text.add_argument("--file", **INPUT_FILE, help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     backends = side_backends(tokenizer)
     sizes = [backend.get_vocab_size() for backend in backends.values()]
     vocabularies = f"{sizes[0]:,} tokens" if arguments.joint else f"{sizes[0]:,} source and {sizes[1]:,} target tokens"
-    print(f"{options.output} holds a tokenizer of {vocabularies} ({arguments.type}).")
+    print(f"{options.output} contains a tokenizer of {vocabularies} ({arguments.type}).")
     example = next((pair for pair in pairs if not any(map(is_blank, pair))), ("", ""))
     for (side, backend), text in zip(backends.items(), example):
         print(f"{side}: {text}\n  {' '.join(backend.encode(text).tokens)}")

@@ -181,7 +181,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         return
     model, tokenizer, translate = first_on_each_machine(processes, lambda: _translator(options))
     if options.sample and not getattr(model, "samples_follow_seed", True) and processes.is_main_process:
-        print(f"note: {model.computed_by}: samples differ each time, whatever the --seed.", file=sys.stderr)
+        print(f"note: {model.computed_by}: samples differ each time, regardless of --seed.", file=sys.stderr)
     own = fingerprint_of_all(model, tokenizer, translate)
     _check_same_model(options, processes, own)
     write_line = as_json if options.format == "jsonl" else as_text
@@ -277,7 +277,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     errors = option_errors(options)
     if processes > 1:
         errors += [
-            f"{processes} processes can divide a file among them, but not a stream. Name a file with --{name}."
+            f"{processes} processes can divide a file among them, but not a stream. Specify a file with --{name}."
             for name, path in (("input", options.input), ("output", options.output))
             if path is None or (Path(path).exists() and not Path(path).is_file())
         ]
@@ -288,9 +288,9 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     path = Path(options.output) if options.output else None
     errors += _same_file_errors(options)
     if options.input is None and sys.stdin is None:
-        errors.append("Standard input is closed. Name a file with --input.")
+        errors.append("Standard input is closed. Specify a file with --input.")
     if path is None and sys.stdout is None:
-        errors.append("Standard output is closed. Name a file with --output.")
+        errors.append("Standard output is closed. Specify a file with --output.")
         raise InputError.of(errors)
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:
@@ -315,7 +315,7 @@ def _same_file_errors(options: argparse.Namespace) -> list[str]:
     output = options.output or descriptor_of(sys.stdout)
     inputs = {"input": options.input or descriptor_of(sys.stdin), "file of prefixes": options.prefix}
     return [
-        f"{options.output or 'Standard output'} is the {name}. Name another file for the output."
+        f"{options.output or 'Standard output'} is the {name}. Choose another file for the output."
         for name, path in inputs.items()
         if output is not None and path is not None and is_same_file(output, path)
     ]
@@ -395,8 +395,8 @@ def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrain
     model, tokenizer = settings.load()
     if options.alignments and (engine := getattr(model, "engine_name", None)):
         raise InputError(
-            f"--alignments come from attention weights, which {engine} does not give. Leave it out, or name the model "
-            f"that {options.model} was exported from."
+            f"--alignments needs attention weights, which {engine} does not return. Leave it out, or use the original "
+            "model."
         )
     try:
         return model, tokenizer, settings.translator(model, tokenizer, bool(options.prefix))

@@ -318,7 +318,7 @@ class BeamSearch:
         if any(part.scores.isnan().any() for part in done):
             raise ValueError(
                 "The model's scores are NaN: its weights are damaged, or its dtype is too narrow for "
-                "them. Load them again from where they came from, or in float32."
+                "them. Copy or download the model again, or load it in float32."
             )
         start = self.prompt.shape[1]
         length = start + (paths[:, start:, 1] >= 0).sum(-1).max()

@@ -79,7 +79,7 @@ def check_generation_file(path: str | Path, vocab_size: int | None = None) -> No
         why = error.strerror if isinstance(error, OSError) else f"it is not JSON ({' '.join(str(error).split())})"
         raise ValueError(f"{path} cannot be read: {why}. {REPAIR}") from None
     if not isinstance(settings, dict):
-        raise ValueError(f"{path} cannot be read: it holds {_shown(settings)} instead of settings. {REPAIR}")
+        raise ValueError(f"{path} cannot be read: it contains {_shown(settings)} instead of settings. {REPAIR}")
     errors = setting_errors(settings, vocab_size)
     if not errors:
         try:
@@ -90,7 +90,7 @@ def check_generation_file(path: str | Path, vocab_size: int | None = None) -> No
         raise ValueError("\n".join(f"{path}: {error}. {REPAIR}" for error in errors))
 
 
-REPAIR = "Copy it again from where it came from, or correct the setting."
+REPAIR = "Copy or download it again, or correct the setting."
 
 
 def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> list[str]:

@@ -259,7 +259,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         # With a static cache, lengths are tensors, which no step checks.
         if kind in STATIC_CACHES and limit and longest > limit:
             raise ValueError(
-                f"A static cache for {longest} tokens was asked for, but this model's learned positions end at "
+                f"A static cache for {longest} tokens was requested, but this model's learned positions end at "
                 f"max_position_embeddings={limit}. Set max_length to that, or use another cache."
             )
         super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)

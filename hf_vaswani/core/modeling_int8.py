@@ -69,9 +69,11 @@ def int8_copy(model: nn.Module) -> nn.Module:
     """Copy a model with its linear layers in 8 bits; the copy shares everything else.
 
     Raises:
-        ValueError: the model is not in float32 on a CPU or has no plain linear layers, or this torch cannot multiply
-            in 8 bits on this processor.
+        ValueError: the model is an export, is not in float32 on a CPU, or has no plain linear layers, or this torch
+            cannot multiply in 8 bits on this processor.
     """
+    if engine := getattr(model, "engine_name", ""):
+        raise ValueError(f'quantize="int8" is not for {engine}. Export the model with --quantization int8 instead.')
     device, dtype = model.device.type, model.dtype
     if device != "cpu" or dtype != torch.float32:
         raise ValueError(

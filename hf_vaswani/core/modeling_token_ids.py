@@ -6,6 +6,11 @@ siblings.
 
 import torch
 
+FIT = (
+    "If you added tokens to the tokenizer, call model.resize_token_embeddings(len(tokenizer)). Otherwise, use the "
+    "tokenizer that the model was trained with."
+)
+
 
 def check_ids(name: str, token_ids: torch.Tensor) -> None:
     """Refuse anything but token ids of shape `(batch, length)`, both at least 1."""
@@ -29,7 +34,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
     if token_ids.min() < 0 or token_ids.max() >= vocab_size:
         raise ValueError(
             f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
-            f"from 0 to {vocab_size - 1}. Load the tokenizer and the model from the same place."
+            f"from 0 to {vocab_size - 1}. {FIT}"
         )
 
 
@@ -48,7 +53,7 @@ def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> No
     if isinstance(past_length, int) and past_length + length > limit:
         raise ValueError(
             f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
-            f"max_position_embeddings={limit}. Shorten or truncate the text, ask for a shorter translation "
+            f"max_position_embeddings={limit}. Shorten or truncate the text, request a shorter translation "
             '(max_new_tokens), or train with position_type="sinusoidal", which has no limit.'
         )
 

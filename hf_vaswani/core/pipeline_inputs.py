@@ -383,7 +383,7 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
     if not pairs or any(fits_pair(asked, pair) for pair in pairs):
         return
     given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]
-    remedy = remedy or "Give its own languages or none."
+    remedy = remedy or "Use its own languages, or none."
     raise ValueError(f"{' and '.join(given)}: this model translates {pairs_in_words(pairs)}. {remedy}")
 
 

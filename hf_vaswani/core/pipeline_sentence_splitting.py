@@ -12,8 +12,12 @@ import torch
 
 from .pipeline_hypothesis import Hypothesis
 
-# Closing quotation marks and brackets belong to the sentence before them; French has a space before its own.
-CLOSING = r"(?:[\"'”’»)\]」』】）》*]|“(?!\w)|[ \u00a0\u202f]»(?!\w))*"
+# Closing quotation marks and brackets, marks of footnotes, and emoji belong to the sentence before them; French has a
+# space before its own marks.
+CLOSING = (
+    r"(?:[\"'”’»)\]」』】）》*¹²³⁰⁴-⁹]|“(?!\w)|[ \u00a0\u202f]»(?!\w)|\[[0-9]{1,3}\]"
+    r"| ?[\u200d\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])*"
+)
 # Invisible characters that may follow a mark, as in Hebrew and Arabic; and letters that look like spaces.
 UNSEEN = r"[\x00-\x08\x0e-\x1b\x7f-\x84\xad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
 SPACE = r"[\s\u2800\u3164\uffa0]"
@@ -36,6 +40,9 @@ BEFORE_NUMBERS = re.compile(
     "abb|abs|apr|art|aug|bd|ch|dec|dez|eq|feb|fig|jan|jul|jun|kap|mar|nos?|nov|nr|oct|okt|pp|sec|sept?|tab|vol",
     re.IGNORECASE,
 )
+# Words that begin a sentence even after "D.C." or "at 18.", and what is before such a period.
+STARTERS = re.compile(r"(Er|Es|Ich|Sie|Wir|Das|He|I|It|She|The|They|This|We|You|Elles?|Ils?|Nous|Vous)\b")
+BEFORE_STARTERS = re.compile(r"([A-Z]\.[A-Z]|\w [0-9IVX]+)$")
 # Where a sentence may be split: clause ends, whitespace.
 DIVISIONS = tuple(re.compile(pattern) for pattern in (rf"[,;:–—،؛፣፤]{CLOSING}\s+|[，、；：]{CLOSING}\s*", r"\s+"))
 SENTENCES, CHARACTERS = 0, len(DIVISIONS) + 1
@@ -100,7 +107,8 @@ def split_sentences(line: str) -> list[str]:
 def _ends_sentence(match: re.Match, is_lowercased: bool) -> bool:
     """Whether a mark ends a sentence, judging by the words around it; in lowercased text, any letter may begin one."""
     line, mark, end = match.string, match[1], match.end()
-    before = LAST_WORD.search(line[max(0, match.start() - LOOKED_BACK) : match.start()])[0]
+    looked_back = line[max(0, match.start() - LOOKED_BACK) : match.start()]
+    before = LAST_WORD.search(looked_back)[0]
     if mark is None:  # numbers with full-width marks, and quotations after which the sentence continues
         is_number = before[-1:].isdigit() and line[end].isdigit()
         return not (is_number or line[end] in CONTINUING or QUOTATION.match(line[end - 1 : end + 1]))
@@ -112,6 +120,8 @@ def _ends_sentence(match: re.Match, is_lowercased: bool) -> bool:
         return False
     word = before.rpartition(".")[2]
     if mark != "." or match[2] or before.endswith(("a.m", "p.m")):
+        return True
+    if STARTERS.match(line, following) and BEFORE_STARTERS.search(looked_back):
         return True
     is_abbreviation = ABBREVIATIONS.fullmatch(word) or (after[0].isdigit() and BEFORE_NUMBERS.fullmatch(word))
     is_initial = len(word) == 1 and word.lower() != word.upper()

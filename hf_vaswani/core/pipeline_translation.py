@@ -19,6 +19,7 @@ from .generation_output_scores import align, log_probabilities, output_lengths, 
 from .generation_vaswani import VaswaniGenerationMixin
 from .modeling_alignment import evaluation
 from .modeling_int8 import int8_copy
+from .modeling_token_ids import FIT
 from .pipeline_engine import Result, TranslationEngine
 from .pipeline_hypothesis import Hypothesis
 from .pipeline_inputs import (
@@ -131,15 +132,15 @@ class TranslationPipeline(Pipeline):
         if not self.model.config.is_encoder_decoder:
             raise ValueError(
                 f"{type(self.model).__name__} is not an encoder-decoder: it continues texts and does not translate "
-                "them. Name a model for translation."
+                "them. Choose a model for translation."
             )
         if damaged := damaged_weights(self.model.named_parameters()):
             raise ValueError(
                 f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
-                "Load the model again from where it came from."
+                "Copy or download the model again."
             )
         if error := vocabulary_error(self.model, self.tokenizer):
-            raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
+            raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
         if quantize not in (None, "int8"):
             raise ValueError(f'quantize must be "int8" or None, got {quantize!r}.')
         if quantize:

@@ -34,7 +34,7 @@ class WorkerDied(RuntimeError):
 
     def __init__(self, exitcode: int | None):
         super().__init__(
-            f"A worker process was killed (exit code {exitcode}), as happens when memory runs out. "
+            f"A worker process was killed (exit code {exitcode}), probably because memory ran out. "
             "Use fewer workers: num_workers=1 needs the least memory."
         )
 

@@ -57,7 +57,7 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
             _remove(path)
         except OSError as error:
             raise InputError(
-                f"The prepared text in {path} cannot be read: {reason(error)}. Make it readable, or name another "
+                f"The prepared text in {path} cannot be read: {reason(error)}. Make it readable, or choose another "
                 "folder with data.cache_dir."
             ) from None
     part = None
@@ -77,7 +77,7 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
             return read(path)
         raise InputError(
             f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. "
-            f"{write_remedy(error)}, or name another folder with data.cache_dir."
+            f"{write_remedy(error)}, or choose another folder with data.cache_dir."
         ) from None
     finally:
         if part:

@@ -220,7 +220,7 @@ def read_encoded(folder: Path, rows: int) -> Dataset:
     """
     dataset = concatenate_datasets([Dataset.from_file(str(path)) for path in sorted(folder.glob("ids*.arrow"))])
     if len(dataset) != rows:
-        raise ValueError(f"{folder} holds {len(dataset)} pairs, not {rows}.")
+        raise ValueError(f"{folder} contains {len(dataset)} pairs, not {rows}.")
     return dataset
 
 

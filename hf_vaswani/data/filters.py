@@ -55,7 +55,7 @@ class FilterSettings:
 
     def __post_init__(self):
         if self.drop_duplicates and not self.count_duplicates:
-            raise InputError("drop_duplicates: a stream is not searched for repeated pairs; set it to false.")
+            raise InputError("drop_duplicates: a stream cannot be searched for repeated pairs; set it to false.")
         if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
             raise InputError(f"max_length_ratio must be at least 1, got {self.max_length_ratio}.")
 

@@ -181,7 +181,7 @@ def read_prepared(folder: Path) -> PreparedText:
     file = folder / TEXT_FILE
     text = PreparedText(file, Dataset.from_file(str(file)), summary["digest"], summary["counts"])
     if len(text) != summary["rows"]:
-        raise ValueError(f"{file} holds {len(text)} pairs, not {summary['rows']}.")
+        raise ValueError(f"{file} contains {len(text)} pairs, not {summary['rows']}.")
     return text
 
 

@@ -80,5 +80,5 @@ def read_soft_labels(folder: Path, target_lengths: np.ndarray, k: int) -> SoftLa
     ids, probabilities = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in FILES)
     if not ids.shape == probabilities.shape == (starts[-1], k):
         found = f"{len(ids)} positions, {ids.shape[-1]} each"
-        raise ValueError(f"{folder} holds soft labels for {found}, not {starts[-1]}, {k} each.")
+        raise ValueError(f"{folder} contains soft labels for {found}, not {starts[-1]}, {k} each.")
     return SoftLabels(ids, probabilities, starts, folder)

@@ -54,15 +54,15 @@ def write(
     """Write a folder that `ctranslate2.Translator` and this package can open.
 
     Args:
-        model: a model without any [`inexpressible`] features; it is not modified.
+        model: a model without any [`unsupported_features`] features; it is not modified.
         folder: an empty folder.
         quantization: one of `COMPUTE_TYPES`; `None` for float32.
 
     Raises:
-        InputError: CTranslate2 is not installed, or cannot express the model, or `quantization` is unknown.
+        InputError: CTranslate2 is not installed, or cannot represent the model, or `quantization` is unknown.
     """
-    if features := inexpressible(model):
-        raise InputError.of([f"CTranslate2 cannot express {feature}." for feature in features])
+    if features := unsupported_features(model):
+        raise InputError.of([f"CTranslate2 cannot represent {feature}." for feature in features])
     if quantization not in (None, *COMPUTE_TYPES):
         raise InputError(f"quantization must be one of {', '.join(COMPUTE_TYPES)}, got {quantization!r}.")
     import_extra("ctranslate2")
@@ -80,7 +80,7 @@ def write(
     save_tokenizer(tokenizer, folder)
 
 
-def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
+def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     """List the features of a model that CTranslate2 does not support."""
     config = model.config
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
@@ -194,4 +194,4 @@ def token_list(vocabulary: dict[str, int], rows: int) -> list[str]:
     return [tokens.get(index, f"<unused{index}>") for index in range(rows)]
 
 
-__all__ = ["inexpressible", "make_spec", "write"]
+__all__ = ["unsupported_features", "make_spec", "write"]

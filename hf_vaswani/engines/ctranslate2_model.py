@@ -106,7 +106,7 @@ class CTranslate2Model(EngineModel):
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(
-            "A CTranslate2 model can only translate; it returns neither logits nor attention weights."
+            "A CTranslate2 model returns neither logits nor attention weights. Use the original model."
         )
 
     def generate(
@@ -150,7 +150,7 @@ class CTranslate2Model(EngineModel):
         of_call = {**(config.to_diff_dict() if config else {}), **given}
         own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
         if unknown := unsupported({**own, **of_call}):
-            raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the model it was exported from.")
+            raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the original model.")
         settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - {OFFSET, *LENGTHS}}
         offset = length_offset(given, config, self.generation_config)
         settings |= {OFFSET: offset} if offset is not None else length_rule(of_call) or length_rule(own)
@@ -291,7 +291,7 @@ def read_tokens(folder: Path, side: str) -> list[str]:
     for name in (f"{side}_vocabulary.json", "shared_vocabulary.json"):
         if (folder / name).exists():
             return json.loads((folder / name).read_text(encoding="utf-8"))
-    raise InputError(f"{folder} has no {side}_vocabulary.json: the CTranslate2 folder is incomplete.")
+    raise InputError(f"{folder} has neither {side}_vocabulary.json nor shared_vocabulary.json. {AGAIN}")
 
 
 def check_sizes(folder: Path, config: CTranslate2Config, source_tokens: int, target_tokens: int) -> None:

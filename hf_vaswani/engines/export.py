@@ -64,7 +64,7 @@ def export_model(
         runtime: for a web page, a `node_modules` folder, as in `find_runtime`.
 
     Raises:
-        InputError: the engine cannot express the model (lists all features that it cannot), it is not installed,
+        InputError: the engine cannot represent the model (lists all features that it cannot), it is not installed,
             a sentence of the sample is too long for it, `output` cannot be written, or the engine translates
             differently.
     """
@@ -104,7 +104,7 @@ def write_checked(
     if longer:
         rest = f" and {len(longer) - SHOWN} more are longer" if len(longer) > SHOWN else ""
         raise InputError(
-            f"{target.engine} can read {limit} tokens of this model at most, but in the sample, "
+            f"{target.engine} can read at most {limit} tokens with this model, but in the sample, "
             f"{', '.join(longer[:SHOWN])}{rest}. Leave out long sentences."
         )
     sources = sources or random_sources(tokenizer, model.config.vocab_size, limit)

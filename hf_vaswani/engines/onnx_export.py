@@ -36,15 +36,15 @@ def write(
     """Write a folder that this package can open.
 
     Args:
-        model: a model without any [`inexpressible`] features; it is not modified.
+        model: a model without any [`unsupported_features`] features; it is not modified.
         folder: an empty folder.
         quantization: `"int8"`, or `None` for float32.
 
     Raises:
         InputError: `onnx` is not installed, the model cannot be expressed in it, or `quantization` is unknown.
     """
-    if features := inexpressible(model):
-        raise InputError.of([f"ONNX cannot express {feature}." for feature in features])
+    if features := unsupported_features(model):
+        raise InputError.of([f"ONNX cannot represent {feature}." for feature in features])
     quantization = checked_quantization(quantization)
     write_together(
         {
@@ -61,7 +61,7 @@ def write(
     save_tokenizer(tokenizer, folder)
 
 
-def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
+def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     """List the features of a model that cannot be written as a graph."""
     config = model.config
     checks = {
@@ -100,4 +100,4 @@ def _large_weights(models: Iterable[Any]) -> Iterable[Any]:
                 yield tensor
 
 
-__all__ = ["inexpressible", "write"]
+__all__ = ["unsupported_features", "write"]

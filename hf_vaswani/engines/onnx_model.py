@@ -156,7 +156,7 @@ def refuse_recording(output_attentions: bool | None, output_hidden_states: bool 
     """Raise a `ValueError` if outputs are requested that only the exported model itself can return."""
     if output_attentions or output_hidden_states:
         raise ValueError(
-            "ONNX models do not support output_attentions or output_hidden_states. Use the model it was exported from."
+            "ONNX models do not support output_attentions or output_hidden_states. Use the original model."
         )
 
 

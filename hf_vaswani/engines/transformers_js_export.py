@@ -46,14 +46,14 @@ def write(
         with_alignment: give the decoder an additional output, which transformers.js ignores; see `make_decoder`.
 
     Raises:
-        InputError: `onnx` is not installed, transformers.js cannot express the model or its tokenizer, or
+        InputError: `onnx` is not installed, transformers.js cannot represent the model or its tokenizer, or
             `quantization` is unknown.
     """
-    features = onnx_export.inexpressible(model) + transformers_js_tokenizer.inexpressible(tokenizer)
+    features = onnx_export.unsupported_features(model) + transformers_js_tokenizer.unsupported_features(tokenizer)
     if not with_alignment:  # the web page creates its caches itself
         features += _other_widths(model.config)
     if features:
-        raise InputError.of([f"transformers.js cannot express {feature}." for feature in features])
+        raise InputError.of([f"transformers.js cannot represent {feature}." for feature in features])
     import_extra("onnx")
     quantization = checked_quantization(quantization)
     graphs = {

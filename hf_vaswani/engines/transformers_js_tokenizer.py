@@ -29,7 +29,7 @@ PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token")
 
 
-def inexpressible(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+def unsupported_features(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """List the features of a tokenizer that transformers.js does not support."""
     if not tokenizer.is_fast:
         return [f"a {type(tokenizer).__name__}, which has no tokenizer.json"]
@@ -132,4 +132,4 @@ def _escaped(text: str) -> str:
     return "".join(rf"\{character}" if character in r".*+?^${}()|[]\/" else character for character in text)
 
 
-__all__ = ["inexpressible", "tokenizer_rules", "tokenizer_settings"]
+__all__ = ["unsupported_features", "tokenizer_rules", "tokenizer_settings"]

@@ -104,7 +104,7 @@ def find_runtime(given: str | Path | None = None) -> Path | None:
 def check_runtime(folder: Path) -> None:
     """Raise an `InputError` that lists what is missing or wrong in a `node_modules` folder."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder. Give a node_modules folder, as created by: {INSTALL}")
+        raise InputError(f"{folder} is not a folder. Specify a node_modules folder, as created by: {INSTALL}")
     if errors := [error for package in PACKAGES for error in _errors(folder / package.name, package)]:
         raise InputError.of([f"{error}. Install it with: {INSTALL}" for error in errors])
 

@@ -119,9 +119,9 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
 
 def text_errors(source: str, target: str | None) -> list[str]:
     """Errors about empty texts for [`sentence_attention`]."""
-    errors = ["The text is empty. Give a sentence to translate."] if is_blank(source) else []
+    errors = ["The text is empty. Enter a sentence to translate."] if is_blank(source) else []
     if target is not None and is_blank(target):
-        errors.append("The target is empty. Give a translation, or leave it out for the model's own.")
+        errors.append("The target is empty. Enter a translation, or leave it out for the model's own.")
     return errors
 
 
@@ -199,7 +199,7 @@ def attention_figure(
 def selection_errors(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> list[str]:
     """Errors about a kind, layer or head that the model does not have."""
     if kind not in KINDS:
-        return [f"There is no attention {kind!r}. Name one of {', '.join(KINDS)}."]
+        return [f"There is no attention {kind!r}. Choose one of {', '.join(KINDS)}."]
     layers, heads = getattr(attention.weights, kind).shape[1:3]
     return [
         f"There is no {name} {number} of {KINDS[kind]}: {name}s go from 0 to {count - 1}, or from -1, the last, to "

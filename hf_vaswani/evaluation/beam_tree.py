@@ -23,10 +23,10 @@ Fate = Literal["kept", "finished", "pruned"]
 # Reasons why a search ended, the most informative one first.
 STOP_REASONS = {
     "all_ended": "all candidates ended here, by an end token or at the longest length",
-    "full": "there were as many finished hypotheses as beams, and early_stopping=True asks for no more",
+    "full": "there were as many finished hypotheses as beams, and early_stopping=True needs no more",
     "settled": "there were as many finished hypotheses as beams, and the best running one did not score better than "
     "the worst of them",
-    "decided": "no running hypothesis could still score better than the finished ones that were asked for",
+    "decided": "no running hypothesis could still score better than the finished ones that were requested",
 }
 GREEDY_END = "greedy search ends with its first hypothesis"
 # The search pads its tensors with candidates that do not exist; they score lower than this.
@@ -170,9 +170,8 @@ def search_errors(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> li
     """Errors that say why a model's search cannot be recorded."""
     if not getattr(model, "shows_its_search", False):
         name = type(model).__name__
-        return [
-            f"The search of a {name} cannot be recorded. Convert it to a model of this package with hf-vaswani import."
-        ]
+        remedy = "Use the original model" if hasattr(model, "engine_name") else "Convert it with hf-vaswani import"
+        return [f"The search of a {name} cannot be recorded. {remedy}."]
     if GenerateArguments(model, generate_kwargs, {}).get("do_sample"):
         return ["Sampling draws tokens at random, so there is no search tree. Pass do_sample=False."]
     return []

@@ -79,7 +79,7 @@ def draw_curves(logs: list[Path], path: Path, groups: list[str] | None = None) -
     """
     errors = figure_path_errors(path)
     if groups is None and len(logs) > len(COLORS):
-        errors.append(f"{len(logs)} runs are too many to tell apart. Name at most {len(COLORS)}.")
+        errors.append(f"{len(logs)} runs are too many to tell apart. Choose at most {len(COLORS)}.")
     runs = {}
     for name, log in zip(_names(logs), logs):
         runs[name] = collect_errors(errors, partial(read_log, log))
@@ -95,7 +95,7 @@ def read_log(path: Path) -> list[Record]:
         InputError: the file does not exist or lines are not records.
     """
     if not path.is_file():
-        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Name the log of a run.")
+        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Specify the log of a run.")
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:

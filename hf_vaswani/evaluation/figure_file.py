@@ -27,7 +27,7 @@ def figure_path_errors(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> list
     if not path.resolve().parent.is_dir():
         errors.append(f"{path} cannot be written: its folder does not exist. Create it first.")
     elif path.is_dir() or not os.access(path.resolve().parent, os.W_OK):
-        errors.append(f"{path} cannot be written. Name another file.")
+        errors.append(f"{path} cannot be written. Choose another file.")
     return errors
 
 

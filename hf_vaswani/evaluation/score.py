@@ -114,7 +114,7 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
     """sacreBLEU's metrics with their settings; arguments and errors are those of [`scores`]."""
     metrics = []
     errors = [
-        f"{name}={value!r} is not a setting. Give those of a metric as a dict, such as bleu={{'tokenize': 'zh'}}."
+        f"{name}={value!r} is not a setting. Pass those of a metric as a dict, such as bleu={{'tokenize': 'zh'}}."
         for name, value in settings.items()
         if name not in METRICS or not isinstance(value, dict)
     ]

@@ -16,7 +16,7 @@ from ..core.pipeline_inputs import target_encoding_error
 SAMPLE = 10_000
 FORMS = ("NFC", "NFKC", "NFD", "NFKD")
 # What such references have, which is why the model cannot write them.
-FORM = "another Unicode form than the model writes"
+FORM = "a different Unicode form from the model's"
 CAPITALS = "capitals, which the model does not write"
 UNKNOWN = "characters or words that the vocabulary lacks"
 OTHER = "text that the tokenizer writes differently"

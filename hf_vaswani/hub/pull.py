@@ -69,7 +69,9 @@ def pull(repo_id: str, folder: str | Path, revision: str | None = None) -> Pulle
     listing = list_files(repo_id, revision, failed)
     targets = targets_of(list(listing.sizes))
     if not targets.keys() & {CONFIG_FILE, ADAPTER_CONFIG_NAME} and not has_run(listing):
-        raise InputError(f"{repo_id} holds neither a model nor a run. Name another repository, or another --revision.")
+        raise InputError(
+            f"{repo_id} contains neither a model nor a run. Choose another repository, or another --revision."
+        )
     with gathering(output) as part:
         with hub_errors(repo_id, failed):
             snapshot_download(
@@ -108,7 +110,7 @@ def list_files(repo_id: str, revision: str | None, failed: str) -> Listing:
             raise InputError(f"{failed}: it has no branch, tag or commit {revision!r}.") from None
         except RepositoryNotFoundError:
             if kind := other_kind(api, repo_id):
-                raise InputError(f"{repo_id} is a {kind} on the Hub, not a model. Name another one.") from None
+                raise InputError(f"{repo_id} is a {kind} on the Hub, not a model. Choose another one.") from None
             raise InputError(
                 f"{failed}: there is no such model, or the token has no access to it. If it is private, log in "
                 "with: hf auth login"
@@ -147,15 +149,15 @@ def gathering(output: Path) -> Iterator[Path]:
     try:
         part.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{part} cannot be created: {error.strerror}. Name another folder.") from None
+        raise InputError(f"{part} cannot be created: {error.strerror}. Choose another folder.") from None
     # A download makes no links, through which files would be written elsewhere.
     if link := next((path for path in (part, *part.rglob("*")) if path.is_symlink()), None):
-        raise InputError(f"{link} is a symbolic link. Delete {part}, or name another folder.")
+        raise InputError(f"{link} is a symbolic link. Delete {part}, or choose another folder.")
     with (part / ".lock").open("w") as file:
         try:
             lock(file.fileno())
         except BlockingIOError:
-            raise InputError(f"Another process is downloading to {output}. Wait until it has ended.") from None
+            raise InputError(f"Another process is downloading to {output}. Wait for it to finish.") from None
         yield part
     shutil.rmtree(part, ignore_errors=True)
 

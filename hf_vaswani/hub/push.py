@@ -10,7 +10,7 @@ from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import check_types, read_json
-from ..interop.model_files import CONFIG_FILE, weight_file_errors
+from ..interop.model_files import CONFIG_FILE, check_config_exists, weight_file_errors
 from .eval_results import EVAL_RESULTS
 from .file_names import is_hub_id
 from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository
@@ -94,7 +94,7 @@ def space_errors(folder: Path, revision: str | None) -> list[str]:
 def check_folder(folder: Path) -> None:
     """Raise an `InputError` unless a folder holds a complete model with its tokenizer."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder. Name the folder of a trained model.")
+        raise InputError(f"{folder} is not a folder. Specify the folder of a trained model.")
     if is_page(folder):
         page = read_json(folder / PAGE_FILE)
         check_types(folder / PAGE_FILE, page, {"files": dict})
@@ -105,8 +105,7 @@ def check_folder(folder: Path) -> None:
     if is_adapter(folder):
         check_adapter(folder)
         return
-    if not (folder / CONFIG_FILE).exists():
-        raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
+    check_config_exists(folder)
     errors = [] if is_exported(folder) else weight_file_errors(folder)
     if not has_tokenizer(folder):
         errors.append(f"{folder} has no tokenizer (tokenizer.json). Copy the tokenizer of its run into the folder.")

@@ -23,7 +23,9 @@ def renew_code(folder: Path) -> None:
         InputError: the folder holds no Vaswani model, or cannot be written.
     """
     if not (folder / CONFIG_FILE).is_file() or model_kind(folder) != "vaswani":
-        raise InputError(f"{folder} holds no Vaswani model, whose code could be renewed. Name the folder of one.")
+        raise InputError(
+            f"{folder} contains no Vaswani model, whose code could be renewed. Specify the folder of one."
+        )
     try:
         for path in folder.glob("*.py"):
             if MARK.search(path.read_text(encoding="utf-8", errors="replace")):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOG_IN = "Log in with: hf auth login"
 STATUS = {
     401: f"the Hub does not accept the token. {LOG_IN}",
-    403: "the token may not write there. Use one with write access, or name a repository of your own",
+    403: "the token may not write there. Use one with write access, or choose a repository of your own",
     404: "there is no such repository, or the token has no access to it",
 }
 # Kinds of repositories.
@@ -182,7 +182,7 @@ def check_links(folder: Path, files: Iterable[str]) -> None:
     """
     outside = [folder / name for name in files if leads_out(folder / name, folder)]
     errors = [
-        f"{path} leads out of {folder} through a symbolic link. Put the file itself there, or remove the link."
+        f"{path} points outside {folder} through a symbolic link. Put the file itself there, or remove the link."
         for path in outside
         if not IN_CACHE.search(os.path.realpath(path))
     ]

@@ -426,7 +426,7 @@ def read_report(folder: Path) -> RunReport:
     try:
         values = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
         if not isinstance(values, dict):
-            raise InputError("it holds no keys with values")
+            raise InputError("it contains no keys with values")
         return parse_report(values, folder)
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(folder, reason(error)) from None

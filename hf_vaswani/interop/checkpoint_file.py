@@ -59,13 +59,15 @@ def read_checkpoint(path: str) -> dict:
     except Exception as error:  # a damaged pickle can raise anything
         if classes := foreign_classes(error):
             raise InputError(
-                f"{path}: its pickle holds {classes}, which weights do not need and could run code; nothing was run "
-                "or read. Save the weights and options again without it."
+                f"{path}: its pickle contains {classes}, which weights do not need and which could run code; nothing "
+                "was run or read. Save the weights and options again without it."
             ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
         if _is_text(path):
-            raise InputError(f"{path} is a text file, not a checkpoint written by torch.save. Name another.") from None
+            raise InputError(
+                f"{path} is a text file, not a checkpoint written by torch.save. Choose another."
+            ) from None
         raise InputError(f"{path} is not a checkpoint written by torch.save, or it is truncated. {AGAIN}") from None
 
 

@@ -96,14 +96,14 @@ def weight_errors(
     """
     mismatched = list(mismatched)
     errors = [
-        f"{source}: {name} has shape {tuple(found)}, but its configuration asks for {tuple(expected)}."
+        f"{source}: {name} has shape {tuple(found)}, but its configuration expects {tuple(expected)}."
         for name, found, expected in mismatched[:NAMES_SHOWN]
     ]
     if len(mismatched) > NAMES_SHOWN:
         more = counted(len(mismatched) - NAMES_SHOWN, "more weight")
         errors.append(f"{source}: the same for {more}.")
     if missing:
-        errors.append(f"{source} lacks weights that its configuration asks for: {listed(missing)}.")
+        errors.append(f"{source} lacks weights that its configuration expects: {listed(missing)}.")
     if unknown:
         errors.append(f"{source} has weights that do not belong to this model: {listed(unknown)}.")
     return errors
@@ -169,7 +169,7 @@ def check_state(source: str, state: object) -> dict[str, torch.Tensor]:
         InputError: there are no weights, or some are not dense tensors.
     """
     if not isinstance(state, dict) or not state:
-        raise InputError(f"{source} holds {_kind(state)} in place of weights.")
+        raise InputError(f"{source} contains {_kind(state)} in place of weights.")
     wrong = [
         str(name)
         for name, tensor in state.items()
@@ -190,7 +190,7 @@ def check_options(source: str, options: object) -> dict[str, Any]:
         return dict(vars(options))
     if isinstance(options, dict) and all(isinstance(name, str) for name in options):
         return dict(options)
-    raise InputError(f"{source} holds {_kind(options)} in place of options.")
+    raise InputError(f"{source} contains {_kind(options)} in place of options.")
 
 
 def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]:

@@ -252,7 +252,7 @@ def _make_tokenizer(
     if None in languages or not any(file.exists() for file in files):
         if vocabularies is not None:
             names = " and ".join(file.name for file in files) if None not in languages else "dict.LANGUAGE.txt"
-            raise InputError(f"{folder} has no {names}, which {path} needs. Name a folder that does.")
+            raise InputError(f"{folder} has no {names}, which {path} needs. Specify a folder that does.")
         return None
     missing = [str(file) for file in files if not file.exists()]
     if missing:

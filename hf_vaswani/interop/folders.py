@@ -49,7 +49,7 @@ def export_checkpoint(
     otherwise it finds no tokenizer, so that it cannot use the source tokenizer for both sides.
 
     Raises:
-        InputError: lists everything that Marian cannot express; or `output` cannot be written.
+        InputError: lists everything that Marian cannot represent; or `output` cannot be written.
     """
     with new_folder(output) as folder:
         write_marian(model, tokenizer, folder)

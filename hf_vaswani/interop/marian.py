@@ -1,4 +1,4 @@
-"""Imports MarianMT models of transformers, such as OPUS-MT, and exports any model that Marian can express.
+"""Imports MarianMT models of transformers, such as OPUS-MT, and exports any model that Marian can represent.
 
 Marian's architecture is the paper's, post-norm, except for sinusoids in halves, a bias on the logits and a decoder
 that starts with the padding token. The weights have the same names.
@@ -50,13 +50,13 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     weights are permuted to put the sines before the cosines.
 
     Raises:
-        InputError: lists everything that Marian cannot express.
+        InputError: lists everything that Marian cannot represent.
     """
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise ValueError(f"model must be a VaswaniForConditionalGeneration, got a {type(model).__name__}.")
     config = model.config
-    if features := inexpressible(model):
-        raise InputError.of([f"Marian cannot express {feature}." for feature in features])
+    if features := unsupported_features(model):
+        raise InputError.of([f"Marian cannot represent {feature}." for feature in features])
     marian_config = MarianConfig(
         vocab_size=config.vocab_size,
         decoder_vocab_size=config.decoder_vocab_size,
@@ -93,8 +93,8 @@ def lost_settings(config: GenerationConfig) -> list[str]:
     return [f"{name}={value}" for name, value in values.items() if value is not None]
 
 
-def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
-    """The features of a model that a MarianConfig cannot express."""
+def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
+    """The features of a model that a MarianConfig cannot represent."""
     config = model.config
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
     own_widths = [width for width in (config.d_k, config.d_v) if width is not None]

@@ -27,6 +27,11 @@ TYPES: dict[str, Any] = {
     "task_specific_params": dict[str, dict] | None,
 }
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+# What exports for other engines have in place of weight files, by model type.
+ENGINE_FILES = {
+    "vaswani_ctranslate2": "model.bin and shared_vocabulary.json (or source_… and target_vocabulary.json)",
+    "vaswani_onnx": "encoder_model.onnx and decoder_model_merged.onnx in the subfolder onnx",
+}
 
 
 def model_kind(folder: Path) -> str:
@@ -57,6 +62,18 @@ def check_settings(folder: Path) -> None:
         raise InputError.of(errors)
 
 
+def check_config_exists(folder: Path) -> None:
+    """Raise an `InputError` for a folder without a config, which says how a checkpoint becomes a model."""
+    if (folder / CONFIG_FILE).exists():
+        return
+    if has_weights(folder) or (folder / "checkpoints").is_dir():
+        raise InputError(
+            f"{folder} is not a finished model: it has no {CONFIG_FILE}. If it is a checkpoint or an unfinished run, "
+            f"make a model of it with: hf-vaswani average {folder} --output FOLDER"
+        )
+    raise InputError(f"{folder} is not the folder of a model: it has no {CONFIG_FILE}. Choose another one.")
+
+
 def has_weights(folder: Path) -> bool:
     """Whether a folder holds weight files of any kind."""
     return any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin"))
@@ -65,12 +82,14 @@ def has_weights(folder: Path) -> bool:
 def weight_file_errors(folder: Path) -> list[str]:
     """Errors for damaged or missing weight files; files written by `torch.save` are not checked."""
     if not has_weights(folder):
+        if files := ENGINE_FILES.get(str(read_json(folder / CONFIG_FILE).get("model_type"))):
+            return [f"{folder} is an incomplete export: it needs {files}. {AGAIN}"]
         if any(folder.glob("onnx/*.onnx")):
             return [
-                f"{folder} was exported for transformers.js, for browsers and Node. Name the model that it was made "
-                "from, or export that with --to onnx."
+                f"{folder} was exported for transformers.js, for browsers and Node. Use the original "
+                "model, or export that with --to onnx."
             ]
-        return [f"{folder} has no weights (model.safetensors). Let its training finish, or name another folder."]
+        return [f"{folder} has no weights (model.safetensors). Let its training finish, or choose another folder."]
     errors: list[str] = []
     for path in sorted(folder.glob("*.safetensors")):
         collect_errors(errors, lambda path=path: _check_safetensors(path))
@@ -89,9 +108,9 @@ def _read_config(path: Path) -> PreTrainedConfig:
     if errors := type_errors(stored, TYPES, optional=True):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     if kind not in CONFIG_MAPPING:
-        raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
+        raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Choose a model that translates.")
     if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
-        raise InputError(f"{path}: a model of type {kind!r} is not an encoder-decoder. Name one that translates.")
+        raise InputError(f"{path}: a model of type {kind!r} is not an encoder-decoder. Choose one that translates.")
     try:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong type raise various exceptions

@@ -84,7 +84,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
     """
     options = check_options(str(path), contents["opt"])
     if contents.get("model") is None:
-        raise InputError(f"{path} holds no weights; OpenNMT-py checkpoints in safetensors are not supported.")
+        raise InputError(f"{path} contains no weights; OpenNMT-py checkpoints in safetensors are not supported.")
     state = check_state(str(path), contents["model"])
     generator = check_state(str(path), contents.get("generator"))
     errors = unsupported(options, state)
@@ -168,7 +168,7 @@ def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dic
         layout = fields.get("sinusoid_layout", "interleaved"), fields.get("sinusoid_exponent", "paper")
         if all(is_sinusoidal(table, *layout) for table in tables):
             return fields
-    raise InputError(f"{path}: its position table ({POSITION_TABLE}) holds unsupported sinusoids.")
+    raise InputError(f"{path}: its position table ({POSITION_TABLE}) contains unsupported sinusoids.")
 
 
 def read_vocabularies(path: Path, vocabulary: object) -> dict[str, list[str]]:
@@ -180,9 +180,9 @@ def read_vocabularies(path: Path, vocabulary: object) -> dict[str, list[str]]:
     try:
         vocabularies = {side: _tokens(vocabulary[side]) for side in ("src", "tgt")}
     except (AttributeError, IndexError, KeyError, TypeError):
-        raise InputError(f"{path}: its vocab holds no lists of tokens for src and tgt.") from None
+        raise InputError(f"{path}: its vocab contains no lists of tokens for src and tgt.") from None
     if not all(isinstance(token, str) for tokens in vocabularies.values() for token in tokens):
-        raise InputError(f"{path}: its vocab holds tokens that are not text.")
+        raise InputError(f"{path}: its vocab contains tokens that are not text.")
     return vocabularies
 
 

@@ -124,8 +124,8 @@ def _why_not_loaded(source: str, error: Exception) -> list[str]:
         return errors
     if classes := foreign_classes(error):
         return [
-            f"{source}: its pickle holds {classes}, which weights do not need and could run code; it was not read. "
-            "Use a copy in safetensors."
+            f"{source}: its pickle contains {classes}, which weights do not need and which could run code; it was not "
+            "read. Use a copy in safetensors."
         ]
     hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
     return [f"{source}{where_not_found(source)} cannot be loaded: {reason(error)}{hint}"]

@@ -72,11 +72,11 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
         if isinstance(source, module.MODEL_CLASS):
             return module.read(source)
     if not isinstance(source, str | Path):
-        raise InputError(f"A {type(source).__name__} cannot be imported. Supported are {KNOWN}.")
+        raise InputError(f"A {type(source).__name__} cannot be imported. Supported: {KNOWN}.")
     if vocabularies is not None and not isinstance(vocabularies, str | Path):
         raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
-        raise InputError(f"{vocabularies} is not a folder. Name the folder with the dictionaries.")
+        raise InputError(f"{vocabularies} is not a folder. Specify the folder with the dictionaries.")
     path = Path(source)
     if error := path_error(path / "config.json"):
         raise InputError(error)
@@ -98,26 +98,26 @@ def _checkpoint_in(folder: Path) -> Path:
     if len(checkpoints) == 1:
         return checkpoints[0]
     if checkpoints:
-        raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Name one of them.")
+        raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Choose one of them.")
     if any(folder.glob("*.npz")):
         raise InputError(f"{folder} {NATIVE_MARIAN}")
-    raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Supported are {KNOWN}.")
+    raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Supported: {KNOWN}.")
 
 
 def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     if path.suffix == ".safetensors" or path.name == "config.json":
-        raise InputError(f"{path} is one file of a model. Name the folder that it is in.")
+        raise InputError(f"{path} is one file of a model. Specify the folder that it is in.")
     if path.suffix == ".npz":
         raise InputError(f"{path} {NATIVE_MARIAN}")
     contents = read_checkpoint(str(path))
     if not isinstance(contents, dict):
-        raise InputError(f"{path} holds a {type(contents).__name__}, not a checkpoint. Supported are {KNOWN}.")
+        raise InputError(f"{path} contains a {type(contents).__name__}, not a checkpoint. Supported: {KNOWN}.")
     for module in CHECKPOINTS:
         if module.is_checkpoint(contents):
             return module.read(path, contents, vocabularies)
     raise InputError(
-        f"{path} holds {', '.join(map(str, list(contents)[:5])) or 'nothing'}, which is neither fairseq's nor "
-        f"OpenNMT-py's. Supported are {KNOWN}."
+        f"{path} contains {', '.join(map(str, list(contents)[:5])) or 'nothing'}, which is neither fairseq's nor "
+        f"OpenNMT-py's. Supported: {KNOWN}."
     )
 
 
@@ -125,7 +125,7 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
     if error := model_path_error(source):
         raise InputError(error)
     if path.suffix in FILE_ENDINGS and not path.exists():
-        raise InputError(f"{source} does not exist. Name another file.")
+        raise InputError(f"{source} does not exist. Choose another file.")
     try:
         if path.is_dir():
             model_type = model_kind(path)
@@ -136,6 +136,6 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
     except Exception as error:  # transformers raises many types for an invalid config
         raise InputError(f"{source}{where_not_found(source)} cannot be read: {reason(error)}") from None
     if model_type not in PRETRAINED:
-        hint = " It is already a model of this package: load it." if model_type == "vaswani" else ""
-        raise InputError(f"{source} holds a model of type {model_type!r}.{hint} Supported are {KNOWN}.")
+        hint = " It is already a model of this package; load it directly." if model_type == "vaswani" else ""
+        raise InputError(f"{source} contains a model of type {model_type!r}.{hint} Supported: {KNOWN}.")
     return PRETRAINED[model_type].read(source)

@@ -1,4 +1,4 @@
-"""Features of a model that no other system or engine can express."""
+"""Features of a model that no other system or engine can represent."""
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 

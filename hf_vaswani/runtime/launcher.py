@@ -116,7 +116,7 @@ def process_errors(known: int) -> list[str]:
         ]
     if asked and asked > known:
         return [
-            f"accelerate launch was told to start {asked} processes but started {known}: it cannot start more on "
+            f"accelerate launch was set to start {asked} processes but started {known}: it cannot start more on "
             f"CPUs. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate launch "
             "--num_processes 1."
         ]

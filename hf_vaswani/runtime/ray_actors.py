@@ -76,7 +76,7 @@ class RayActors(Generic[Payload, Result]):
         there = int(ray.cluster_resources().get(kind, 0))
         if there < (number or 1):
             raise InputError(
-                f"{number or 1} actors need as many {kind}s, but the Ray cluster has {there}. Ask for fewer."
+                f"{number or 1} actors need as many {kind}s, but the Ray cluster has {there}. Request fewer."
             )
         self.number = number or there
         actor = ray.remote(OrderedWorker).options(

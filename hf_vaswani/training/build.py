@@ -126,8 +126,8 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         The checkpoint to resume from, if there is one.
 
     Raises:
-        TrainingError: if there are checkpoints, but all are damaged.
-        InputError: if the folder cannot be written or belongs to another run, or a tracker cannot be opened.
+        InputError: if the folder cannot be written or belongs to another run, all of its checkpoints are damaged, or a
+            tracker cannot be opened.
     """
     recipe, processes = setup.recipe, setup.processes
 

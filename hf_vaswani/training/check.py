@@ -286,7 +286,7 @@ def tracker_errors(names: list[str]) -> list[str]:
     known, available, errors = list(LOGGER_TYPE_TO_CLASS), available_trackers(), []
     for name in names:
         if name not in known:
-            errors.append(f"training.report_to: {name!r} is unknown; known are {', '.join(known)}")
+            errors.append(f"training.report_to: {name!r} is unknown; choose from {', '.join(known)}")
         elif name not in available:
             errors.append(f"training.report_to: {name} is not installed. Install it, for example: pip install {name}")
     return errors

@@ -42,7 +42,7 @@ def adapter_base(path: str) -> str | None:
     errors = []
     if not isinstance(base, str) or not base:
         errors.append(
-            f"{path} is an adapter without a base model. Name one in {ADAPTER_CONFIG_NAME}, base_model_name_or_path."
+            f"{path} is an adapter without a base model. Set base_model_name_or_path in {ADAPTER_CONFIG_NAME}."
         )
     if folder.is_dir() and not any((folder / name).exists() for name in ADAPTER_WEIGHTS):
         errors.append(f"{path} is an adapter without weights ({ADAPTER_WEIGHTS[0]}).")

@@ -106,7 +106,7 @@ class BatchTranslator:
             if not isinstance(value, str) and not _is_missing(value):
                 translations[place], errors[place] = "", f"{type(value).__name__}, not a text"
         if not places and any(errors):
-            raise InputError(f"The column {self.column!r} holds no text: {next(filter(None, errors))}.")
+            raise InputError(f"The column {self.column!r} contains no text: {next(filter(None, errors))}.")
         if self._translate is None and places:
             self._translate, _ = self.settings.open()
         for start in range(0, len(places), LAST_WINDOW):

@@ -205,8 +205,8 @@ def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
     if not members:
         raise ValueError("An ensemble needs at least one model.")
     errors = [
-        f"Model {number} is of the class {type(member).__name__}; an ensemble can have only Vaswani models. Import it "
-        "first; or, if it was exported, name the model that it was made from."
+        f"Model {number} is a {type(member).__name__}; an ensemble can have only Vaswani models. Import it first, or, "
+        "if it was exported, use the original model."
         for number, member in enumerate(members, start=1)
         if not isinstance(member, VaswaniForConditionalGeneration)
     ]

@@ -17,13 +17,14 @@ from transformers import (
 )
 
 from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_token_ids import FIT
 from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..engines.folders import is_engine_folder
 from ..errors import InputError
 from ..files import AGAIN
 from ..interop.conversion import weight_errors
-from ..interop.model_files import CONFIG_FILE, check_settings, has_weights, model_kind, weight_file_errors
+from ..interop.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
 from ..interop.pretrained import damage_errors, read_weights
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
@@ -78,7 +79,7 @@ def load(
         InputError: the config, weights or tokenizer are missing, damaged, or do not fit together.
     """
     if Path(path).is_file():
-        raise InputError(f"{path} is a file. Name the folder of a model.")
+        raise InputError(f"{path} is a file. Specify the folder of a model.")
     base = adapter_base(path)
     if base is None:
         model, tokenizer = _load_whole(path, dtype, trust_remote_code=trust_remote_code)
@@ -97,9 +98,7 @@ def load(
 def check_not_exported(path: str, model: PreTrainedModel) -> None:
     """Raise an `InputError` for a folder exported to an engine, which shows neither probabilities nor attention."""
     if hasattr(model.config, "weights_digest"):
-        raise InputError(
-            f"{path} was exported to an engine that can only translate. Name the model that it was made from."
-        )
+        raise InputError(f"{path} was exported to an engine that can only translate. Use the original model.")
 
 
 def check_gives_probabilities(path: str, model: PreTrainedModel) -> None:
@@ -180,7 +179,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
     if tokens[0] > rows or tokens[1] > getattr(model.config, "decoder_vocab_size", tokens[1]):
         error = error or f"the tokenizer has {max(tokens):,} tokens, more than the model has embeddings"
     if error:
-        raise InputError(f"{path}: {error}. Put the tokenizer and the model of the same training run into the folder.")
+        raise InputError(f"{path}: {error}. {FIT}")
     if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:
         raise InputError(f"{path}: its tokenizer_config.json sets no pad_token, but the model has one. {AGAIN}")
 
@@ -191,8 +190,7 @@ def check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
     Raises:
         InputError: a file is missing; the error names it.
     """
-    if not (folder / CONFIG_FILE).exists():
-        raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
+    check_config_exists(folder)
     if not has_weights(folder) and not is_engine_folder(folder):
         raise InputError.of(weight_file_errors(folder))
     if needs_tokenizer and not has_tokenizer(folder):

@@ -40,11 +40,11 @@ def output_error(path: str | Path) -> str | None:
     """Why a file of translations cannot be written; `None` if it can."""
     file = Path(path).resolve()
     if file.exists() and not file.is_file():
-        return f"{path} is {'a folder' if file.is_dir() else 'not an ordinary file'}. Name another file."
+        return f"{path} is {'a folder' if file.is_dir() else 'not an ordinary file'}. Choose another file."
     if not file.parent.is_dir():
-        return f"{path} cannot be written: its folder does not exist. Name another file."
+        return f"{path} cannot be written: its folder does not exist. Choose another file."
     if not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
-        return f"{path} cannot be written: no permission. Name another file."
+        return f"{path} cannot be written: no permission. Choose another file."
     return compression_error(path)
 
 
@@ -125,7 +125,7 @@ class ResumableOutput:
         elif self.path.exists() and not overwrite:
             if self.side_file.exists():
                 raise InputError(f"{path} is unfinished. Resume it (--resume) or start over (--overwrite).")
-            raise InputError(f"{path} exists. Name another file, or replace it (--overwrite).")
+            raise InputError(f"{path} exists. Choose another file, or replace it (--overwrite).")
 
     def begin(self, settings: dict[str, Any], lines: Iterator[Sequence[str]]) -> None:
         """Open the file, at the end of the complete part if it is resumed, and skip the lines that are done.
@@ -147,7 +147,7 @@ class ResumableOutput:
             self._hold()
             self._file = _open(self.part, NO_LINK) if self._is_replacing else self._held
         except OSError as error:
-            raise InputError(f"{self.path} cannot be written: {error.strerror}. Name another file.") from None
+            raise InputError(f"{self.path} cannot be written: {error.strerror}. Choose another file.") from None
         is_resumed = bool(self._settings)
         if is_resumed:
             self._check_same(settings)
@@ -220,11 +220,11 @@ class ResumableOutput:
         except BlockingIOError:
             self._held.close()
             raise InputError(
-                f"Another run is writing to {self.path}. Wait until it ends, or name another file."
+                f"Another run is writing to {self.path}. Wait until it ends, or choose another file."
             ) from None
         if self._seen != self._state():
             self._held.close()
-            raise InputError(f"Another run wrote to {self.path} in the meantime. Check it, or name another file.")
+            raise InputError(f"Another run wrote to {self.path} in the meantime. Check it, or choose another file.")
 
     def _state(self) -> tuple[bytes, list[int]]:
         """What another run would change: the record of the progress, and the sizes of the output and its `.part`."""
@@ -239,7 +239,7 @@ class ResumableOutput:
             if self.path.exists():
                 raise NothingToResume(
                     f"{self.path} cannot be resumed, since {self.side_file.name} is not beside it: it is finished, or "
-                    "was made in another way. Start over with --overwrite, or name another file."
+                    "was made in another way. Start over with --overwrite, or choose another file."
                 )
             return
         try:
@@ -248,7 +248,7 @@ class ResumableOutput:
             check_types(self.side_file, record["progress"], get_type_hints(Progress))
             self._settings, self.progress = record["settings"], Progress(**record["progress"])
             if min(self.progress.windows, self.progress.lines, self.progress.bytes) < 0:
-                raise InputError(f"{self.side_file} holds a number below 0.")
+                raise InputError(f"{self.side_file} contains a number below 0.")
             size = self._written.stat().st_size
         except (OSError, InputError) as error:
             raise NotResumable(

@@ -122,11 +122,11 @@ def folder_errors(folder: str, output: str) -> list[str]:
     if errors:
         return errors
     if not Path(folder).is_dir():
-        errors.append(f"{folder} is not a folder. Name the folder of the shards.")
+        errors.append(f"{folder} is not a folder. Specify the folder of the shards.")
     if Path(output).exists() and not Path(output).is_dir():
-        errors.append(f"{output} is a file. Name a folder.")
+        errors.append(f"{output} is a file. Specify a folder.")
     elif Path(output).resolve() == Path(folder).resolve():
-        errors.append(f"{output} is the folder of the shards. Name another one for the output.")
+        errors.append(f"{output} is the folder of the shards. Choose another one for the output.")
     return errors
 
 
@@ -141,12 +141,14 @@ def held_folder(output: Path) -> Iterator[None]:
         output.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(output, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
+        raise InputError(f"{output} cannot be written: {error.strerror}. Choose another folder.") from None
     try:
         lock(descriptor)
         yield
     except BlockingIOError:
-        raise InputError(f"Another run is writing to {output}. Wait until it ends, or name another folder.") from None
+        raise InputError(
+            f"Another run is writing to {output}. Wait until it ends, or choose another folder."
+        ) from None
     finally:
         os.close(descriptor)
 
@@ -159,17 +161,17 @@ def begin_folder(output: Path, settings: dict[str, Any]) -> None:
     """
     file, settings = output / SETTINGS_FILE, json.loads(json.dumps(settings))
     if file.exists():
-        before = read_json(file, remedy="Delete it, or name another folder.")
+        before = read_json(file, remedy="Delete it, or choose another folder.")
         others = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
         if others:
             errors = "; ".join(f"{name} was {before.get(name)!r} and is now {settings.get(name)!r}" for name in others)
-            raise InputError(f"{output} was begun with other settings: {errors}. Use those, or name another folder.")
+            raise InputError(f"{output} was begun with other settings: {errors}. Use those, or choose another folder.")
         return
     try:
         with atomic_write(file) as part:
             part.write_text(json.dumps(settings), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
+        raise InputError(f"{output} cannot be written: {error.strerror}. Choose another folder.") from None
 
 
 # How the lines of a window are written, and the window. The tuple `(None,)` asks for the fingerprint of the models.

@@ -44,7 +44,7 @@ def test_unreadable_file_gives_a_clear_error_without_server_paths(loaded, tmp_pa
     assert error_of("empty.txt", b"") == "empty.txt is empty."
     assert error_of("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
     monkeypatch.setattr(file_translation, "LARGEST_FILE", 2**20)
-    assert error_of("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, but at most 1 MB are allowed.")
+    assert error_of("large.txt", b"w1\n" * 400_000).startswith("The file is 1.1 MB, but at most 1 MB are allowed.")
     packed = gzip.compress(b"w1\n" * 400_000)
     assert error_of("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
     with pytest.raises(InputError, match="No file was chosen."):

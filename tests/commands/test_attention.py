@@ -77,7 +77,7 @@ def test_figures_are_replaced_only_with_overwrite(saved_model, tmp_path, errors)
         (tmp_path / f"{name}.png").write_bytes(b"mine")
     options = [saved_model, "--text", TEXT, "--kind", "all", "--output", tmp_path]
     assert errors(*options) == [
-        f"{tmp_path / name}.png already exists. Name another, or replace it with --overwrite."
+        f"{tmp_path / name}.png already exists. Choose another, or replace it with --overwrite."
         for name in ("encoder", "cross")
     ]
     assert (tmp_path / "cross.png").read_bytes() == b"mine" and not (tmp_path / "decoder.png").exists()
@@ -88,8 +88,8 @@ def test_figures_are_replaced_only_with_overwrite(saved_model, tmp_path, errors)
 def test_all_text_and_output_errors_are_reported_before_the_model_is_loaded(tmp_path, errors):
     output = tmp_path / "absent" / "picture.jpg"
     assert errors("no model", "--text", " ", "--target", "", "--output", output) == [
-        "The text is empty. Give a sentence to translate.",
-        "The target is empty. Give a translation, or leave it out for the model's own.",
+        "The text is empty. Enter a sentence to translate.",
+        "The target is empty. Enter a translation, or leave it out for the model's own.",
         f"{output} is not the name of a figure: it must end with one of .png, .svg, .pdf.",
         f"{output} cannot be written: its folder does not exist. Create it first.",
     ]
@@ -99,11 +99,11 @@ def test_output_that_does_not_match_the_kinds_is_rejected(tmp_path, errors):
     figure, file = tmp_path / "picture.png", tmp_path / "file"
     file.write_text("")
     assert errors("no model", "--text", TEXT, "--kind", "all", "--output", figure) == [
-        f"{figure} is a single file, and --kind all draws 3 figures. Name a folder."
+        f"{figure} is a single file, and --kind all draws 3 figures. Specify a folder."
     ]
     for folder in (file, file / "below"):
         assert errors("no model", "--text", TEXT, "--output", folder) == [
-            f"{folder} is not a folder and cannot be created. Name another."
+            f"{folder} is not a folder and cannot be created. Choose another."
         ]
 
 

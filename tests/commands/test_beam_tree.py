@@ -55,7 +55,7 @@ def test_html_page_is_written(saved_model, tmp_path):
 
 def test_all_errors_are_reported_before_the_model_is_loaded(tmp_path, errors):
     assert errors(tmp_path / "no model", "--text", " ", "--output", tmp_path / "no folder" / "tree.png") == [
-        "The text is empty. Give a sentence to translate.",
+        "The text is empty. Enter a sentence to translate.",
         f"{tmp_path}/no folder/tree.png is not the name of a figure: it must end with one of .svg, .html.",
         f"{tmp_path}/no folder/tree.png cannot be written: its folder does not exist. Create it first.",
     ]
@@ -65,7 +65,7 @@ def test_existing_file_is_replaced_only_with_overwrite(saved_model, tmp_path, er
     path = tmp_path / "tree.svg"
     path.write_text("old")
     options = [saved_model, "--text", TEXT, "--output", path]
-    assert errors(*options) == [f"{path} already exists. Name another, or replace it with --overwrite."]
+    assert errors(*options) == [f"{path} already exists. Choose another, or replace it with --overwrite."]
     assert path.read_text() == "old"
     assert command(*options, "--overwrite") == 0
     assert path.read_text(encoding="utf-8").startswith("<svg")

@@ -176,7 +176,7 @@ def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines
     )  # fmt: skip
     expected = [
         "--sentences needs --format json",
-        f"{existing} already exists. Name another file, or replace it with --overwrite.",
+        f"{existing} already exists. Choose another file, or replace it with --overwrite.",
         "'13b' is not a BLEU tokenizer",
         f"{latin}, line 3: byte 0xfc at column 3 is not valid UTF-8",
         f"{empty} is empty",
@@ -230,9 +230,9 @@ def test_output_through_a_symlink_replaces_the_link_target(evaluate, saved_model
 def test_output_that_would_overwrite_an_input_is_rejected(errors_of, saved_model, write_lines):
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
-    assert f"{reference} is named twice" in errors_of(saved_model, *options, "--output", reference)[0]
+    assert f"{reference} is given twice" in errors_of(saved_model, *options, "--output", reference)[0]
     twice = ["--output", "./out", "out"]
-    assert "out is named twice" in errors_of(saved_model, saved_model, *options, *twice)[0]
+    assert "out is given twice" in errors_of(saved_model, saved_model, *options, *twice)[0]
     assert "names 1 file for 2 models" in errors_of(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
 
@@ -242,7 +242,7 @@ def test_output_that_links_to_an_input_is_rejected(errors_of, saved_model, write
     source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
     getattr(tmp_path / "out", link)(reference)
     options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
-    assert "out is named twice" in errors_of(saved_model, *options)[0]
+    assert "out is given twice" in errors_of(saved_model, *options)[0]
     assert Path(reference).read_text() == "w2\n"
 
 
@@ -257,7 +257,7 @@ def test_unwritable_output_is_reported_before_translating(errors_of, saved_model
 def test_missing_and_contradictory_options_are_reported(errors_of, saved_model, files):
     reference, hypothesis, _ = files
     assert "Nothing to evaluate" in errors_of("--reference", reference)[0]
-    assert "Name its file with --source" in errors_of(saved_model, "--reference", reference)[0]
+    assert "Specify its file with --source" in errors_of(saved_model, "--reference", reference)[0]
     given = {"source": [reference], "overwrite": [], "num_beams": [2], "batch_size": [3], "quantize": ["int8"]}
     options = [part for name, values in given.items() for part in (f"--{name}", *values)]
     lines = errors_of("--hypotheses", hypothesis, "--reference", reference, *options)
@@ -276,7 +276,7 @@ def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines,
     monkeypatch.setattr(Path, "write_bytes", full)
     lines = errors_of(saved_model, "--source", source, "--reference", reference, "--output", output)
     assert lines == [
-        f"error: {output} cannot be written: No space left on device. Free up disk space, or name another file."
+        f"error: {output} cannot be written: No space left on device. Free up disk space, or choose another file."
     ]
     assert not output.exists()
 

@@ -92,5 +92,5 @@ def test_language_outside_a_bilingual_models_pair_is_an_error(name, tokenizer, w
     capsys.readouterr()
     assert main([name, folder, *options[name], "--source_language", "fr"]) == 2
     out, error = capsys.readouterr()
-    message = "error: --source_language='fr': this model translates de to en. Give its own languages or none.\n"
+    message = "error: --source_language='fr': this model translates de to en. Use its own languages, or none.\n"
     assert (out, error) == ("", message)

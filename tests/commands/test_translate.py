@@ -419,7 +419,7 @@ def test_beam_too_large_for_memory_is_one_error(error_of, source, monkeypatch):
 def test_closed_stream_is_one_error(saved_model, monkeypatch, capsys, stream):
     monkeypatch.setattr(sys, stream, None)
     assert main(["translate", str(saved_model)]) == 2
-    assert "is closed. Name a file with --" in capsys.readouterr().err
+    assert "is closed. Specify a file with --" in capsys.readouterr().err
 
 
 def test_unreadable_input_leaves_the_existing_output_intact(translate, source, tmp_path):
@@ -475,7 +475,7 @@ def test_standard_stream_that_is_the_same_file_is_rejected(saved_model, source, 
         with source.open("ab") as stdout:
             process = command(saved_model, "--input", source, *SHORT, stdout=stdout, stderr=subprocess.PIPE)
             error = process.communicate()[1].decode()
-    assert process.returncode == 2 and "is the input. Name another file for the output." in error
+    assert process.returncode == 2 and "is the input. Choose another file for the output." in error
     assert source.read_bytes() == before
 
 

@@ -70,8 +70,8 @@ def test_streams_are_rejected_with_errors_from_one_process(saved_model):
     status, log = finish(start(saved_model, *SHORT))
     assert status != 0
     assert [line for line in log.splitlines() if line.startswith("error: ")] == [
-        "error: 2 processes can divide a file among them, but not a stream. Name a file with --input.",
-        "error: 2 processes can divide a file among them, but not a stream. Name a file with --output.",
+        "error: 2 processes can divide a file among them, but not a stream. Specify a file with --input.",
+        "error: 2 processes can divide a file among them, but not a stream. Specify a file with --output.",
     ]
 
 

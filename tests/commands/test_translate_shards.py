@@ -154,7 +154,7 @@ def test_all_option_errors_are_reported_together_even_without_ray(saved_model, t
     assert script(saved_model, tmp_path / "absent", tmp_path / "out", *options) == 2
     assert capsys.readouterr().err.splitlines() == [
         "error: --samples needs --mbr chrf or --mbr bleu.",
-        f"error: {tmp_path / 'absent'} is not a folder. Name the folder of the shards.",
+        f"error: {tmp_path / 'absent'} is not a folder. Specify the folder of the shards.",
         'error: ray is not installed. Install it with: pip install "hf-vaswani[ray]"',
         "error: --output_column translation is the column of the texts. Choose another name.",
     ]

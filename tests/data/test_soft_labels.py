@@ -35,7 +35,7 @@ def test_labels_of_each_pair_are_those_that_were_written(folder):
 
 @pytest.mark.parametrize(("lengths", "k"), [([2, 1, 2], 2), ([2, 1, 3], 3)], ids=["other pairs", "more tokens"])
 def test_labels_of_other_pairs_or_of_more_tokens_are_damage(folder, lengths, k):
-    with pytest.raises(ValueError, match="holds soft labels for 6 positions, 2 each"):
+    with pytest.raises(ValueError, match="contains soft labels for 6 positions, 2 each"):
         read_soft_labels(folder, np.array(lengths), k)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
 
@@ -171,7 +172,7 @@ def test_output_at_its_length_limit_ends_with_the_forced_end_token(exported, num
 def test_sample_with_a_sentence_beyond_the_positions_is_rejected(to, tokenizer, tmp_path):
     model = tiny_model(max_position_embeddings=10, position_type="learned" if to == "onnx" else "sinusoidal")
     texts = ["w1 w2", " ".join(["w3"] * 10), " ".join(["w4"] * 20)]
-    with pytest.raises(InputError, match="10 tokens of this model at most.*sentence 2 has 11, sentence 3 has 21"):
+    with pytest.raises(InputError, match="at most 10 tokens with this model.*sentence 2 has 11, sentence 3 has 21"):
         export_model(model, tokenizer, tmp_path / "out", texts=texts, to=to)
     assert not (tmp_path / "out").exists()
 
@@ -315,7 +316,26 @@ def test_folder_with_a_wrong_value_is_one_error(exported, file, change, message)
 def test_alignments_are_refused_with_the_name_of_the_option(exported, write_lines, capsys):
     options = ["--input", write_lines("source", ["w1"]), "--format", "jsonl", "--alignments"]
     assert main(["translate", str(exported[1]), *options]) == 2
-    message = (
-        "error: --alignments come from attention weights, which CTranslate2 does not give. Leave it out, or name "
-    )
+    assert "error: --alignments needs attention weights, which CTranslate2 does not return" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--mbr=chrf", "CTranslate2 does not support --mbr. Use the original model."),
+        (
+            "--quantize=int8",
+            "--quantize int8 is not for CTranslate2. Export the model with --quantization int8",
+        ),
+    ],
+)
+def test_options_that_the_engine_lacks_are_refused_by_name(option, message, exported, write_lines, capsys):
+    assert main(["translate", str(exported[1]), "--input", write_lines("source", ["w1"]), option]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_incomplete_folder_is_refused_with_the_files_that_it_needs(exported, tmp_path):
+    shutil.copytree(exported[1], tmp_path / "copy")
+    (tmp_path / "copy" / "shared_vocabulary.json").unlink()
+    with pytest.raises(InputError, match="incomplete export: it needs model.bin and shared_vocabulary.json"):
+        load(str(tmp_path / "copy"))

@@ -23,7 +23,7 @@ SUPPORTED = {
 def test_variant_is_verified_or_rejected_with_reasons(variant, tokenizer, tmp_path):
     model = tiny_model(**VARIANTS[variant])
     if variant not in SUPPORTED or model.config.sinusoid_exponent != VaswaniConfig().sinusoid_exponent:
-        with pytest.raises(InputError, match="Marian cannot express"):
+        with pytest.raises(InputError, match="Marian cannot represent"):
             export_model(model, tokenizer, tmp_path / "marian", to="marian")
         assert not (tmp_path / "marian").exists()
         return

@@ -295,6 +295,14 @@ def test_output_attentions_is_rejected_by_name(both):
         both[1](**BATCH, decoder_input_ids=torch.tensor([[1]] * 3), output_attentions=True)
 
 
+def test_incomplete_folder_is_refused_with_the_files_that_it_needs(exported):
+    (exported[1] / "onnx" / "encoder_model.onnx").unlink()
+    with pytest.raises(
+        InputError, match="incomplete export: it needs encoder_model.onnx and decoder_model_merged.onnx"
+    ):
+        load(str(exported[1]))
+
+
 def test_folder_records_what_it_was_made_from(exported):
     config = json.loads((exported[1] / "config.json").read_text())
     assert config["model_type"] == "vaswani_onnx"

@@ -295,6 +295,7 @@ def test_texts_are_split_as_the_pipeline_splits_them(page):
         "eins, zwei, drei und vier, fünf und sechs", "a" * 50, "x. " * 9, "Es ist z. B. so. Dr. K kommt am 3. Mai.",
         "Ja.Nein. Um 2:30. Bis 5 p.m. Ok", "Nr. 5. No. So.", "« Oui ! » Non.", "「はい。」とか。", "यह है।हाँ।",
         "i am. go!", "Was?! ... Ok", "Louis XIV. Dann.", "a@b.Cd ist. Ja",
+        "Da.[1] Ok.² Ja! ❤️ So.", "Es wurde 18. Sie ist D.C. He",
     ]  # fmt: skip
     got = in_node(page, texts=texts, characters=20)["pieces"]
     for text, pieces in zip(texts, got, strict=True):

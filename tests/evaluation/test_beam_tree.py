@@ -116,7 +116,7 @@ MANY_ENDS = list(range(2, 20))
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"early_stopping": True, "length_penalty": 5.0, "eos_token_id": MANY_ENDS}, "asks for no more"),
+        ({"early_stopping": True, "length_penalty": 5.0, "eos_token_id": MANY_ENDS}, "needs no more"),
         ({"num_return_sequences": 2, "length_penalty": 2.0, "eos_token_id": MANY_ENDS}, "not score better"),
         ({"early_stopping": "never", "length_penalty": 0.0, "eos_token_id": MANY_ENDS}, "could still score better"),
         ({"max_new_tokens": 1}, "all candidates ended"),

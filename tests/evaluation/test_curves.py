@@ -240,11 +240,11 @@ def test_all_input_errors_are_reported_together(write_log, tmp_path):
         draw_curves([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
         "figure.jpeg is not the name of a figure: it must end with one of .png, .svg, .pdf.",
-        "absent.jsonl does not exist. Name the log of a run.",
+        "absent.jsonl does not exist. Specify the log of a run.",
         "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update'. Delete the line.",
         'damaged/log.jsonl, line 2: loss is "high", which cannot be drawn. Delete the line.',
         "damaged/log.jsonl, line 3: not a JSON object with a whole number 'update'. Delete the line.",
-        f"{tmp_path} is a folder. Name the log of a run.",
+        f"{tmp_path} is a folder. Specify the log of a run.",
     ]
 
 
@@ -255,7 +255,7 @@ def test_missing_output_folder_is_a_clear_error(write_log, tmp_path):
 
 def test_more_runs_than_colors_are_rejected(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
-    with pytest.raises(InputError, match="Name at most 7"):
+    with pytest.raises(InputError, match="Choose at most 7"):
         draw_curves(logs, tmp_path / "figure.png")
 
 

@@ -94,7 +94,7 @@ def names() -> Iterator[Input]:
     """Names of the files in a repository that is pulled, and links where the download gathers them."""
     for name in UNSAFE:
         code = f"import os\npull_with({name!r}.replace('{{outside}}', os.path.abspath('../outside')))"
-        yield Input(f"pull {name!a:.60}", code=code, words=("could lead elsewhere",), refused=True)
+        yield Input(f"pull {name!a:.60}", code=code, words=("could be written outside",), refused=True)
     for name in ODD_NAMES:
         yield Input(
             f"pull {name!a:.60}", code=f"pull_with({name!r})", words=("download", "written"), writes=("work/out*",)

@@ -167,7 +167,7 @@ def text(path: str, kind: str) -> str:
 def write(path: str, content: str | bytes) -> str:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-    return f"{path} holds {content[:200]!r}{'…' * (len(content) > 200)}"
+    return f"{path} contains {content[:200]!r}{'…' * (len(content) > 200)}"
 
 
 def append(path: str, content: str) -> str:
@@ -357,7 +357,7 @@ def parquet(path: str, columns: dict) -> str:
     import pyarrow.parquet
 
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    return f"{path} holds {str(columns)[:100]}"
+    return f"{path} contains {str(columns)[:100]}"
 
 
 # What Python inputs can use.

@@ -96,7 +96,7 @@ def test_nonempty_folder_is_rejected_and_untouched(repository, tmp_path, capsys)
         (["you/text"], "you/text is a dataset on the Hub, not a model"),
         (["a/b/c"], "'a/b/c' is not a valid repository name"),
         (["you/de-en", "--revision", "absent"], "it has no branch, tag or commit 'absent'"),
-        (["you/empty"], "holds neither a model nor a run"),
+        (["you/empty"], "contains neither a model nor a run"),
     ],
 )
 def test_each_failure_is_one_error(repository, hub_here, tmp_path, monkeypatch, capsys, arguments, message):
@@ -138,7 +138,7 @@ def test_file_with_a_name_that_could_lead_elsewhere_is_not_downloaded(repository
     run = {"last-checkpoint/checkpoints/update-00000004/x": b"x"}
     hub_here.repositories["you/de-en"]["main"] = repository | run | {name.format(out=tmp_path / "out"): b"x"}
     capsys.readouterr()
-    assert "could lead elsewhere" in error_of(capsys, "you/de-en", tmp_path / "pulled")
+    assert "could be written outside" in error_of(capsys, "you/de-en", tmp_path / "pulled")
     assert not [path for path in tmp_path.iterdir() if "pulled" in path.name or path.name in ("out", "x")]
 
 

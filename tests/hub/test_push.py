@@ -280,7 +280,7 @@ def test_file_behind_a_link_to_elsewhere_is_not_uploaded(hub_here, run_folder, t
     path.symlink_to(elsewhere)
     assert main(["push", str(run_folder), "you/de-en"]) == 2
     error = capsys.readouterr().err
-    assert f"{path}" in error and "leads out of" in error and error.count("\n") == 1
+    assert f"{path}" in error and "points outside" in error and error.count("\n") == 1
     assert "you/de-en" not in hub_here.repositories
 
 

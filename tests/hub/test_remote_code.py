@@ -53,4 +53,4 @@ def test_folder_of_another_model_is_rejected(tmp_path, files, capsys):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert main(["card", str(tmp_path), "--code"]) == 2
-    assert "holds no Vaswani model" in capsys.readouterr().err
+    assert "contains no Vaswani model" in capsys.readouterr().err

@@ -268,7 +268,7 @@ def test_stored_position_table_overrides_the_options(tmp_path):
 def test_unknown_position_table_is_rejected(tmp_path):
     state = random_state()
     state["encoder.embeddings.make_embedding.pe.pe"] = torch.randn(50, 1, D)
-    with pytest.raises(InputError, match="holds unsupported sinusoids"):
+    with pytest.raises(InputError, match="contains unsupported sinusoids"):
         import_model(write_checkpoint(tmp_path, state=state)[0])
 
 

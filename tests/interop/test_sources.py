@@ -67,7 +67,8 @@ def test_truncated_checkpoint_raises_one_clear_error(tmp_path, kept):
     torch.save({"model": {"x": torch.zeros(5000)}, "args": Namespace()}, path)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(
-        InputError, match="model.pt is not a checkpoint written by torch.save, or it is truncated. Copy it again"
+        InputError,
+        match="model.pt is not a checkpoint written by torch.save, or it is truncated. Copy or download it again",
     ):
         import_model(path)
 
@@ -153,10 +154,10 @@ def test_missing_source_raises_one_clear_error(source):
 
 def test_file_that_is_not_a_checkpoint_is_rejected(tmp_path):
     torch.save([torch.zeros(3)], tmp_path / "list.pt")
-    with pytest.raises(InputError, match="holds a list, not a checkpoint"):
+    with pytest.raises(InputError, match="contains a list, not a checkpoint"):
         import_model(tmp_path / "list.pt")
     torch.save({"weights": {}}, tmp_path / "dict.pt")
-    with pytest.raises(InputError, match="holds weights, which is neither fairseq's nor OpenNMT-py's"):
+    with pytest.raises(InputError, match="contains weights, which is neither fairseq's nor OpenNMT-py's"):
         import_model(tmp_path / "dict.pt")
     with zipfile.ZipFile(tmp_path / "zip.pt", "w") as archive:
         archive.writestr("text", "no checkpoint")

@@ -328,7 +328,7 @@ def test_recipe_that_contradicts_the_model_it_starts_from_is_rejected(recipe, tm
     weights = load_file(first / "model.safetensors")
     weights.popitem()
     save_file(weights, first / "model.safetensors", {"format": "pt"})
-    with pytest.raises(InputError, match="lacks weights that its configuration asks for"):
+    with pytest.raises(InputError, match="lacks weights that its configuration expects"):
         train(recipe(f"--start_from={first}"))
     assert not (tmp_path / "out").exists()
 

@@ -86,7 +86,7 @@ def test_finished_run_can_be_scored_with_and_without_reranking(recipe, other):
 def test_replay_does_not_need_the_model_that_reranked(recipe, other):
     folder = train(recipe(*FEW, f"--rerank_with={other}", "--rerank_beams=2")).folder
     shutil.rmtree(other)
-    assert verify(str(folder)).verdict == "equal to the bit"
+    assert verify(str(folder)).verdict == "identical bit for bit"
 
 
 def test_stage_can_rerank_the_last_run_but_does_not_rerank_itself(tmp_path):

@@ -293,7 +293,9 @@ def test_run_whose_checkpoints_are_all_damaged_is_left_unchanged(recipe):
     for weights in folder.glob("checkpoints/*/model.safetensors"):
         weights.unlink()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(TrainingError, match="No checkpoint is left to resume from"):
+    with pytest.raises(
+        InputError, match="no intact checkpoint to resume from. Restore one from a copy, or start over"
+    ):
         train(recipe())
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -351,7 +353,7 @@ def test_unsupported_kinds_of_distributed_training_are_rejected(recipe, monkeypa
 
 def test_run_with_fewer_processes_than_requested_is_rejected(recipe, monkeypatch):
     monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 2)
-    with pytest.raises(InputError, match="was told to start 2 processes but started 1: .*torchrun --nproc_per_node 2"):
+    with pytest.raises(InputError, match="was set to start 2 processes but started 1: .*torchrun --nproc_per_node 2"):
         train(recipe())
     monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 1)
     assert train(recipe("--max_steps=1")).steps == 1

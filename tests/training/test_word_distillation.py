@@ -234,7 +234,7 @@ def test_two_processes_train_the_same_model_as_one_on_soft_labels(recipe, distil
 
 
 def test_verify_repeats_a_run_with_soft_labels(distill):
-    assert verify(str(train(distill("--distill_top_k=3")).folder)).verdict == "equal to the bit"
+    assert verify(str(train(distill("--distill_top_k=3")).folder)).verdict == "identical bit for bit"
 
 
 def test_card_and_cost_of_a_run_with_soft_labels(recipe, distill, teacher):
@@ -265,7 +265,7 @@ def test_run_is_not_resumed_with_changed_weights_of_the_teacher(distill, teacher
 
 def test_verify_repeats_the_run_and_notices_a_changed_teacher(distill, teacher):
     folder = train(distill()).folder
-    assert verify(str(folder)).verdict == "equal to the bit"
+    assert verify(str(folder)).verdict == "identical bit for bit"
     change_weights(teacher)
     outcomes = {finding.part: finding.outcome for finding in verify(str(folder)).findings}
     assert outcomes["teacher"] == outcomes["steps 1 to 4"] == Outcome.DIFFERENT
@@ -278,7 +278,7 @@ def test_verify_asks_for_a_teacher_that_has_moved(distill, teacher):
     with pytest.raises(InputError, match="--distill_from FOLDER"):
         verify(str(folder))
     options = [f"--distill_from={moved}", f"--tokenizer.path={moved}"]
-    assert verify(str(folder), options).verdict == "equal to the bit"
+    assert verify(str(folder), options).verdict == "identical bit for bit"
 
 
 def test_card_says_what_was_distilled_and_the_cost_includes_the_teacher(recipe, distill, teacher):
@@ -326,7 +326,7 @@ def test_list_of_teachers_can_be_given_in_brackets_or_with_commas(recipe):
     for text in ("[a, b]", "a, b", "a,b"):
         given = recipe(f"--distill_from={text}", "--tokenizer.path=a")
         assert given.training.teachers == ["a", "b"] and given.training.distill_weight == 0.5
-    with pytest.raises(InputError, match="distill_from: 'a' is named twice"):
+    with pytest.raises(InputError, match="distill_from: 'a' is listed twice"):
         recipe("--distill_from=a,a", "--tokenizer.path=a")
 
 
@@ -336,7 +336,7 @@ def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher
     with pytest.raises(InputError) as error:
         train(distill(f"--distill_from={names}"))
     first, second, third = str(error.value).splitlines()
-    assert f"training.distill_from={other} has another vocabulary than the run" in first
+    assert f"training.distill_from={other} has a different vocabulary from the run" in first
     assert second.startswith("training.distill_from: ") and "nowhere" in second
     assert "is a checkpoint, which has only weights" in third
 
@@ -374,17 +374,17 @@ def test_stage_can_be_the_teacher_of_the_last_run_even_after_the_folder_moved(tm
     (tmp_path / "before").rename(tmp_path / "after")
     resumed = train(staged(*options, output="after", assistant=ASSISTANT, **NO_OTHERS)).folder
     assert same_weights(resumed, whole)
-    assert verify(str(resumed)).verdict == "equal to the bit"
+    assert verify(str(resumed)).verdict == "identical bit for bit"
 
 
 def test_stage_with_another_vocabulary_or_direction_is_an_error_before_any_stage_runs(tmp_path):
     staged = staged_in(tmp_path)
     stages = {"assistant": ASSISTANT, "other": {"train": {"data": {"text": ["own"]}, "tokenizer": {"vocab_size": 50}}}}
-    with pytest.raises(InputError, match="distill_from: 'other' has another vocabulary than the run"):
+    with pytest.raises(InputError, match="distill_from: 'other' has a different vocabulary from the run"):
         train(staged(*OPTIONS, "--tokenizer.path=assistant", "--distill_from=other", **stages, **NO_OTHERS))
     existing = train(staged("--start_from=null", "--data.text=[own]", output="existing", **NO_OTHERS)).folder
     for tokenizer, teacher in (("assistant", existing), (existing, "assistant")):
-        with pytest.raises(InputError, match=f"distill_from: '{teacher}' has another vocabulary than the run"):
+        with pytest.raises(InputError, match=f"distill_from: '{teacher}' has a different vocabulary from the run"):
             train(
                 staged(
                     *OPTIONS,

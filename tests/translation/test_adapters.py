@@ -97,7 +97,7 @@ def test_unusable_adapter_raises_a_clear_error(make_adapter, monkeypatch):
     with pytest.raises(InputError) as error:
         load(str(folder))
     without_base, without_weights, without_peft = str(error.value).splitlines()
-    assert without_base.endswith("Name one in adapter_config.json, base_model_name_or_path.")
+    assert without_base.endswith("Set base_model_name_or_path in adapter_config.json.")
     assert without_weights.endswith("is an adapter without weights (adapter_model.safetensors).")
     assert without_peft.endswith('pip install "hf-vaswani[peft]"')
     (folder / "adapter_config.json").write_text("{")

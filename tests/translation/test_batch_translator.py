@@ -95,7 +95,7 @@ def test_columns_that_cannot_be_translated_are_rejected(saved_model):
     translate = BatchTranslator(saved_model)
     with pytest.raises(InputError, match="no column 'text': the batch has 'id', 'de'"):
         translate({"id": [1], "de": ["w1"]})
-    with pytest.raises(InputError, match="The column 'text' holds no text: int, not a text."):
+    with pytest.raises(InputError, match="The column 'text' contains no text: int, not a text."):
         translate({"text": [1, 2]})
     with pytest.raises(InputError, match="absent is not a local folder"):
         BatchTranslator("absent")({"text": ["w1"]})

@@ -92,7 +92,7 @@ def test_output_of_different_lines_is_left_unchanged(path, lines, message):
 
 def test_existing_output_is_rejected(path):
     path.write_text("precious")
-    with pytest.raises(InputError, match="exists. Name another file, or replace it"):
+    with pytest.raises(InputError, match="exists. Choose another file, or replace it"):
         ResumableOutput(path)
     with pytest.raises(InputError, match="finished, or was made in another way"):
         ResumableOutput(path, resume=True)
@@ -172,13 +172,15 @@ def test_error_for_an_output_that_cannot_be_created_does_not_suggest_resuming(pa
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="Permission denied. Name another file"):
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="Permission denied. Choose another file"):
         patch.setattr(os, "open", refuse)
         output.begin({}, iter(LINES))
 
 
 def test_unknown_compression_is_rejected(path):
-    with pytest.raises(InputError, match=r"out\.bz2: unsupported compression. Name a file that ends in \.gz or \.zst"):
+    with pytest.raises(
+        InputError, match=r"out\.bz2: unsupported compression. Specify a file that ends in \.gz or \.zst"
+    ):
         ResumableOutput(path.with_suffix(".bz2"))
 
 
@@ -267,7 +269,7 @@ def test_leftovers_of_an_interrupted_replacement_are_not_mistaken_for_a_later_ru
         ({"settings": 1, "progress": {}}, "settings is 1, not keys with values"),
         ({"settings": {}, "progress": {"windows": "1", "lines": 2}}, 'windows is "1", not a whole number'),
         ({"settings": {}, "progress": {"windows": -1, "lines": 0, "bytes": 0, "digest": ""}}, "a number below 0"),
-        ([], "holds \\[\\], not keys with values"),
+        ([], "contains \\[\\], not keys with values"),
     ],
 )
 def test_progress_of_wrong_types_raises_one_error_that_names_its_file(path, record, message):

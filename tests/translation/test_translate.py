@@ -78,7 +78,7 @@ def test_model_that_lacks_weights_raises_a_clear_error(saved_model):
     weights = load_file(saved_model / "model.safetensors")
     del weights["model.encoder.layers.0.fc1.weight"]
     save_file(weights, saved_model / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match="lacks weights that its configuration asks for: .*layers.0.fc1.weight"):
+    with pytest.raises(InputError, match="lacks weights that its configuration expects: .*layers.0.fc1.weight"):
         load(str(saved_model))
 
 
@@ -91,3 +91,9 @@ def test_tokenizer_of_another_model_raises_a_clear_error(saved_model):
 def test_unknown_model_raises_a_clear_error():
     with pytest.raises(InputError, match="no/such-model is not a local folder, and cannot be loaded"):
         load("no/such-model")
+
+
+def test_checkpoint_is_refused_with_the_command_that_makes_it_a_model(saved_model):
+    (saved_model / "config.json").unlink()
+    with pytest.raises(InputError, match=f"hf-vaswani average {saved_model} --output FOLDER"):
+        load(str(saved_model))

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 BATCH_SIZE = "maximum sentences per batch (default: chosen by the model's size)"
+# How messages call the arguments of the pipeline that options stand for.
+OPTION_NAMES = {
+    "src_lang": "--source_language",
+    "tgt_lang": "--target_language",
+    'quantize="int8"': "--quantize int8",
+    "epsilon_cutoff": "--mbr",
+}
 # Outside this range, sampling is in effect greedy or uniform.
 TEMPERATURES = 1e-6, 1e6
 # Arguments of `add_argument` for an option whose value is a file.
@@ -250,7 +257,8 @@ def check_language_options(
 
 def with_option_names(message: str) -> str:
     """A message of the translation pipeline on one line, with the command's options in place of its arguments."""
-    message = message.replace("src_lang", "--source_language").replace("tgt_lang", "--target_language")
+    for name, option in OPTION_NAMES.items():
+        message = message.replace(name, option)
     return " ".join(message.split())
 
 

@@ -51,7 +51,7 @@ def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], wher
             return pair
     wanted = " or ".join(f"'{source}' and '{target}'" for source, target in candidates)
     raise InputError(
-        f"{where}: no columns {wanted}. There are: {quoted(names)}. Name the two that hold the text with "
+        f"{where}: no columns {wanted}. Available: {quoted(names)}. Specify the two that hold the text with "
         "source_column and target_column."
     )
 
@@ -90,10 +90,10 @@ def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pai
         record = dict.fromkeys(columns) | record
     for column in columns:
         if column not in record:
-            raise InputError(f"{where}: column '{column}' is missing here. There are: {quoted(record)}.")
+            raise InputError(f"{where}: column '{column}' is missing here. Available: {quoted(record)}.")
         value = record[column]
         if not isinstance(value, str | None):
-            raise InputError(f"{where}: column '{column}' holds {type(value).__name__} {value!r:.60}, not text.")
+            raise InputError(f"{where}: column '{column}' contains {type(value).__name__} {value!r:.60}, not text.")
     source, target = (record[column] for column in columns)
     return source or "", target or ""
 

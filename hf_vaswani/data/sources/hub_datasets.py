@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datasets import DatasetBuilder, Features
 
 TSV = re.compile(r"\.tsv(\.\w+)?$", re.IGNORECASE)
-LOCAL_FILES = "give local files instead: --train_source FILE --train_target FILE, or --train FILE.tsv"
+LOCAL_FILES = "use local files instead: --train_source FILE --train_target FILE, or --train FILE.tsv"
 # The branch in which the Hub keeps Parquet copies of script-based datasets, one folder per config.
 PARQUET_BRANCH = "refs/convert/parquet"
 ROWS_AT_ONCE = 1000
@@ -104,12 +104,12 @@ class HubDataset:
         for column in choose_columns(types, candidates, self.name):
             kind = getattr(types[column], "dtype", "string")
             if kind not in ("string", "large_string", "null"):
-                raise InputError(f"{self.name}: column '{column}' holds {kind}, not text.")
+                raise InputError(f"{self.name}: column '{column}' contains {kind}, not text.")
 
     def streaming_error(self, streaming: bool) -> str | None:
         """Say why the split cannot be streamed, or None if it can; only whole splits can be streamed."""
         if streaming and not is_whole_split(self.split):
-            return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Name a whole split."
+            return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Choose a whole split."
         return None
 
     def files(self) -> list[str]:
@@ -135,8 +135,8 @@ class HubDataset:
         if split is None and len(splits) == 1:
             return splits[0]
         if splits and (split is None or not set(_split_names(split)) <= set(splits)):
-            kind = f"no split '{split}'" if split else "more than one split; name one with split"
-            raise InputError(f"{self.name} has {kind}. There are: {', '.join(splits)}.")
+            kind = f"no split '{split}'" if split else "more than one split; choose one with split"
+            raise InputError(f"{self.name} has {kind}. Available: {', '.join(splits)}.")
         return split or "train"
 
     @contextmanager
@@ -196,11 +196,13 @@ def name_error(path: str) -> str | None:
         return error
     folder = Path(path)
     if folder.is_file():
-        return f"dataset: {path} is a file. Give it as file: {path}"
+        return f"dataset: {path} is a file. Use file: {path}"
     if folder.is_dir():
         if any((folder / name).exists() for name in ("state.json", "dataset_dict.json")):
             return f"{path} was written by save_to_disk(). Write it with to_parquet() or to_json() instead."
         return None
     if path.startswith((".", "/", "~")) or path.count("/") > 1:
-        return f"{path} does not exist. Give a folder that datasets.load_dataset() reads, or the id of a Hub dataset."
+        return (
+            f"{path} does not exist. Specify a folder that datasets.load_dataset() reads, or the id of a Hub dataset."
+        )
     return None

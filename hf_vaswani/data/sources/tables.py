@@ -91,7 +91,7 @@ def _columns(where: str, cells: list[str], candidates: Candidates, header: bool 
         if header is None and looks_like_names(names, candidates):
             raise InputError(
                 f"{where}: '{names[0]}' and '{names[1]}' look like column names. If they are, use --header true "
-                "(the first column is the source), or name both with --source_column and --target_column; if "
+                "(the first column is the source), or specify both with --source_column and --target_column; if "
                 "they are a pair, use --header false."
             )
         return list(DEFAULT_COLUMNS), bool(header)

@@ -130,7 +130,7 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which can be read only once. Save its text to a file.")
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {kind}. Give the path of a file with text.")
+        raise InputError(f"{path} {kind}. Specify the path of a text file.")
     if path.stat().st_size == 0 and not any_kind:
         raise InputError(f"{path} is empty.")
 
@@ -150,7 +150,8 @@ def compression_error(path: str | Path) -> str | None:
     """Say why text cannot be compressed as the suffix of its file says; `None` if it can."""
     is_unknown = Path(path).suffix.lower() in OTHER_COMPRESSIONS
     return (
-        f"{path}: unsupported compression. Name a file that ends in .gz or .zst, or in neither." * is_unknown or None
+        f"{path}: unsupported compression. Specify a file that ends in .gz or .zst, or in neither." * is_unknown
+        or None
     )
 
 

@@ -90,7 +90,7 @@ class TextSource:
         known, errors, fields = [field.name for field in dataclasses.fields(cls) if field.name != "made"], [], {}
         for key, entry in value.items():
             if key not in known:
-                meant = hint(str(key), dict(zip(known, known))) or f"known are {', '.join(known)}"
+                meant = hint(str(key), dict(zip(known, known))) or f"choose from {', '.join(known)}"
                 errors.append(f"{name}: unknown key '{key}'; {meant}")
             elif entry is not None:
                 try:
@@ -262,7 +262,7 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
     """Return the errors in a source's description, without opening anything."""
     places = [name for name in ("dataset", "file", "source", "target") if getattr(source, name)]
     if not places:
-        return ["no text is named: give dataset, file, or source and target"]
+        return ["no text is given: set dataset, file, or source and target"]
     if len(places) > 1 and places != ["source", "target"]:
         return [f"{' and '.join(places)} are given together; choose dataset, file, or source and target"]
     if source.dataset == OLD_BUILT_IN and not Path(OLD_BUILT_IN).exists():
@@ -299,7 +299,7 @@ def _side_errors(source: TextSource, languages: Languages) -> list[str]:
     if None in languages or languages[0] == languages[1]:
         return []  # a model may learn to copy
     return [
-        f"{one} is both source and target, but their languages are {' and '.join(languages)}: name the file of the "
+        f"{one} is both source and target, but their languages are {' and '.join(languages)}: specify the file of the "
         "other side"
         for one, other in zip(source.source, source.target)
         if is_same_file(one, other)
@@ -321,7 +321,7 @@ def _column_errors(source: TextSource) -> list[str]:
     named = source.source_column, source.target_column
     if None in named and named != (None, None):
         given, other = ("source", "target") if named[0] is not None else ("target", "source")
-        return [f"{other}_column is missing: {given}_column is given; name both or neither"]
+        return [f"{other}_column is missing: {given}_column is given; specify both or neither"]
     if named[0] is not None and named[0] == named[1]:
         return [f"source_column and target_column are the same, '{named[0]}'"]
     return []

@@ -176,7 +176,9 @@ def _special_token_errors(arguments: TokenizerArguments) -> list[str]:
     for role, token in arguments.special_tokens.items():
         name = f"tokenizer.special_tokens.{role}"
         if role not in ROLES:
-            meant = hint(str(role).removesuffix("_token"), dict(zip(ROLES, ROLES))) or f"known are {', '.join(ROLES)}"
+            meant = (
+                hint(str(role).removesuffix("_token"), dict(zip(ROLES, ROLES))) or f"choose from {', '.join(ROLES)}"
+            )
             errors.append(f"{name}: unknown role; {meant}")
         elif not isinstance(token, str):
             quotes = "; put it in quotes" if isinstance(token, list) else ""

@@ -75,7 +75,7 @@ def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrain
     if error := model_path_error(path):
         raise InputError(error)
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
-        raise InputError(f"{path} has no tokenizer (tokenizer.json). Name a folder that has one, or a Hub id.")
+        raise InputError(f"{path} has no tokenizer (tokenizer.json). Specify a folder that has one, or a Hub id.")
     check_tokenizer_settings(Path(path))
     try:
         return AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)

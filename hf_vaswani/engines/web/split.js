@@ -2,7 +2,9 @@
 // of core/pipeline_sentence_splitting.py. A sentence that is too long is split at the ends of clauses, then at
 // whitespace, then between characters.
 
-const CLOSING = "(?:[\"'”’»)\\]」』】）》*]|“(?![\\p{L}\\p{N}_])|[ \u00a0\u202f]»(?![\\p{L}\\p{N}_]))*";
+const CLOSING =
+  "(?:[\"'”’»)\\]」』】）》*¹²³⁰⁴-⁹]|“(?![\\p{L}\\p{N}_])|[ \u00a0\u202f]»(?![\\p{L}\\p{N}_])|\\[[0-9]{1,3}\\]" +
+  "| ?[\u200d\u2600-\u27bf\ufe0f\u{1f000}-\u{1faff}])*";
 // Invisible characters that may follow a mark, as in Hebrew and Arabic; and letters that look like spaces.
 const UNSEEN = "[\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\xad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*";
 const SPACE = "[\\s\u2800\u3164\uffa0]";
@@ -28,6 +30,10 @@ const BEFORE_NUMBERS = new RegExp(
   "^(abb|abs|apr|art|aug|bd|ch|dec|dez|eq|feb|fig|jan|jul|jun|kap|mar|nos?|nov|nr|oct|okt|pp|sec|sept?|tab|vol)$",
   "iu",
 );
+// Words that begin a sentence even after "D.C." or "at 18.", and what is before such a period.
+const STARTERS =
+  /(Er|Es|Ich|Sie|Wir|Das|He|I|It|She|The|They|This|We|You|Elles?|Ils?|Nous|Vous)(?![\p{L}\p{N}_])/uy;
+const BEFORE_STARTERS = /([A-Z]\.[A-Z]|[\p{L}\p{N}_] [0-9IVX]+)$/u;
 // Where a sentence may be split: clause ends, whitespace.
 const DIVISIONS = [
   new RegExp(`[,;:–—،؛፣፤]${CLOSING}\\s+|[，、；：]${CLOSING}\\s*`, "gu"),
@@ -115,6 +121,8 @@ function endsSentence(line, match, isLowercased) {
   if (!space && !lacksSpace(mark, before, after, lookedBack)) return false;
   const word = before.split(".").at(-1);
   if (mark !== "." || closing || /[ap]\.m$/u.test(before)) return true;
+  STARTERS.lastIndex = following;
+  if (STARTERS.test(line) && BEFORE_STARTERS.test(lookedBack)) return true;
   const isAbbreviation = ABBREVIATIONS.test(word) || (isDigits(after[0]) && BEFORE_NUMBERS.test(word));
   const isInitial = [...word].length === 1 && word.toLowerCase() !== word.toUpperCase();
   return !(isAbbreviation || isInitial || ROMAN_NUMBER.test(word) || (isDigits(before) && before.length < 3));

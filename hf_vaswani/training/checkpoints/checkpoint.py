@@ -213,7 +213,7 @@ def newest_intact(folder: Path, report) -> Path | None:
         report: called with a line about each checkpoint that is skipped.
 
     Raises:
-        TrainingError: if there are checkpoints, but none is intact.
+        InputError: if there are checkpoints, but none is intact.
     """
     tidy(folder)
     checkpoints, errors = checkpoint_folders(folder), []
@@ -226,9 +226,9 @@ def newest_intact(folder: Path, report) -> Path | None:
             return path
         errors.append((path, f"{path} is damaged ({damage})"))
     if errors:
-        raise TrainingError(
-            "\n".join(error for _, error in errors) + "\nNo checkpoint is left to resume from. Restore one, or set "
-            "--overwrite true to start over."
+        raise InputError(
+            "\n".join(f"{error}." for _, error in errors) + f"\n{folder} has no intact checkpoint to resume from. "
+            "Restore one from a copy, or start over with --overwrite true. Nothing was changed."
         )
     return None
 

@@ -53,7 +53,7 @@ def recipe_file(recipe: str | Path) -> Path:
         return recipes[str(recipe)]
     problem = "is a folder" if path.is_dir() else "does not exist"
     raise InputError(
-        f"{path} {problem}.{_nearest(path.stem)} Give the path of a recipe, a YAML file, or the name of one of "
+        f"{path} {problem}.{_nearest(path.stem)} Specify the path of a recipe, a YAML file, or the name of one of "
         "the package's recipes; hf-vaswani recipes lists them."
     )
 

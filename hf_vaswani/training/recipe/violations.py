@@ -189,9 +189,9 @@ def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, tra
             f"training.r_drop={training.r_drop} and training.distill_from={teachers[0]} are both given; choose one"
         )
     if "" in teachers:
-        errors.append("training.distill_from names a model with an empty name: remove it")
+        errors.append("training.distill_from contains an empty name: remove it")
     twice = sorted({name for name in teachers if teachers.count(name) > 1})
-    errors += [f"training.distill_from: '{name}' is named twice. Remove one" for name in twice]
+    errors += [f"training.distill_from: '{name}' is listed twice. Remove one" for name in twice]
     if teachers and not (tokenizer.path or training.start_from):
         errors.append(
             f"training.distill_from={teachers[0]} needs a run with the same vocabulary: set tokenizer.path="

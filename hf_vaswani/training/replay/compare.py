@@ -107,7 +107,7 @@ def compare_steps(
     pairs = [(record, replayed.get(record.step)) for record in recorded]
     first = next(((then, here) for then, here in pairs if difference(then, here)), None)
     if first is None:
-        return Finding(part, Outcome.EQUAL, "losses and weights are equal to the bit")
+        return Finding(part, Outcome.EQUAL, "losses and weights are identical bit for bit")
     gaps = [_gap(then.loss, here.loss) for then, here in pairs if here and then.loss and here.loss]
     is_same_text = all(here and then.batches == here.batches for then, here in pairs if then.batches)
     is_close = bool(gaps) and max(gaps) <= TOLERANCE and (distance is None or distance <= TOLERANCE)
@@ -178,7 +178,7 @@ def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
         return worst, words + (f" ({'; '.join(causes)})" if causes else "")
     if worst == Outcome.CLOSE:
         return worst, f"equal to {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
-    return worst, "equal to the bit"
+    return worst, "identical bit for bit"
 
 
 def _gap(then: str, here: str) -> float:

@@ -85,9 +85,13 @@ def read_run(where: str) -> RecordedRun:
     if (path / CARD_FILE).is_file():
         return _of_card(path / CARD_FILE)
     if path.is_dir():
-        raise InputError(f"{where} contains no run ({RECIPE_FILE}) and no card ({CARD_FILE}). Name another folder.")
+        raise InputError(
+            f"{where} is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}. Choose another one."
+        )
     if not hub_id(where):
-        raise InputError(f"{where} does not exist. Name the folder of a run, its card, or its model's id on the Hub.")
+        raise InputError(
+            f"{where} does not exist. Specify the folder of a run, its card, or its model's id on the Hub."
+        )
     return _of_card(_downloaded_card(where), where)
 
 
@@ -114,17 +118,17 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
     missing = [file for file in ("recipe.yaml", "trail.json") if file not in files]
     if missing:
         raise InputError(
-            f"{name} is not the card of a run with {' and '.join(missing)} in it: it was written "
-            "by an earlier version or by another program."
+            f"{name} is not the card of a run: it contains no {' and no '.join(missing)}. If the model was exported "
+            "or copied from a run, verify that run."
         )
     trail = parse_trail(files["trail.json"])
     if trail is None:
-        raise InputError(f"{name}: its trail.json is damaged. Copy the card again from where it came from.")
+        raise InputError(f"{name}: its trail.json is damaged. Copy or download the card again.")
     recipe = None
     with suppress(yaml.YAMLError):
         recipe = read_yaml(files["recipe.yaml"])
     if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
-        raise InputError(f"{name}: its recipe.yaml is damaged. Copy the card again from where it came from.")
+        raise InputError(f"{name}: its recipe.yaml is damaged. Copy or download the card again.")
     if "stages" in recipe:
         return _first_stage(name, files)
     return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
@@ -147,9 +151,7 @@ def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
         )
     trail = parse_trail(files[f"stages/{stage}/{TRAIL_FILE}"])
     if trail is None:
-        raise InputError(
-            f"{name}: the trail of stage {stage} is damaged. Copy the card again from where it came from."
-        )
+        raise InputError(f"{name}: the trail of stage {stage} is damaged. Copy or download the card again.")
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder:
         file = Path(folder) / RECIPE_FILE
         try:

@@ -103,7 +103,7 @@ def figure_error(folder: Path, name: str) -> str | None:
     if not FIGURE_NAME.fullmatch(name):
         return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
     if leads_out(folder / name, folder):
-        return f"{name!r} leads out of the folder through a symbolic link"
+        return f"{name!r} points outside the folder through a symbolic link"
     return None
 
 

@@ -61,13 +61,13 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
 def _output_errors(folder: Path, output: Path, overwrite: bool) -> list[str]:
     """Why a copy of the card cannot be written to the output."""
     if output.suffix != ".md":
-        return [f"{output} is not the name of a Markdown file. Name one that ends in .md."]
+        return [f"{output} is not the name of a Markdown file. Choose one that ends in .md."]
     if is_same_file(output, folder / CARD_FILE):
         return [f"{output} is the card of the run itself. To rewrite it, leave out --output."]
     if output.is_dir():
-        return [f"{output} is a folder. Name a file."]
+        return [f"{output} is a folder. Specify a file."]
     if output.exists() and not overwrite:
-        return [f"{output} already exists. Name another, or replace it and its figures with --overwrite."]
+        return [f"{output} already exists. Choose another, or replace it and its figures with --overwrite."]
     return []
 
 
@@ -106,13 +106,13 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
 def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
     """Why copies of figures cannot be written beside a card."""
     errors = [
-        f"{path} leads out of {output.parent} through a symbolic link. Remove the link, or name another --output."
+        f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."
         for path in figures
         if leads_out(path, output.parent)
     ]
     existing = [path for path in figures if os.path.lexists(path) and not overwrite]
     return errors + [
-        f"{path} already exists. Name another --output, or replace it with --overwrite." for path in existing
+        f"{path} already exists. Choose another --output, or replace it with --overwrite." for path in existing
     ]
 
 

@@ -127,7 +127,7 @@ def module_errors(model: nn.Module, arguments: PeftArguments) -> list[str]:
     }
     errors, chosen = [], {}
     if not arguments.target_modules:
-        errors.append(f"peft.target_modules is empty: name modules, or {ALL_LINEAR}")
+        errors.append(f"peft.target_modules is empty: list modules, or {ALL_LINEAR}")
     for key, (names, kinds, also) in keys.items():
         layers = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
         known = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in layers))

@@ -195,7 +195,7 @@ def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> li
         return str(error).split("\n")
     replaced += [folder / f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
     errors = [
-        f"{path} leads out of {folder} through a symbolic link, so nothing in it is written or deleted. Remove the "
+        f"{path} points outside {folder} through a symbolic link, so nothing in it is written or deleted. Remove the "
         "link, or choose another --output_dir."
         for path in (folder / name for name in OWN_FOLDERS)
         if leads_out(path, folder)

@@ -25,7 +25,7 @@ def open_reranker_of(recipe: Recipe) -> Reranker | None:
         check_languages(reranker.tokenizer, None, None, has_own_target)
     except ValueError:
         raise InputError(
-            f"{RERANKER}={name} is multilingual, and a recipe has no key for its languages. Name a model for one pair "
-            "of languages, or rerank with hf-vaswani evaluate"
+            f"{RERANKER}={name} is multilingual, and a recipe has no key for its languages. Choose a model for one "
+            "pair of languages, or rerank with hf-vaswani evaluate"
         ) from None
     return reranker

@@ -103,7 +103,7 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
             if (split == MAIN_TEST or split.startswith(TESTS)) and source.is_among(sources.get("train", [])):
                 errors.append(
                     f"data.{split}: the training text, {source.name}, is also a test set, whose scores would say "
-                    "nothing about new text. Name another text, or hold out a part of this one with data.test_share"
+                    "nothing about new text. Choose another text, or hold out a part of this one with data.test_share"
                 )
     return errors
 

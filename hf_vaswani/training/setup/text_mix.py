@@ -57,7 +57,7 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
         if name in others:
             errors.append(f"data.text: stage '{name}' makes a model, not text; texts are {', '.join(known)}")
         elif name not in known and not Path(name).is_file():  # a stage's file of pairs, by its path
-            meant = hint(name, dict(zip(known, known)), {}) or f"known are {', '.join(known)}"
+            meant = hint(name, dict(zip(known, known)), {}) or f"choose from {', '.join(known)}"
             errors.append(f"data.text: unknown text '{name}'; {meant}")
     if isinstance(text, dict):
         errors += [
@@ -66,7 +66,7 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= LARGEST_WEIGHT
         ]
     elif len(set(text)) < len(text):
-        errors.append("data.text names a text twice; to count one more often, give weights: {own: 2, …}")
+        errors.append("data.text lists a text twice; to count one more often, give weights: {own: 2, …}")
     if set(text) == {REVERSED}:
         errors.append("data.text: reversed alone is the opposite direction; to train it, set data.reversed: true")
     return errors

@@ -98,7 +98,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
     tokenizer = None if is_own else import_tokenizer(source)
     if tokenizer is None:
-        raise InputError(f"{source} has no tokenizer. Name one with tokenizer.path.")
+        raise InputError(f"{source} has no tokenizer. Specify one with tokenizer.path.")
     return tokenizer
 
 
@@ -112,14 +112,14 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     try:
         check_target_encoding(tokenizer)
     except InputError as error:
-        raise InputError(f"{source}: {error} Name another tokenizer with tokenizer.path.") from None
+        raise InputError(f"{source}: {error} Choose another tokenizer with tokenizer.path.") from None
     missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
     if missing:
         raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
     if tokenizer.eos_token_id not in tokenizer(text_target="a")["input_ids"]:
         raise InputError(
             f"{source}: the tokenizer does not end a text with {tokenizer.eos_token!r}, from which a model learns "
-            "when to stop. Add a post-processor that does (TemplateProcessing), or name another tokenizer."
+            "when to stop. Add a post-processor that does (TemplateProcessing), or choose another tokenizer."
         )
     return tokenizer
 
@@ -221,7 +221,7 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     if error := vocabulary_error(model, tokenizer):
         errors.append(f"training.start_from={source}: {error}. Use the model's own tokenizer")
     elif recipe.tokenizer.path and spare_ids(model, tokenizer) and not _has_tokenizer_of(source, tokenizer):
-        errors.append(f"training.start_from={source} has another tokenizer; remove tokenizer.path to use it")
+        errors.append(f"training.start_from={source} has a different tokenizer; remove tokenizer.path to use it")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
             errors.append(
@@ -267,8 +267,8 @@ def check_is_model(key: str, source: str) -> None:
         )
     if not (folder / CONFIG_FILE).exists() and (folder / ADAPTER_CONFIG_NAME).exists():
         raise InputError(
-            f"{key}={source} is an adapter, not a whole model. Name its base model, or the model that its run saves "
-            "with --merge"
+            f"{key}={source} is an adapter, not a whole model. Specify its base model, or the model that its run "
+            "saves with --merge"
         )
 
 

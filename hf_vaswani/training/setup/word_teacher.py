@@ -61,16 +61,18 @@ def _open(
         own, rows = teacher.config.decoder_vocab_size, target_vocab_size(tokenizer)
         rows = model.config.decoder_vocab_size if model else rows
         if vocabularies(own_tokenizer) != vocabularies(tokenizer):
-            errors.append(f"{key} has another vocabulary than the run. Set tokenizer.path={name}, or name another one")
+            errors.append(
+                f"{key} has a different vocabulary from the run's. Set tokenizer.path={name}, or choose another one"
+            )
         elif own < rows:
-            errors.append(f"{key} has {own:,} embeddings, fewer than the run's model, {rows:,}. Name another one")
+            errors.append(f"{key} has {own:,} embeddings, fewer than the run's model, {rows:,}. Choose another one")
     languages = teacher.config.source_language, teacher.config.target_language
     if learns_both_directions(recipe.data):
         if languages != (None, None):
-            errors.append(f"{key} translates in one direction, but the run learns both. Name one that does, too")
+            errors.append(f"{key} translates in one direction, but the run learns both. Choose one that does, too")
     elif not fits_pair(tuple(map(language_code, model_languages(recipe.data))), languages):
         known = " to ".join(code or "any language" for code in languages)
-        errors.append(f"{key} translates {known}, not the run's languages. Name another one")
+        errors.append(f"{key} translates {known}, not the run's languages. Choose another one")
     limit = teacher.config.longest_sequence
     if limit and (recipe.data.max_length or 0) > limit:
         errors.append(

@@ -378,7 +378,7 @@ def _errors_of_other(planned: PlannedStage, recipe: Recipe, made: list[Path]) ->
     elif planned.stage.kind == AVERAGE:
         others = [Path(name) for name in arguments.models if name not in recipe.stages]
         missing = [path for path in others if not path.is_dir()]
-        errors += [f"average.models: {path} is neither a stage nor a folder. Name one." for path in missing]
+        errors += [f"average.models: {path} is neither a stage nor a folder. Specify one." for path in missing]
         there = [*made, *(path for path in others if path not in missing)]
         last, best, wrong = arguments.last, arguments.best, []
         collect_errors(wrong, lambda: open_members(there, last, best, not arguments.is_of_checkpoints))

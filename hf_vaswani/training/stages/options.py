@@ -55,14 +55,14 @@ def key_of_stage(
         section = section_of(".".join(rest), found) if rest else None
         errors += [error.replace(f"--{'.'.join(rest)}", f"--{option}", 1) for error in found]
         if not rest:
-            errors.append(f"--{option}: name a key of the stage, as in --{PREFIX}.{name}.training.max_steps 100")
+            errors.append(f"--{option}: specify a key of the stage, as in --{PREFIX}.{name}.training.max_steps 100")
         return (name, section, rest[-1]) if section else None
     keys = SECTION_OF_KIND[kind].model_fields
     if not rest and kind == TRANSLATE:
         return name, kind, "model"
     key = ".".join(rest)
     if key not in keys:
-        meant = hint(key, {key: key for key in keys}, OTHER_NAMES) or f"known are {', '.join(keys)}"
+        meant = hint(key, {key: key for key in keys}, OTHER_NAMES) or f"choose from {', '.join(keys)}"
         errors.append(f"--{option}: a stage that {'translates' if kind == TRANSLATE else 'averages'} has no key "
                       f"'{key}'; {meant}")  # fmt: skip
         return None

@@ -149,7 +149,7 @@ def _word_teacher_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
     needed = {"source", "target"} if "reversed" in (run.data.text or ()) else {_side(run)}
     return [
         f"training.distill_from: stage '{name}' learns only {'one' if len(needed) > 1 else 'the opposite'} direction. "
-        "Name another stage"
+        "Choose another stage"
         for name in run.training.teachers
         if name in recipe.stages and recipe.stages[name].makes_model
         if not needed <= directions(name, recipe.stages)
@@ -166,7 +166,7 @@ def _reranker_errors(run: "Recipe", recipe: "Recipe") -> list[str]:
         return []
     if opposite in directions(name, recipe.stages):
         return []
-    return [f"{RERANKER}: stage '{name}' learns only the run's own direction. Name a stage of the other direction"]
+    return [f"{RERANKER}: stage '{name}' learns only the run's own direction. Choose a stage of the other direction"]
 
 
 def _side(run: "Recipe") -> str:
@@ -223,11 +223,11 @@ def _input_errors(arguments: Any, makers: dict[str, list[str]]) -> list[str]:
         if name in makers["model"]:
             errors.append(f"stage '{name}' makes a model, not text")
         elif name not in known and file_format(name) in READERS and Path(name).name != PAIRS_FILE:
-            errors.append(f"{name} holds both sides of pairs. Name a file with only the sentences to translate")
+            errors.append(f"{name} contains both sides of pairs. Specify a file with only the sentences to translate")
         elif name not in known and not Path(name).exists() and (close := nearest(name, known)):
             errors.append(f"'{name}' is neither a stage nor a file; did you mean '{close}'?")
     twice = sorted({name for name in arguments.inputs if arguments.inputs.count(name) > 1})
-    return errors + [f"'{name}' is named twice. Remove one" for name in twice]
+    return errors + [f"'{name}' is listed twice. Remove one" for name in twice]
 
 
 def _model_errors(names: list[str], stages: Mapping[str, Stage], makers: list[str]) -> list[str]:

@@ -139,7 +139,7 @@ def _read_other(
     keys = section.model_fields
     errors = [
         f"{place}: unknown key '{kind}.{key}'; "
-        + (hint(str(key), {known: known for known in keys}, OTHER_NAMES) or f"known are {', '.join(keys)}")
+        + (hint(str(key), {known: known for known in keys}, OTHER_NAMES) or f"choose from {', '.join(keys)}")
         for key in content
         if key not in keys
     ]

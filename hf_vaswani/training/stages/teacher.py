@@ -163,7 +163,7 @@ def _check_given(given: dict[str, str], arguments: TranslateArguments, data: Dat
         pair = [_two_letters(code.strip("<>_")), _two_letters(text[name])]
         if None not in pair and len({ONE_LANGUAGE.get(letters, letters) for letters in pair}) > 1:
             errors.append(
-                f"translate.{name}={code}: with translate.side={arguments.side}, the recipe's languages ask for "
+                f"translate.{name}={code}: with translate.side={arguments.side}, the recipe's languages require "
                 f"{text[name]}. Change one of them"
             )
     if errors:

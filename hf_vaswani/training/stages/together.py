@@ -47,7 +47,7 @@ def together_errors(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
             f"{existing[other]} in stage '{first}', or in the stage that it starts from"
         )
     errors += [
-        f"'{name}' has another vocabulary than '{other}'. Use the same tokenizer.path, or other models"
+        f"'{name}' has a different vocabulary from '{other}'. Use the same tokenizer.path, or other models"
         for name, place in existing.items()
         if not _is_same_vocabulary(place, existing[other])
     ]
@@ -103,8 +103,8 @@ def word_teacher_errors(recipe: Recipe, stages: Mapping[str, Stage]) -> list[str
         vocabulary = _vocabulary(name, stages) if name in stages else name
         if not _is_same_vocabulary(vocabulary, own):
             errors.append(
-                f"'{name}' has another vocabulary than the run. Set tokenizer.path: {name} in the run, or in the "
-                "stage that it starts from, or the same tokenizer.path in both"
+                f"'{name}' has a different vocabulary from the run's. Set tokenizer.path: {name} in the run, or in "
+                "the stage that it starts from, or the same tokenizer.path in both"
             )
         if name not in stages:
             continue

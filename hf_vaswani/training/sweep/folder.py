@@ -95,7 +95,7 @@ def content_errors(plan: SweepPlan) -> list[str]:
     if errors:
         return [
             f"--output_dir {plan.folder} contains a sweep with more than this one ({', '.join(errors)}). "
-            "To extend it, name everything that it has, or choose another folder."
+            "To extend it, list everything that it has, or choose another folder."
         ]
     return _run_errors(plan, state["finished"])
 
@@ -168,7 +168,7 @@ def _lock(descriptor: int, folder: Path) -> None:
         except BlockingIOError:
             if time.monotonic() > end:
                 raise InputError(
-                    f"Another sweep is training in {folder}. Wait until it has ended, or choose another folder."
+                    f"Another sweep is training in {folder}. Wait for it to finish, or choose another folder."
                 ) from None
             if not is_told:
                 print(f"Another sweep is using {folder}; waiting for its runs to end", file=sys.stderr, flush=True)

@@ -94,15 +94,17 @@ def test_split_slices_are_read_but_cannot_be_streamed(folder):
 def test_wrong_split_config_or_columns_are_reported(folder):
     path = str(folder)
     cases = {
-        TextSource(dataset=path): "more than one split; name one with split. There are: train, test.",
-        TextSource(dataset=path, split="dev"): "has no split 'dev'. There are: train, test.",
+        TextSource(dataset=path): "more than one split; choose one with split. Available: train, test.",
+        TextSource(dataset=path, split="dev"): "has no split 'dev'. Available: train, test.",
         TextSource(dataset=path, split="train[:1%"): "has no split 'train[:1%': Unrecognized instruction format",
         TextSource(dataset=path, split="train[:200%]"): "has no split 'train[:200%]': Percent slice boundaries",
         TextSource(dataset=path, config="fr-en", split="test"): "BuilderConfig 'fr-en' not found",
         TextSource(dataset=path, split="test", source_column="fr", target_column="en"): (
-            "no columns 'fr' and 'en'. There are: 'de', 'en', 'id', 'translation'"
+            "no columns 'fr' and 'en'. Available: 'de', 'en', 'id', 'translation'"
         ),
-        TextSource(dataset=path, split="test", source_column="id", target_column="en"): "'id' holds int64, not text",
+        TextSource(
+            dataset=path, split="test", source_column="id", target_column="en"
+        ): "'id' contains int64, not text",
     }
     for source, message in cases.items():
         (error,) = check_source(source, LANGUAGES)

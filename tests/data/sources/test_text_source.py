@@ -205,16 +205,16 @@ def test_pairs_are_yielded_before_a_later_error_is_found(write, name):
     [
         ("t.tsv", "a\tb\nc\n", "line 2: 1 column where 2 are expected"),
         ("t.tsv", "de\ten\nc\td\n\n\ne\tf\tg\n", "line 5: 3 columns where 2 are expected"),
-        ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'"),
+        ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. Available: 'a', 'b', 'c'"),
         ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is named 'de'"),
         ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 column where 2 are expected"),
         ("t.csv", 'de,en\na,b\n"c,d\ne,f\n', "line 3: unexpected end of data"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n\n{"de": }\n', "line 3: not JSON: "),
         ("t.jsonl", "[1]\n", "line 1: not an object"),
         ("t.jsonl", "[" * 100_000 + "\n", "line 1: not JSON: "),
-        ("t.jsonl", '{"de": "a"}\n', "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'de'"),
-        ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c"}\n', "line 2: column 'en' is missing here. There are: 'de'"),
-        ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c", "en": 7}\n', "line 2: column 'en' holds int 7, not text"),
+        ("t.jsonl", '{"de": "a"}\n', "line 1: no columns 'de' and 'en' or 'source' and 'target'. Available: 'de'"),
+        ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c"}\n', "line 2: column 'en' is missing here. Available: 'de'"),
+        ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c", "en": 7}\n', "line 2: column 'en' contains int 7, not text"),
         ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: an unpaired surrogate"),
         ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
         ("t.csv", "de,en\n", "is empty: it has no lines with text"),
@@ -230,7 +230,7 @@ def test_file_error_says_where_and_what(write, name, content, message):
 
 def test_named_columns_must_exist(write):
     message = error_of(read, write("t.tsv", "a\tb\n"), source_column="deu", target_column="eng")
-    assert "line 1: no columns 'deu' and 'eng'. There are: 'a', 'b'" in message
+    assert "line 1: no columns 'deu' and 'eng'. Available: 'a', 'b'" in message
 
 
 def test_json_may_write_characters_as_surrogate_pairs(write):
@@ -239,7 +239,7 @@ def test_json_may_write_characters_as_surrogate_pairs(write):
 
 def test_parquet_column_of_numbers_is_an_error(write_parquet):
     path = write_parquet({"de": [1], "en": ["a"]})
-    assert error_of(read, path) == f"{path}, row 1: column 'de' holds int 1, not text."
+    assert error_of(read, path) == f"{path}, row 1: column 'de' contains int 1, not text."
 
 
 def test_damaged_parquet_error_names_the_row(write_parquet):
@@ -286,14 +286,14 @@ def test_all_errors_of_an_entry_are_reported_together():
         "data.train[1].target must be a path or a list of paths, got [1]",
         "data.train[1].config must be text, got False",
     ]
-    assert lines[5].startswith("data.train[1]: unknown key '3'; known are dataset, config")
+    assert lines[5].startswith("data.train[1]: unknown key '3'; choose from dataset, config")
     assert "must be the path of a file, or keys and values, got 7" in error_of(TextSource.parse, 7, "data.test")
 
 
 @pytest.mark.parametrize(
     ("fields", "errors"),
     [
-        ({}, ["no text is named"]),
+        ({}, ["no text is given"]),
         ({"file": "a.tsv", "dataset": "x"}, ["dataset and file are given together"]),
         ({"file": "a.tsv", "target": "x"}, ["file and target are given together"]),
         ({"source": "a"}, ["target is missing: the text whose line n translates line n of source"]),
@@ -311,7 +311,7 @@ def test_all_errors_of_an_entry_are_reported_together():
         ({"file": "a.parquet.gz"}, ["Parquet files are compressed internally"]),
         ({"dataset": "built-in", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
         ({"dataset": "./absent"}, ["./absent does not exist"]),
-        ({"dataset": __file__}, ["is a file. Give it as file:"]),
+        ({"dataset": __file__}, ["is a file. Use file:"]),
     ],
 )
 def test_all_contradictions_are_reported_together(fields, errors):
@@ -327,7 +327,7 @@ def test_check_finds_errors_at_the_start_of_files(write, tmp_path):
         "absent.tsv": "absent.tsv does not exist",
         "folder.tsv": "folder.tsv is a folder, not a file",
         "empty.jsonl": "empty.jsonl is empty",
-        "columns.csv": "no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'",
+        "columns.csv": "no columns 'de' and 'en' or 'source' and 'target'. Available: 'a', 'b', 'c'",
         "plain.tsv.gz": "Not a gzipped file",
         "damaged.parquet": "damaged.parquet cannot be read",
     }

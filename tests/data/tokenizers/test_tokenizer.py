@@ -435,7 +435,7 @@ def test_text_without_a_repeated_word_is_rejected():
             "word_boundary=after is for pre_tokenizer=whitespace, not for pre_tokenizer=punctuation",
         ),
         ({"special_tokens": {"ukn": "[UNK]"}}, "special_tokens.ukn: unknown role; did you mean 'unk'?"),
-        ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; known are pad, bos, eos, unk"),
+        ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; choose from pad, bos, eos, unk"),
         ({"special_tokens": {"unk": ["UNK"]}}, r"must be text, got \['UNK'\]; put it in quotes"),
         ({"special_tokens": {"unk": "unk"}}, "must be in brackets"),
         ({"special_tokens": {"unk": "[un k]"}}, "must be in brackets"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hf_vaswani.errors import TrainingError
+from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.checkpoints import checkpoint
 from hf_vaswani.training.checkpoints.checkpoint import (
     TrainingState,
@@ -103,7 +103,7 @@ def test_damaged_checkpoint_is_skipped_reported_and_set_aside(tmp_path, file, da
 def test_nothing_is_changed_if_all_checkpoints_are_damaged(tmp_path):
     for update in (5, 6):
         (save(tmp_path, update) / "optimizer.pt").unlink()
-    with pytest.raises(TrainingError, match="update-00000005 is damaged") as error:
+    with pytest.raises(InputError, match="update-00000005 is damaged") as error:
         newest_intact(tmp_path, print)
     assert "--overwrite true" in str(error.value)
     assert names(tmp_path) == ["update-00000005", "update-00000006"]

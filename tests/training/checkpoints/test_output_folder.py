@@ -124,7 +124,7 @@ def make_run(folder, precious):
         ({"pictures": ["pictures/../../precious.png"]}, "is not the name of a figure"),
         ({"pictures": ["{parent}/precious.png"]}, "is not the name of a figure"),
         ({"pictures": ["thesis.txt"]}, "'thesis.txt' is not the name of a figure"),
-        ({"pictures": ["pictures/link.png"]}, "'pictures/link.png' leads out of the folder"),
+        ({"pictures": ["pictures/link.png"]}, "'pictures/link.png' points outside the folder"),
         ({"pictures": "all"}, 'pictures is "all", not a list'),
         ({"tests": {"../other": {}}}, "'../other' cannot be the name of a test set"),
         ({"tests": ["test"]}, 'tests is \\["test"\\], not keys with values'),
@@ -159,7 +159,8 @@ def test_nothing_is_deleted_or_written_through_a_link_to_another_folder(recipe, 
     (folder / name).symlink_to(elsewhere)
     before = files_in(tmp_path)
     with pytest.raises(
-        InputError, match=f"{name} leads out of .*out through a symbolic link, so nothing in it is written or deleted"
+        InputError,
+        match=f"{name} points outside .*out through a symbolic link, so nothing in it is written or deleted",
     ):
         train(recipe(*options))
     assert files_in(tmp_path) == before
@@ -212,7 +213,7 @@ def test_overwriting_removes_all_files_of_the_previous_tokenizer(recipe):
 def test_scores_of_best_weights_with_a_wrong_type_are_rejected_before_training(recipe):
     folder = train(recipe("--max_steps=4", "--keep_best=1", "--eval_steps=2")).folder
     [scores] = (folder / "best").glob("*/scores.json")
-    for content, message in (({"ranked_by": "loss", "loss": "low"}, 'loss is "low", not a number'), ([], "holds")):
+    for content, message in (({"ranked_by": "loss", "loss": "low"}, 'loss is "low", not a number'), ([], "contains")):
         scores.write_text(json.dumps(content))
         (scores.parent / "digests.json").write_text("{}")
         with pytest.raises(InputError, match=f"{scores}.*{message}"):
@@ -233,4 +234,4 @@ def test_run_that_logs_nothing_reports_that_it_has_no_curves(recipe, capsys):
     assert "No curves.png: nothing was logged in 3 steps. Lower training.logging_steps" in capsys.readouterr().out
     assert main(["curves", str(folder)]) == 2
     error = capsys.readouterr().err
-    assert f"{folder} holds no log.jsonl: nothing was logged yet" in error and error.count("error:") == 1
+    assert f"{folder} contains no log.jsonl: nothing was logged yet" in error and error.count("error:") == 1

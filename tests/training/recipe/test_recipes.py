@@ -395,7 +395,7 @@ def test_dataset_without_the_recipes_columns_is_one_clear_error(tmp_path):
     Dataset.from_dict({"german": ["ein Hund"], "english": ["a dog"]}).to_parquet(folder / "train.parquet")
     name = "system_a_opus_books_de_en"
     [error] = source_errors_of(load_recipe(RECIPES[name], [f"--dataset={folder}"]).data)
-    assert "no columns 'de' and 'en' or 'source' and 'target'. There are: 'german', 'english'" in error
+    assert "no columns 'de' and 'en' or 'source' and 'target'. Available: 'german', 'english'" in error
     assert "source_column and target_column" in error
     [error] = source_errors_of(load_recipe(RECIPES["system_b_ted_pt_en"], [f"--dataset={folder}"]).data)
     assert "no columns 'pt' and 'en'" in error

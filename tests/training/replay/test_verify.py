@@ -83,7 +83,7 @@ def test_verifying_a_finished_run_matches_bit_for_bit_and_changes_no_file(recipe
     folder = function(recipe(*FAST, *options)).folder
     before = files_in(folder)
     result = verify(str(folder))
-    assert result.verdict == "equal to the bit"
+    assert result.verdict == "identical bit for bit"
     streamed = {"training text": Outcome.NOT_COMPARED} if "--streaming=true" in options else {}
     assert {part: outcome for part, outcome in outcomes(result).items() if outcome != Outcome.EQUAL} == streamed
     parts = ["steps 1 to 10", "steps 13 to 14, from update-00000012"]
@@ -97,13 +97,13 @@ def test_run_with_held_out_pairs_matches_bit_for_bit(recipe, tmp_path, write_lin
     file = write_lines("pairs.tsv", [f"{line}\t{line[::-1]}" for line in lines])
     options = [f"--train={file}", "--validation_share=0.1", "--test_share=0.1", f"--output_dir={tmp_path / 'out'}"]
     folder = train(load_recipe(recipe.command[0], [*FAST, *options])).folder
-    assert verify(str(folder)).verdict == "equal to the bit"
+    assert verify(str(folder)).verdict == "identical bit for bit"
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer], ids=["loop", "Trainer"])
 def test_adapter_run_matches_bit_for_bit_unless_its_base_model_changed(recipe, base, function):
     folder = function(recipe(*FAST, f"--start_from={base}", "--r=4", "--lora_dropout=0.1", "--dropout=0.2")).folder
-    assert verify(str(folder)).verdict == "equal to the bit"
+    assert verify(str(folder)).verdict == "identical bit for bit"
     weights = load_file(base / "model.safetensors")
     weights["model.encoder.layers.0.fc1.bias"][0] += 1e-3
     save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
@@ -135,7 +135,7 @@ def test_run_of_a_version_that_kept_all_whitespace_matches_bit_for_bit(recipe, t
     stored = yaml.safe_load(file.read_text())
     del stored["tokenizer"]["whitespace"]
     file.write_text(yaml.safe_dump(stored))
-    assert verify(str(folder), steps=3, checkpoint="none").verdict == "equal to the bit"
+    assert verify(str(folder), steps=3, checkpoint="none").verdict == "identical bit for bit"
 
 
 def test_unfinished_run_is_replayed_up_to_its_last_step(recipe, tmp_path, monkeypatch):
@@ -144,7 +144,7 @@ def test_unfinished_run_is_replayed_up_to_its_last_step(recipe, tmp_path, monkey
         with pytest.raises(TrainingInterrupted):
             train(recipe(*FAST))
     result = verify(str(tmp_path / "out"))
-    assert result.verdict == "equal to the bit"
+    assert result.verdict == "identical bit for bit"
     assert "steps 1 to 8" in outcomes(result)
 
 
@@ -200,7 +200,7 @@ def test_checkpoint_with_a_changed_weight_is_named_and_not_replayed_from(finishe
 def test_steps_and_checkpoint_can_be_chosen(finished):
     result = verify(str(finished), steps=12, checkpoint="6")
     assert list(outcomes(result))[5:7] == ["steps 1 to 12", "steps 7 to 12, from update-00000006"]
-    assert result.verdict == "equal to the bit"
+    assert result.verdict == "identical bit for bit"
     with pytest.raises(InputError, match="--from 7: .* Choose from: update-00000006, update-00000012$"):
         verify(str(finished), checkpoint="7")
 
@@ -359,7 +359,7 @@ def test_run_with_two_processes_is_replayed_with_two(recipe, tmp_path, capfd):
     assert main(["verify", str(tmp_path / "out")]) == 0
     output = capfd.readouterr().out
     assert ", with 2 processes\n" in output
-    assert output.endswith("\nequal to the bit\n")
+    assert output.endswith("\nidentical bit for bit\n")
 
 
 @pytest.mark.slow
@@ -370,7 +370,7 @@ def test_run_resumed_with_more_processes_is_replayed_up_to_that_point(recipe, tm
     assert [(entry.first_step, entry.processes) for entry in trail.environments] == [(1, 1), (9, 2)]
     result = verify(str(tmp_path / "out"))
     assert {"steps 1 to 8", "steps 13 to 14, from update-00000012"} <= outcomes(result).keys()
-    assert result.verdict == "equal to the bit"
+    assert result.verdict == "identical bit for bit"
 
 
 def test_run_can_be_verified_from_its_card_and_text_alone(finished, tmp_path, capsys, monkeypatch):
@@ -397,7 +397,7 @@ def test_run_can_be_verified_from_its_card_and_text_alone(finished, tmp_path, ca
     ]
     assert main(["verify", str(card), *options, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are identical bit for bit", "identical bit for bit"]
     flip_bit(tmp_path / "text" / "moved_train.y", 0)
     assert main(["verify", str(tmp_path), *options]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text, ")
@@ -423,7 +423,7 @@ def test_replay_of_a_card_neither_writes_nor_uploads_where_the_card_says(finishe
     (tmp_path / "stranger.md").write_text(f"{before}```yaml\n{yaml.safe_dump(recipe)}\n```{after}")
     monkeypatch.chdir(tmp_path)
     there = sorted(tmp_path.rglob("*"))
-    assert verify("stranger.md", steps=1).verdict == "equal to the bit"
+    assert verify("stranger.md", steps=1).verdict == "identical bit for bit"
     assert sorted(tmp_path.rglob("*")) == there
 
 
@@ -436,12 +436,12 @@ def test_bad_input_is_rejected_before_any_work(finished, tmp_path, monkeypatch, 
     (tmp_path / "empty").mkdir()
     (tmp_path / "card.md").write_text("# A card\n")
     assert errors_of(tmp_path / "none", capsys) == [
-        f"error: {tmp_path / 'none'} does not exist. Name the folder of a run, its card, or its model's id on the Hub."
+        f"error: {tmp_path / 'none'} does not exist. Specify the folder of a run, its card, or its model's id on the "
+        "Hub."
     ]
-    assert "contains no run (training_recipe.yaml) and no card" in errors_of(tmp_path / "empty", capsys)[0]
-    assert (
-        "is not the card of a run with recipe.yaml and trail.json in it" in errors_of(tmp_path / "card.md", capsys)[0]
-    )
+    assert "is not the folder of a run" in errors_of(tmp_path / "empty", capsys)[0]
+    [error] = errors_of(tmp_path / "card.md", capsys)
+    assert "not the card of a run: it contains no recipe.yaml and no trail.json. If the model was exported" in error
     (tmp_path / "train.x").unlink()
     errors = errors_of(finished, capsys, "--from=3", "--lerning_rate=3")
     assert len(errors) == 2
@@ -477,7 +477,7 @@ def test_trail_is_read_from_the_results_without_a_readable_file_and_the_verdict_
     result = verify(str(finished), checkpoint="none", report=messages.append)
     record = f"the copy in results.json, since trail.json is {problem}"
     assert messages[0] == f"record: {record}"
-    assert result.verdict == f"equal to the bit, compared with {record}"
+    assert result.verdict == f"identical bit for bit, compared with {record}"
 
 
 def test_trail_without_steps_is_rejected(finished):

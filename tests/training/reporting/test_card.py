@@ -544,7 +544,7 @@ def test_copied_card_writes_no_picture_through_a_symlink(finished, tmp_path, cap
     (tmp_path / "cards").mkdir()
     (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
     assert main(["card", str(finished), "--output", str(tmp_path / "cards" / "copy.md"), "--overwrite"]) == 2
-    assert "curves.png leads out of" in capsys.readouterr().err
+    assert "curves.png points outside" in capsys.readouterr().err
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
 
 
@@ -558,7 +558,7 @@ def test_copied_card_without_disk_space_names_its_file_and_changes_nothing(finis
     with largest_file((finished / "pictures" / "curves.png").stat().st_size - 1):
         assert main(["card", str(finished), "--output", str(output), "--overwrite"]) == 2
     assert capsys.readouterr().err == (
-        f"error: {picture} cannot be written: File too large. Free up disk space, or name another file.\n"
+        f"error: {picture} cannot be written: File too large. Free up disk space, or choose another file.\n"
     )
     assert files_in(tmp_path) == before
 

@@ -242,7 +242,7 @@ def test_ensemble_with_two_vocabularies_that_exist_is_an_error(staged, saved_mod
     one, two = ({"train": {"tokenizer": {"path": str(path)}}} for path in (saved_model, tmp_path))
     pair = {"translate": {"model": ["one", "two"]}}
     assert errors_together(staged, "forward", one=one, two=two, forward=pair) == [
-        "translate.model: 'two' has another vocabulary than 'one'. Use the same tokenizer.path, or other models"
+        "translate.model: 'two' has a different vocabulary from 'one'. Use the same tokenizer.path, or other models"
     ]
 
 

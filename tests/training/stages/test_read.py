@@ -126,8 +126,8 @@ def test_all_errors_in_stages_are_reported_together(staged):
         "stages.backward.translate.model is missing",
         "stages.backward.translate.input: 'forwards' is neither a stage nor a file; did you mean 'forward'?",
         "stages.backward.translate.input: stage 'both' makes a model, not text",
-        "stages.backward.translate.input: pairs.tsv holds both sides of pairs. Name a file with only the sentences",
-        "stages.backward.translate.input: 'pairs.tsv' is named twice. Remove one",
+        "stages.backward.translate.input: pairs.tsv contains both sides of pairs. Specify a file with only the",
+        "stages.backward.translate.input: 'pairs.tsv' is listed twice. Remove one",
         "stages.backward.translate.sample and translate.mbr",
         "stages.mean must be one of train, translate, average, with its keys",
         "stages.twice.average.last=2 and average.best=2 are both given; choose one",
@@ -180,7 +180,7 @@ def test_invalid_text_mix_of_a_recipe_without_stages_is_rejected(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {dataset: built-in}\ntraining: {output_dir: o}\n")
     for text, error in (
-        ("[own, own]", "names a text twice"), ("[reversed]", "reversed alone is the opposite direction"),
+        ("[own, own]", "lists a text twice"), ("[reversed]", "reversed alone is the opposite direction"),
         ("[]", "must name at least one text"), ("{own: true}", "the weight of own must be a number above 0"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=error):

@@ -411,7 +411,7 @@ def test_moved_run_with_stages_can_be_verified(finished, tmp_path, capsys):
         assert main(["verify", str(tmp_path / "moved"), *text]) == 0, capsys.readouterr().err
     finally:
         out.with_name("hidden").rename(out)
-    assert capsys.readouterr().out.splitlines()[-1] == "equal to the bit"
+    assert capsys.readouterr().out.splitlines()[-1] == "identical bit for bit"
 
 
 def test_first_stage_can_be_verified_although_names_of_others_are_like_its_own(finished, tmp_path, capsys):
@@ -432,7 +432,7 @@ def test_first_stage_can_be_verified_from_the_card_and_text_alone(finished, tmp_
     assert main(["verify", str(tmp_path / "README.md"), *text, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [f"record: trail.json in {tmp_path / 'README.md'}", "Replaying stage both, steps 1 to 5"]
-    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are identical bit for bit", "identical bit for bit"]
     other = tmp_path / "other.source"
     other.write_text((out.parent / "train.source").read_text().replace("a", "b", 1))
     assert main(["verify", str(tmp_path / "README.md"), *text, f"--train_source={other}"]) == 1

@@ -302,7 +302,7 @@ def test_languages_given_to_a_multilingual_model_must_be_those_of_the_recipe():
     assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
         "translate.src_lang=en", "translate.tgt_lang=de"
     ]  # fmt: skip
-    with pytest.raises(InputError, match="translate.tgt_lang=>>fr<<: .* the recipe's languages ask for en"):
+    with pytest.raises(InputError, match="translate.tgt_lang=>>fr<<: .* the recipe's languages require en"):
         languages(groups, tgt_lang=">>fr<<")
     # Codes of other lengths, which may name a group of languages, are not compared.
     assert [languages(groups, tgt_lang=code)[1] for code in ("en", "eng")] == [">>en<< ", ">>eng<< "]
