@@ -40,9 +40,10 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
 
 def check_same_batch(sources: torch.Tensor, targets: torch.Tensor | None) -> None:
     """Refuse targets of another batch size than that of the sources, to which they would be broadcast."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or targets is None:
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
-    if targets.dim() < 2 or not len(targets) or len(targets) == len(sources):  # shapes are checked elsewhere
+    # Shapes are checked elsewhere.
+    if not isinstance(targets, torch.Tensor) or targets.dim() < 2 or len(targets) in (0, len(sources)):
         return
     raise ValueError(
         f"The batch has {len(sources)} source(s) and {len(targets)} target(s) (labels, decoder_input_ids or "
