@@ -1,6 +1,7 @@
 import errno
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -136,6 +137,12 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
     assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
     assert damage_of(path) is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file on which nothing can be written")
+def test_full_disk_is_reported_as_the_system_does():
+    with pytest.raises(OSError, match="No space left on device"):
+        checkpoint._save({"state": torch.zeros(100_000)}, Path("/dev/full"))
 
 
 def test_kill_while_a_checkpoint_is_replaced_does_not_lose_it(tmp_path):
