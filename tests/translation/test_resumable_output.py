@@ -128,7 +128,7 @@ def test_damaged_progress_raises_a_clear_error(path):
 def test_full_disk_is_a_clear_error_with_text_still_in_the_buffer(path):
     output = begun(path, done=1)
     output._file.close()
-    output._file = open("/dev/full", "wb")
+    output._file = open("/dev/full", "wb")  # noqa: SIM115
     with pytest.raises(InputError, match=f"{path.name} cannot be written: No space left on device. Resume later"):
         output.write(b"two\n", [LINES[1]])
 
