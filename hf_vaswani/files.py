@@ -195,6 +195,11 @@ def atomic_write(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def left_parts(folder: Path) -> list[Path]:
+    """The files in a folder and its subfolders that processes killed in [`atomic_write`] left."""
+    return list(folder.rglob(f".*.{'[0-9a-f]' * 16}.part"))
+
+
 def replace_link(path: Path) -> None:
     """Put a copy of a file in place of a symbolic link to it, so that appending to it changes nothing elsewhere.
 

@@ -19,6 +19,7 @@ from ..core.generation_settings import check_generation_file
 from ..core.generation_vaswani import VaswaniGenerationMixin
 from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
 from ..core.modeling_token_ids import check_length
+from ..errors import InputError
 from .engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
 from .onnx_decoder import OnnxDecoder
@@ -79,6 +80,14 @@ class OnnxModel(VaswaniGenerationMixin, EngineModel):
             check_generation_file(settings, config.decoder_vocab_size)
             self.generation_config = GenerationConfig.from_pretrained(folder)
         self.eval()
+
+    @classmethod
+    def engine_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """None; raises an `InputError` for a `dtype` other than float32."""
+        dtype = str(kwargs.get("dtype") or "auto").removeprefix("torch.")
+        if dtype not in ("auto", "float32"):
+            raise InputError(f"ONNX Runtime computes in float32 here, not in {dtype}. Leave out the dtype.")
+        return {}
 
     @property
     def computed_by(self) -> str:

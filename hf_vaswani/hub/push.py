@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
@@ -9,8 +10,8 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
-from ..files import check_types, read_json
-from ..interop.model_files import CONFIG_FILE, check_config_exists, weight_file_errors
+from ..files import check_types, collect_errors, read_json
+from ..interop.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
 from .eval_results import EVAL_RESULTS
 from .file_names import is_hub_id
 from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository
@@ -24,8 +25,11 @@ RUN_FILES = (
 )  # fmt: skip
 # What people need from subfolders: the figures of a run's card, ONNX graphs, the two tokenizers of a MarianMT with
 # separate vocabularies, and scores for the leaderboards of datasets.
-IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*", EVAL_RESULTS)
-OF_PAGES = ("model/**/*", "runtime/*")
+IN_FOLDERS = (
+    "pictures/**/*.png", "pictures/**/*.svg", "pictures/**/*.html", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*",
+    EVAL_RESULTS,
+)  # fmt: skip
+OF_PAGES = ("*", "model/**/*", "runtime/*")
 IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
 # What else is uploaded from a model's folder; other files in it may be private.
 PUSHED = (
@@ -107,6 +111,9 @@ def check_folder(folder: Path) -> None:
         return
     check_config_exists(folder)
     errors = [] if is_exported(folder) else weight_file_errors(folder)
+    for pattern in (CONFIG_FILE, GENERATION_FILE, "tokenizer*.json"):
+        for path in folder.glob(pattern):
+            collect_errors(errors, partial(read_json, path))
     if not has_tokenizer(folder):
         errors.append(f"{folder} has no tokenizer (tokenizer.json). Copy the tokenizer of its run into the folder.")
     if errors:
@@ -147,14 +154,10 @@ def _folder_of_that_name(folder: Path, base: str) -> Path | None:
 
 def files_to_push(folder: Path) -> Iterator[str]:
     """The files that people need to use and judge a folder's model, as paths relative to the folder."""
-    for path in sorted(folder.iterdir()):
-        is_wanted = is_page(folder) or any(fnmatch(path.name, pattern) for pattern in PUSHED)
-        if path.is_file() and is_wanted and not any(fnmatch(path.name, pattern) for pattern in NOT_PUSHED):
-            yield path.name
-    for pattern in OF_PAGES if is_page(folder) else IN_FOLDERS:
-        for path in sorted(folder.glob(pattern)):
-            if path.is_file():
-                yield path.relative_to(folder).as_posix()
+    patterns = OF_PAGES if is_page(folder) else PUSHED + IN_FOLDERS
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in NOT_PUSHED):
+            yield path.relative_to(folder).as_posix()
 
 
 __all__ = ["files_to_push", "push"]

@@ -13,6 +13,7 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from ..core.generation_settings import LENGTH_PENALTY_TYPES
 from ..core.generation_vaswani import OWN_SETTINGS
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import own_languages
 from ..errors import InputError
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal
 from .pretrained import common_fields, conversion_of, open_model
@@ -40,6 +41,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
     fields["tie_word_embeddings"] &= config.tie_word_embeddings
     if not fields["share_encoder_decoder_embeddings"]:
         weights.pop(SHARED, None)
+    fields["source_language"], fields["target_language"] = own_languages(config)
     return conversion_of(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
 
 
@@ -63,6 +65,8 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
         share_encoder_decoder_embeddings=config.share_encoder_decoder_embeddings,
         tie_word_embeddings=config.tie_word_embeddings,
         forced_eos_token_id=None,
+        source_language=config.source_language,  # read by this package alone
+        target_language=config.target_language,
         **common_fields(config),
     )
     weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}

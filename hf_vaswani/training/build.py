@@ -17,7 +17,7 @@ from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, open_model
-from .checkpoints.checkpoint import check_fits, newest_intact
+from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .optimization.word_distillation import WordTeacher
@@ -142,6 +142,8 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         # All input has been checked by now: nothing is written or deleted before this point.
         known_by = circumstances(recipe, setup.splits, processes)
         begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
+        # A process may have been killed after it wrote a checkpoint.
+        remove_oldest(setup.folder / CHECKPOINTS, recipe.training.save_total_limit)
         return checkpoint
 
     with hold_output(setup.folder, processes):

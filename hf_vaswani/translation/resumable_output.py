@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
@@ -205,7 +206,8 @@ class ResumableOutput:
         """Close and unlock the file, so that it can be resumed later, in this process or another one."""
         for name in ("_file", "_held"):
             if hasattr(self, name):
-                getattr(self, name).close()
+                with suppress(OSError):  # what is still in its buffer, on a full disk
+                    getattr(self, name).close()
 
     def _forget_earlier(self) -> None:
         """Remove what an earlier run left beside the output, so that it is never taken for this run's."""

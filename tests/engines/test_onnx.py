@@ -311,3 +311,9 @@ def test_folder_records_what_it_was_made_from(exported):
     model, tokenizer = load(str(exported[1]))
     assert model.num_parameters() == AutoModelForSeq2SeqLM.from_pretrained(exported[0]).num_parameters()
     assert len(tokenizer) == 40
+
+
+def test_dtype_other_than_float32_is_an_error(exported):
+    assert load(str(exported[1]), "float32")[0].dtype == torch.float32
+    with pytest.raises(InputError, match="float32 here, not in float16"):
+        load(str(exported[1]), "float16")

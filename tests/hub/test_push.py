@@ -116,9 +116,20 @@ def test_offline_mode_and_bad_names_are_one_error_each(saved_model, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer.json"])
+def test_damaged_settings_are_not_pushed(hub_here, run_folder, capsys, name):
+    (run_folder / name).write_text("{")
+    assert main(["push", str(run_folder), "you/de-en"]) == 2
+    assert f"error: {run_folder / name} cannot be read: it is not JSON" in capsys.readouterr().err
+    assert not hub_here.repositories
+
+
 def test_training_files_are_not_pushed(run_folder):
+    for name in (".file.png", "notes.txt"):
+        (run_folder / "pictures" / name).write_text("private")
     names = set(files_to_push(run_folder))
     assert "pictures/file.png" in names
+    assert not names & {"pictures/.file.png", "pictures/notes.txt"}
     assert not names & {"log.jsonl", "training_recipe.yaml", "test_translations.txt", "checkpoints/file.png"}
 
 

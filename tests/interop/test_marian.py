@@ -5,6 +5,7 @@ import torch
 from transformers import MarianMTModel
 
 from hf_vaswani.cli import main
+from hf_vaswani.core.pipeline_inputs import own_languages
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import export_marian, import_model
 
@@ -141,3 +142,10 @@ def test_search_settings_that_marian_lacks_are_left_out_and_named(saved_model, t
     assert "lacks length_penalty_type=gnmt and max_length_offset=9" in capsys.readouterr().out
     written = json.loads((tmp_path / "marian" / "generation_config.json").read_text())
     assert not {"length_penalty_type", "max_length_offset"} & written.keys()
+
+
+def test_languages_of_a_model_are_known_after_export_and_import():
+    exported = export_marian(tiny_model(source_language="de", target_language="en"))
+    assert own_languages(exported.config) == ("de", "en")
+    config = import_model(exported).config
+    assert (config.source_language, config.target_language) == ("de", "en")

@@ -2,6 +2,7 @@ import errno
 import gzip
 import json
 import os
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -121,6 +122,15 @@ def test_damaged_progress_raises_a_clear_error(path):
     output.side_file.write_text("{")
     with pytest.raises(InputError, match="cannot be resumed"):
         ResumableOutput(path, resume=True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file on which nothing can be written")
+def test_full_disk_is_a_clear_error_with_text_still_in_the_buffer(path):
+    output = begun(path, done=1)
+    output._file.close()
+    output._file = open("/dev/full", "wb")  # noqa: SIM115
+    with pytest.raises(InputError, match=f"{path.name} cannot be written: No space left on device. Resume later"):
+        output.write(b"two\n", [LINES[1]])
 
 
 def test_full_disk_raises_a_clear_error_after_which_the_output_can_be_resumed(path, monkeypatch):

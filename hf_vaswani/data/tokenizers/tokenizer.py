@@ -21,6 +21,8 @@ SAVED_FILES = (
     *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
     "*.model", "chat_template.jinja", "tokenization_*.py",
 )  # fmt: skip
+# What transformers notes about the place that a tokenizer was loaded from, and would write into its saved files.
+WHERE_FROM = ("is_local", "local_files_only")
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -78,7 +80,7 @@ def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrain
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Specify a folder that has one, or a Hub id.")
     check_tokenizer_settings(Path(path))
     try:
-        return AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
     except Exception as error:  # transformers raises many types for damaged or missing files
         if errors := tokenizer_file_errors(Path(path)):
             raise InputError.of(errors) from None
@@ -86,6 +88,9 @@ def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrain
             raise InputError(f"{path} cannot be loaded: a value in its files has the wrong type. {AGAIN}") from None
         where = where_not_found(path) or ": its tokenizer"
         raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
+    for name in WHERE_FROM:
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_other_model: bool = False) -> None:

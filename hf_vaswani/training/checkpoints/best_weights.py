@@ -7,7 +7,7 @@ from pathlib import Path
 from accelerate import Accelerator
 from safetensors import SafetensorError
 
-from ...errors import TrainingError, reason
+from ...errors import TrainingError, reason, write_remedy
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
 from ..listeners import StepListener, ValidationResult
@@ -85,7 +85,8 @@ class BestWeights(StepListener):
             write_whole(path, write)
         except (OSError, SafetensorError) as error:
             raise TrainingError(
-                f"The best weights of step {step} cannot be written to {path}: {reason(error)}"
+                f"The best weights of step {step} cannot be written to {path}: {reason(error)}. "
+                f"{write_remedy(error)}, then run the same command again to resume from the last checkpoint."
             ) from error
         for worse in ranked(self.folder)[self.keep :]:
             remove(worse)

@@ -119,9 +119,14 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     for old in checkpoint_folders(folder):
         if old != path and _is_unscheduled(old):
             remove(old)
+    remove_oldest(folder, keep)
+    return path
+
+
+def remove_oldest(folder: Path, keep: int) -> None:
+    """Remove the oldest checkpoints beyond `keep`."""
     for old in checkpoint_folders(folder)[:-keep]:
         remove(old)
-    return path
 
 
 def remove(path: Path) -> None:
@@ -262,9 +267,12 @@ def save_weights(values: Tensors, path: Path) -> None:
 
 
 def _save(state: dict[str, Any], path: Path) -> None:
-    # Given a path, torch opens the file itself, and reports a full disk as an unexpected position.
-    with path.open("wb") as file:
-        torch.save(state, file)
+    try:
+        with path.open("wb") as file:
+            torch.save(state, file)
+    except RuntimeError as error:
+        # torch reports a full disk as an unexpected position, raised while it handles the error of the file.
+        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
 def _load(path: Path) -> dict[str, Any]:

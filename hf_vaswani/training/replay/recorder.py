@@ -32,9 +32,7 @@ class TrailRecorder(StepListener):
     def on_run_begin(self, progress: Progress) -> None:
         with self.run.clock.pause():
             environment = environment_of(self.run, self.loop)
-            stored = on_main_process(
-                self.run.accelerator, lambda: read_trail(self.file.parent) if progress.step else None
-            )
+            stored = on_main_process(self.run.accelerator, lambda: self._read(progress.step))
             if stored:
                 self.trail = cut(stored, progress.step)
             else:
@@ -66,6 +64,13 @@ class TrailRecorder(StepListener):
     def _trail(self) -> Trail:
         assert self.trail is not None, "steps are recorded after `on_run_begin`"
         return self.trail
+
+    def _read(self, step: int) -> Trail | None:
+        """The stored trail of a run that resumes after a step, with a warning if there is none."""
+        stored = read_trail(self.file.parent) if step else None
+        if step and stored is None:
+            print(f"warning: {self.file} is missing or damaged, so the steps up to {step:,} are no longer recorded")
+        return stored
 
     def _note(self, environment: Environment) -> None:
         """Add the environment of the next step, unless it is the same as the last one."""

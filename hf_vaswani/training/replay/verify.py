@@ -109,6 +109,8 @@ def verify(
         findings, causes = compare(run, recipe, replayed)
         findings += stored.values()
         outcome, words = verdict(findings, causes)
+        if missing := run.trail.environments[0].first_step - 1:
+            words += f", but the record is incomplete: the steps up to {missing:,} are missing"
         return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.copy else words)
 
 

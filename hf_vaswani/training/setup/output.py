@@ -15,7 +15,7 @@ from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError, reason
-from ...files import atomic_write, leads_out
+from ...files import atomic_write, leads_out, left_parts
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
 from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
@@ -65,7 +65,7 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
     if not os.access(existing, os.W_OK | os.X_OK):
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
     # The output of stages is there before the last run begins.
-    before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else [])}
+    before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else []), *(part.name for part in left_parts(folder))}
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         return [f"{name} is not empty and contains no run. Choose another --output_dir."]
@@ -120,6 +120,8 @@ def begin_output(
     if (folder / LOG_FILE).is_dir():
         raise InputError(f"{folder / LOG_FILE} is a folder, but should be the log file. Move it elsewhere.")
     try:
+        for part in left_parts(folder):
+            part.unlink()
         if not is_resumed:
             remove_earlier_run(recipe, sources)
             folder.mkdir(parents=True, exist_ok=True)

@@ -491,6 +491,16 @@ def test_existing_tokenizer_is_loaded_and_a_missing_one_is_rejected(tmp_path):
         load_tokenizer(str(tmp_path / "absent"))
 
 
+@pytest.mark.parametrize("joint", [True, False])
+def test_loaded_tokenizer_is_saved_with_the_same_files(joint, tmp_path):
+    save_tokenizer(learn(joint=joint), tmp_path / "made")
+    save_tokenizer(load_tokenizer(str(tmp_path / "made")), tmp_path / "again")
+    made, again = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("made", "again")
+    )
+    assert again == made
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file on which nothing can be written")
 def test_saving_a_tokenizer_to_a_full_disk_is_an_os_error(tmp_path):
     (tmp_path / "tokenizer.json").symlink_to("/dev/full")

@@ -3,6 +3,8 @@ import math
 import pytest
 import torch
 
+from hf_vaswani.errors import TrainingError
+from hf_vaswani.training.checkpoints import best_weights
 from hf_vaswani.training.checkpoints.best_weights import BestWeights, note_validation, ranked
 from hf_vaswani.training.checkpoints.progress import Progress
 from hf_vaswani.training.train import train
@@ -58,3 +60,12 @@ def test_run_with_nan_validation_losses_stops_early(recipe, monkeypatch, capsys)
     monkeypatch.setattr("hf_vaswani.training.validation.Validator.likelihood", lambda *arguments: (math.nan, 0.0))
     assert train(recipe("--early_stopping_patience=1")).steps == 6
     assert "no improvement in validation loss for 1 validation (best: none)" in capsys.readouterr().out
+
+
+def test_full_disk_error_says_what_to_do(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(best_weights, "save_weights", full)
+    with pytest.raises(TrainingError, match="No space left on device. Free up disk space, then run the same command"):
+        kept(tmp_path, "loss", 1, {1: 2.0})

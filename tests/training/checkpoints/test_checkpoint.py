@@ -138,6 +138,17 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
     assert damage_of(path) is None
 
 
+def test_full_disk_is_reported_as_the_system_does(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            checkpoint._save({number: torch.zeros(20_000) for number in range(10)}, tmp_path / "optimizer.pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def test_kill_while_a_checkpoint_is_replaced_does_not_lose_it(tmp_path):
     path = save(tmp_path, 5)
     path.rename(tmp_path / "update-00000005.old")

@@ -92,6 +92,20 @@ def test_only_checkpoint_is_found_if_it_was_being_replaced(recipe):
     assert len(losses(folder)) == 12
 
 
+def test_what_a_killed_run_left_is_removed_by_the_next_one(recipe, tmp_path):
+    left = ".training_recipe.yaml.0123456789abcdef.part"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / left).touch()
+    options = ("--average_last=1", "--save_total_limit=1")
+    folder = train(recipe("--max_steps=4", *options)).folder
+    [path] = (folder / "checkpoints").iterdir()
+    shutil.copytree(path, path.with_name("update-00000003"))
+    (folder / "architecture" / ".config.json.0123456789abcdef.part").touch()
+    train(recipe("--max_steps=4", *options))
+    assert not list(folder.rglob("*.part"))
+    assert list((folder / "checkpoints").iterdir()) == [path]
+
+
 def test_damaged_log_lines_are_dropped_when_the_log_is_truncated(recipe):
     folder = train(recipe("--max_steps=5")).folder
     log = folder / "log.jsonl"

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from hf_vaswani.errors import TrainingInterrupted
 from hf_vaswani.hub.trail import TRAIL_FILE, read_trail
 from hf_vaswani.training import run as run_module
+from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -91,10 +92,15 @@ def test_steps_after_the_last_checkpoint_are_recorded_again(recipe, tmp_path, mo
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
-def test_run_begun_by_a_version_without_trails_is_recorded_from_where_it_resumes(recipe, tmp_path):
+def test_run_begun_by_a_version_without_trails_is_recorded_from_where_it_resumes(recipe, tmp_path, capsys):
     train(recipe("--max_steps=6", "--save_steps=3"))
     (tmp_path / "out" / TRAIL_FILE).unlink()
     train(recipe("--max_steps=12", "--save_steps=3"))
+    assert (
+        f"{TRAIL_FILE} is missing or damaged, so the steps up to 6 are no longer recorded" in capsys.readouterr().out
+    )
+    verdict = verify(str(tmp_path / "out"), report=lambda line: None).verdict
+    assert verdict == "equal to the bit, but the record is incomplete: the steps up to 6 are missing"
     trail = read_trail(tmp_path / "out")
     assert trail.initial is None
     assert [record.step for record in trail.steps] == [7, 8, 9, 10, 12]
