@@ -42,8 +42,8 @@ class InputError(ValueError):
 
     @classmethod
     def of(cls, errors: list[str]) -> "InputError":
-        """Combine all errors in one input into one exception."""
-        return cls("\n".join(errors))
+        """Combine all errors in one input into one exception, which says each once."""
+        return cls("\n".join(dict.fromkeys(errors)))
 
 
 class TrainingError(RuntimeError):

@@ -264,6 +264,7 @@ def new_folder(output: str | Path) -> Iterator[Path]:
         partial.mkdir(parents=True)
         with locked(partial):
             yield partial
+        check_new(output)  # another process may have written it meanwhile
         if output.exists():
             output.rmdir()
         partial.rename(output)

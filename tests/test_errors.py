@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vaswani.errors import counted, nearest, reason
+from hf_vaswani.errors import InputError, counted, nearest, reason
 from hf_vaswani.hub.wording import duration
 
 
@@ -35,3 +35,7 @@ def test_numbers_agree_with_what_they_count():
     assert [duration(seconds) for seconds in (0.4, 0.6, 1.4, 59, 90, 9000)] == [
         "less than a second", "1 second", "1 second", "59 seconds", "1.5 minutes", "2.5 hours",
     ]  # fmt: skip
+
+
+def test_error_found_twice_is_reported_once():
+    assert str(InputError.of(["a is empty", "b is empty", "a is empty"])) == "a is empty\nb is empty"

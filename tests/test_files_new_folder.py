@@ -49,6 +49,13 @@ def test_next_folder_removes_what_a_killed_process_left_but_not_what_another_one
     assert set(os.listdir(tmp_path)) == kept | {"out"} and os.listdir(tmp_path / "out") == ["file"]
 
 
+def test_folder_that_another_process_has_filled_meanwhile_is_left_alone(tmp_path):
+    with pytest.raises(InputError, match="not an empty folder"), new_folder(tmp_path / "out"):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "file").write_text("theirs")
+    assert os.listdir(tmp_path) == ["out"] and os.listdir(tmp_path / "out") == ["file"]
+
+
 def test_folder_that_is_not_empty_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match="not an empty folder"), new_folder(tmp_path):

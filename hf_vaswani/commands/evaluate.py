@@ -211,8 +211,8 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
         errors.append(f"--output names {names}. Specify one for each.")
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
-        if any(is_same_file(path, other) for other in (*read, *paths[:number])):
-            errors.append(f"{path} is given twice, once as an output. Choose another output.")
+        if any(is_same_file(path, same := other) for other in (*read, *paths[:number])):
+            errors.append(f"--output {path} is the same file as {same}. Choose another.")
         elif error := output_error(path):
             errors.append(error)
         elif Path(path).exists() and not options.overwrite:

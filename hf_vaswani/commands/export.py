@@ -107,7 +107,8 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
 
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
-        raise InputError(f"{options.model} is a {type(model).__name__}; only models of this package can be exported.")
+        name = type(model).__name__
+        raise InputError(f"{options.model} has the class {name}; only models of this package can be exported.")
     comparison, origin = None, read_origin(options.model, model, tokenizer)
     sample = [line for line in texts.get(options.sample) or () if not is_blank(line)]
     name = options.name or Path(options.output).resolve().name
@@ -185,7 +186,7 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
     for library, extra in LIBRARIES.get(options.to, ()):
         read(partial(import_extra, library, extra))
     if errors:
-        raise InputError.of(list(dict.fromkeys(errors)))
+        raise InputError.of(errors)
     return texts
 
 

@@ -485,9 +485,9 @@ class TranslationEngine:
                 self.pipeline.warned_of_many_sentences = True
                 return logger.warning(
                     f"inputs[{first + segment.owner}] has {sentences} sentences and {segment.length} tokens. Models "
-                    "that were trained on sentences leave out parts of such texts. To translate it in pieces, pass "
-                    f"split_sentences=True and max_source_length={LONG}; to silence this warning, "
-                    "split_sentences=False."
+                    "that were trained on sentences leave out parts of such texts. Divide it into sentences, as the "
+                    f"pipeline does with split_sentences=True and max_source_length={LONG}; split_sentences=False "
+                    "silences this warning."
                 )
 
     def _warn_of_short_output(self, source_length: int) -> None:

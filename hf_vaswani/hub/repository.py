@@ -68,7 +68,7 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
     except Exception as error:
         if not (isinstance(error, OSError) or is_network_error(error)):
             raise
-        raise InputError(f"{failed}{remains}: {reason(error)}. Try again.") from None
+        raise InputError(f"{failed}{remains}: {reason(error)}.{' Try again.' * is_network_error(error)}") from None
 
 
 def check_name(name: str) -> None:

@@ -20,7 +20,7 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_token_ids import FIT
 from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..engines.folders import is_engine_folder
+from ..engines.folders import is_engine_folder, is_page
 from ..errors import InputError
 from ..files import AGAIN
 from ..interop.conversion import weight_errors
@@ -190,6 +190,8 @@ def check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
     Raises:
         InputError: a file is missing; the error names it.
     """
+    if is_page(folder):
+        raise InputError(f"{folder} was exported for the web. Use the original model, or export that with --to onnx.")
     check_config_exists(folder)
     if not has_weights(folder) and not is_engine_folder(folder):
         raise InputError.of(weight_file_errors(folder))

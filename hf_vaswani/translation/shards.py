@@ -138,7 +138,7 @@ def held_folder(output: Path) -> Iterator[None]:
         InputError: the folder cannot be written, or another run is writing to it.
     """
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        output.resolve().mkdir(parents=True, exist_ok=True)
         descriptor = os.open(output, os.O_RDONLY)
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}. Choose another folder.") from None

@@ -230,9 +230,9 @@ def test_output_through_a_symlink_replaces_the_link_target(evaluate, saved_model
 def test_output_that_would_overwrite_an_input_is_rejected(errors_of, saved_model, write_lines):
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
-    assert f"{reference} is given twice" in errors_of(saved_model, *options, "--output", reference)[0]
+    assert f"is the same file as {reference}." in errors_of(saved_model, *options, "--output", reference)[0]
     twice = ["--output", "./out", "out"]
-    assert "out is given twice" in errors_of(saved_model, saved_model, *options, *twice)[0]
+    assert "--output out is the same file as ./out." in errors_of(saved_model, saved_model, *options, *twice)[0]
     assert "names 1 file for 2 models" in errors_of(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
 
@@ -242,7 +242,7 @@ def test_output_that_links_to_an_input_is_rejected(errors_of, saved_model, write
     source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
     getattr(tmp_path / "out", link)(reference)
     options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
-    assert "out is given twice" in errors_of(saved_model, *options)[0]
+    assert f"{tmp_path / 'out'} is the same file as {reference}." in errors_of(saved_model, *options)[0]
     assert Path(reference).read_text() == "w2\n"
 
 

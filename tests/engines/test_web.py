@@ -21,6 +21,7 @@ from hf_vaswani.engines.export import export_model
 from hf_vaswani.engines.folders import is_page
 from hf_vaswani.engines.web_runtime import PACKAGES
 from hf_vaswani.errors import InputError
+from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomize
@@ -71,6 +72,11 @@ def test_folder_contains_page_int8_model_and_runtime(page, capsys):
     assert json.loads((page / "model/generation_config.json").read_text())["max_length_offset"] == 50
     [tokenizers, runtime] = json.loads((page / "runtime/packages.json").read_text())
     assert (tokenizers["version"], runtime["version"]) == ("0.2.99", "1.30.99")
+
+
+def test_page_is_not_taken_for_a_model(page):
+    with pytest.raises(InputError, match="my_page was exported for the web. Use the original model"):
+        load(str(page))
 
 
 def test_float32_is_written_on_request(saved_model, tmp_path):

@@ -7,7 +7,9 @@ import pytest
 from transformers import pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
 from hf_vaswani.hub.pull import targets_of
+from hf_vaswani.hub.repository import hub_errors
 
 from .fake_hub import environment
 
@@ -154,3 +156,16 @@ def test_links_in_the_folder_of_an_interrupted_pull_are_not_followed(repository,
     capsys.readouterr()
     assert "is a symbolic link" in error_of(capsys, "you/de-en", tmp_path / "pulled")
     assert contents(tmp_path / "mine") == {"file": b"mine"} and not (tmp_path / "pulled").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "reported"),
+    [
+        (FileExistsError(17, "File exists", "/x/config.json"), "File exists (config.json)."),
+        (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer. Try again."),
+    ],
+)
+def test_only_a_lost_connection_is_worth_another_try(error, reported):
+    with pytest.raises(InputError) as raised, hub_errors("you/de-en", "you/de-en cannot be downloaded"):
+        raise error
+    assert str(raised.value) == f"you/de-en cannot be downloaded: {reported}"

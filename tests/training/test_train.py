@@ -324,6 +324,22 @@ def test_folder_without_a_run_is_rejected_and_untouched(recipe, tmp_path):
     assert precious.read_text() == "mine"
 
 
+def test_output_folder_may_be_a_link_to_a_folder_that_does_not_exist_yet(recipe, tmp_path):
+    (tmp_path / "out").symlink_to("elsewhere")
+    train(recipe("--max_steps=1"))
+    assert (tmp_path / "out").is_symlink() and (tmp_path / "elsewhere" / "model.safetensors").exists()
+
+
+def test_what_is_missing_in_a_run_to_resume_is_named(recipe):
+    folder = train(recipe("--max_steps=1")).folder
+    shutil.rmtree(folder / "tokenizer")
+    with pytest.raises(InputError, match=r"out/tokenizer is missing or empty\. Restore it, or set --overwrite true"):
+        train(recipe())
+    (folder / "training_recipe.yaml").unlink()
+    with pytest.raises(InputError, match=r"it has no training_recipe\.yaml\. Restore that"):
+        train(recipe())
+
+
 def test_overwrite_starts_over_and_leaves_other_files_alone(recipe):
     precious = train(recipe()).folder / "thesis.txt"
     precious.write_text("mine")

@@ -54,7 +54,7 @@ def held(folder: Path) -> Iterator[None]:
             stack.enter_context(locked(folder.resolve()))
         except BlockingIOError:
             raise InputError(
-                f"Another run is training in {folder}. Wait for it to finish, or choose another folder."
+                f"Another command is using {folder}. Wait for it to finish, or choose another folder."
             ) from None
         before = folder.stat()
         yield

@@ -115,7 +115,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     errors += [error for error in found if error not in errors]
     errors += reference_errors(recipe)
     if errors:
-        raise InputError.of(list(dict.fromkeys(errors)))
+        raise InputError.of(errors)
     return recipe
 
 

@@ -51,7 +51,7 @@ def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str
     """
     keys = {(section, name): None for recipe in (recorded, now) for section, names in recipe.items() for name in names}
     changed = [
-        f"{section}.{name} was {_shown(before)} in the run, but is {_shown(after)} in {file}"
+        f"{section}.{name} was {_shown(before)} in the run, but is {_shown(after)} in {file} or an option"
         for section, name in keys
         if not _is_same_value(
             section, name, before := recorded.get(section, {}).get(name), after := now.get(section, {}).get(name)

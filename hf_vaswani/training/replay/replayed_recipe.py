@@ -108,9 +108,11 @@ def hints(errors: list[str], recipe: Recipe) -> list[str]:
     """Hints that name the options for what a replay did not find."""
     found = []
     if any(error.startswith("data.") for error in errors) and not recipe.data.dataset:
-        given = [name for split in SPLITS[:2] for name in text_keys(split) if getattr(recipe.data, name)]
-        options = " ".join(f"--{name} FILE" for name in given)
-        found.append(f"Specify where the run's text is: {options}")
+        texts = {name: getattr(recipe.data, name) for split in SPLITS[:2] for name in text_keys(split)}
+        # A value that is no path lists several sources.
+        missing = [key for key, text in texts.items() if text and not (isinstance(text, str) and Path(text).exists())]
+        if missing:
+            found.append(f"Specify where the run's text is: {' '.join(f'--{key} FILE' for key in missing)}")
     if any(error.startswith("training.start_from") for error in errors):
         found.append("Specify where the model that the run started from is: --start_from FOLDER")
     if any(error.startswith("training.distill_from") for error in errors):

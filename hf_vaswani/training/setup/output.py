@@ -68,7 +68,8 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
     before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else []), *(part.name for part in left_parts(folder))}
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
-        return [f"{name} is not empty and contains no run. Choose another --output_dir."]
+        remedy = "Restore that, or choose another --output_dir."
+        return [f"{name} is not empty and contains no run: it has no {RECIPE_FILE}. {remedy}"]
     # A run without a checkpoint starts over.
     is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
     return replacement_errors(recipe, sources, is_removed) if holds else []
@@ -85,7 +86,7 @@ def hold_output(folder: Path, processes: Accelerator | PartialState) -> Iterator
 
         def hold() -> None:
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.resolve().mkdir(parents=True, exist_ok=True)  # where a link leads, too
                 stack.enter_context(held(folder))
             except OSError as error:
                 raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None

@@ -59,8 +59,10 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         pairs: the pairs that a new one is trained on; they are read more than once.
     """
     if is_resumed:
-        path = str(Path(recipe.training.output_dir) / TOKENIZER)
-        return checked(load_tokenizer(path), path)
+        path = Path(recipe.training.output_dir) / TOKENIZER
+        if not has_tokenizer(path):
+            raise InputError(f"{path} is missing or empty. Restore it, or set --overwrite true to delete the run.")
+        return checked(load_tokenizer(str(path)), str(path))
     return existing_tokenizer(recipe) or train_tokenizer(pairs, recipe.tokenizer)
 
 

@@ -95,7 +95,7 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         errors += _errors_in_texts(plan, found)
     collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
     if errors:
-        raise InputError.of(list(dict.fromkeys(errors)))
+        raise InputError.of(errors)
     return found
 
 

@@ -146,7 +146,7 @@ def open_folder(plan: SweepPlan) -> Iterator[SweepState]:
     """
     descriptor = None
     try:
-        plan.folder.mkdir(parents=True, exist_ok=True)
+        plan.folder.resolve().mkdir(parents=True, exist_ok=True)
         descriptor = os.open(plan.folder, os.O_RDONLY) if HAS_LOCKS else None
         if descriptor is not None:
             _lock(descriptor, plan.folder)

@@ -32,7 +32,7 @@ def test_second_run_in_a_folder_is_rejected_while_the_first_is_running(recipe, t
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE)
     try:
         other.stdout.readline()
-        with pytest.raises(InputError, match="Another run is training"):
+        with pytest.raises(InputError, match="Another command is using"):
             train(recipe())
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     finally:

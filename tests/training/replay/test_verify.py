@@ -181,7 +181,7 @@ def test_changed_recipe_key_is_named_with_the_steps_that_it_affects(finished):
     recipe["training"]["adam_beta2"] = 0.9
     file.write_text(yaml.safe_dump(recipe))
     result = verify(str(finished), checkpoint="none")
-    assert details(result)["recipe"] == f"training.adam_beta2 was 0.98 in the run, but is 0.9 in {file}"
+    assert details(result)["recipe"] == f"training.adam_beta2 was 0.98 in the run, but is 0.9 in {file} or an option"
     # Adam's first step depends on it only in the last bits, so at least its loss is the same.
     assert not re.search(r"step 1: .*loss [\d.]+ in the run", details(result)["steps 1 to 10"])
     assert details(result).keys() == {"recipe", "steps 1 to 10"}
@@ -450,10 +450,16 @@ def test_bad_input_is_rejected_before_any_work(finished, tmp_path, monkeypatch, 
     errors = errors_of(finished, capsys, "--from=3")
     assert len(errors) == 3
     assert "train.x" in errors[1]
-    assert errors[2].startswith("error: Specify where the run's text is: --train_source FILE")
+    assert errors[2] == "error: Specify where the run's text is: --train_source FILE"
     for name in ("trail.json", "results.json"):
         (finished / name).unlink()
     assert "contains no readable trail (trail.json)" in errors_of(finished, capsys)[0]
+
+
+def test_only_text_that_is_not_found_is_requested(finished, tmp_path, capsys):
+    (tmp_path / "short.x").write_text("a\n")
+    error = errors_of(finished, capsys, f"--train_source={tmp_path / 'short.x'}")[-1]
+    assert error.startswith("error: data.train: ") and "short.x has 1 line" in error
 
 
 def test_failed_replay_has_a_different_exit_status_from_a_mismatch(finished, capsys):

@@ -405,7 +405,7 @@ def test_command_is_rejected_during_a_training_run(recipe, tmp_path, capsys):
     with held(folder):
         assert main(["card", str(folder)]) == 2
         assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
-    assert capsys.readouterr().err.count(f"Another run is training in {folder}.") == 2
+    assert capsys.readouterr().err.count(f"Another command is using {folder}.") == 2
     assert not (folder / "README.md").exists() and not (tmp_path / "copy.md").exists()
     assert main(["card", str(folder)]) == 0
 
