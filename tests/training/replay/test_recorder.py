@@ -100,7 +100,7 @@ def test_run_begun_by_a_version_without_trails_is_recorded_from_where_it_resumes
         f"{TRAIL_FILE} is missing or damaged, so the steps up to 6 are no longer recorded" in capsys.readouterr().out
     )
     verdict = verify(str(tmp_path / "out"), report=lambda line: None).verdict
-    assert verdict == "equal to the bit, but the record is incomplete: the steps up to 6 are missing"
+    assert verdict == "identical bit for bit, but the record is incomplete: the steps up to 6 are missing"
     trail = read_trail(tmp_path / "out")
     assert trail.initial is None
     assert [record.step for record in trail.steps] == [7, 8, 9, 10, 12]
