@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from .core.configuration_vaswani import VaswaniConfig
     from .core.generation_vaswani import VaswaniGenerationMixin
     from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-    from .core.pipeline_translation import TranslationPipeline
     from .core.tokenization_vaswani import VaswaniTokenizer
     from .engines.ctranslate2_model import CTranslate2Model
     from .engines.onnx_model import OnnxModel
+    from .pipeline.translation import TranslationPipeline
     from .presets import preset
 
 __version__ = "0.1.0"
@@ -37,7 +37,7 @@ __all__ = [
 _MODULES = {
     "CTranslate2Model": ".engines.ctranslate2_model",
     "OnnxModel": ".engines.onnx_model",
-    "TranslationPipeline": ".core.pipeline_translation",
+    "TranslationPipeline": ".pipeline.translation",
     "VaswaniConfig": ".core.configuration_vaswani",
     "VaswaniForConditionalGeneration": ".core.modeling_vaswani",
     "VaswaniGenerationMixin": ".core.generation_vaswani",

@@ -16,18 +16,25 @@ def register() -> None:
     """Register everything; calling it again changes nothing."""
     auto = "transformers.models.auto"
     after_import(f"{auto}.modeling_auto", _register_models)
+    after_import(f"{__package__}.core.modeling_vaswani", _install_fast_paths)
     for looks_up, own, registers in (
         (f"{auto}.configuration_auto", "core.configuration_vaswani", _register_config),
         (f"{auto}.configuration_auto", "engines.ctranslate2_config", _register_ctranslate2_config),
         (f"{auto}.configuration_auto", "engines.onnx_config", _register_onnx_config),
         (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
-        ("transformers.pipelines", "core.pipeline_translation", _register_pipeline),
+        ("transformers.pipelines", "pipeline.translation", _register_pipeline),
     ):
         own = f"{__package__}.{own}"
         # Two callbacks rather than one: if our own module is what imports the transformers module, it is not complete
         # yet when that import ends.
         after_import(own, registers)
         after_import(looks_up, partial(importlib.import_module, own))
+
+
+def _install_fast_paths() -> None:
+    from .generation.install import install
+
+    install()
 
 
 def _register_config() -> None:
@@ -83,7 +90,8 @@ def _register_tokenizer() -> None:
 def _register_pipeline() -> None:
     from transformers import AutoModelForSeq2SeqLM, pipelines
 
-    from .core.pipeline_translation import TRANSLATION_TASK, TranslationPipeline
+    from .pipeline.translation import TranslationPipeline
+    from .text.languages import TRANSLATION_TASK
 
     class TaskAliases(dict):
         """Task aliases that also accept `translation_xx_to_yy`, which transformers 4 parsed and 5 does not."""

@@ -87,13 +87,13 @@ for name, ids in (("reads", whole.prepare_decoder_input_ids_from_labels(labels))
 # %% [markdown]
 # ## Label smoothing (section 5.4)
 #
-# *In the package:* `sequence_loss` in `hf_vaswani/core/modeling_loss.py`
+# *In the package:* `sequence_loss` in `hf_vaswani/core/modeling_vaswani.py`
 #
 # The loss compares the model's probabilities with a target. With label smoothing ε = 0.1, the target isn't 1 for the
 # right token and 0 for the others: every token of the vocabulary gets ε/V, and the right one 1 − ε more.
 
 # %%
-from hf_vaswani.core.modeling_loss import sequence_loss
+from hf_vaswani.core.modeling_vaswani import sequence_loss
 
 V, epsilon, right = len(tokenizer), 0.1, 7
 target = torch.full((V,), epsilon / V)

@@ -90,13 +90,13 @@ tree
 # %% [markdown]
 # ## The length penalty (section 6.1)
 #
-# *In the package:* `Scoring.penalty` in `hf_vaswani/core/generation_length_penalty.py`
+# *In the package:* `Scoring.penalty` in `hf_vaswani/core/generation_beam_search.py`
 #
 # Every token makes the sum smaller, so plain sums favor short outputs. Finished hypotheses are therefore compared by
 # their sum divided by ((5 + length) / 6)^α, where the length counts `</s>`:
 
 # %%
-from hf_vaswani.core.generation_length_penalty import Scoring
+from hf_vaswani.core.generation_beam_search import Scoring
 
 scoring = Scoring(length_penalty=0.6, length_penalty_type="gnmt")
 print("rank  length     sum   penalty   quotient")
@@ -162,8 +162,8 @@ print(f"\nThe search stopped because {tree.stop_reason}.")
 # A larger beam finds hypotheses with better scores. Whether they are better translations is another question.
 
 # %%
-from hf_vaswani.core.generation_output_scores import log_probabilities, output_lengths
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
+from hf_vaswani.pipeline.output_scores import log_probabilities, output_lengths
 
 test = TextSource.parse({"dataset": "built-in", "split": "test"}, "the lesson's text")
 pairs = [pair for pair in iterate_pairs(test, ("de", "en")) if len(pair[0].split()) <= 8]

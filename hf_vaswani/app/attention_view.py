@@ -5,7 +5,6 @@ import io
 from collections import OrderedDict
 from threading import Lock
 
-from ..core.tokenization_invisible import is_blank
 from ..core.tokenization_vaswani import private_copy
 from ..errors import InputError
 from ..evaluation.attention import (
@@ -17,6 +16,7 @@ from ..evaluation.attention import (
     sentence_attention,
     set_languages,
 )
+from ..text.invisible import is_blank
 from .limits import LONGEST_FIGURE, check_text
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained

@@ -1,7 +1,7 @@
 """How much the page accepts at once, and what it says if there is more."""
 
-from ..core.tokenization_invisible import is_blank
 from ..errors import InputError
+from ..text.invisible import is_blank
 
 # In characters: of any text, of a text whose words are linked, and of a text that is drawn.
 LONGEST_TEXT, LONGEST_LINKED_TEXT, LONGEST_FIGURE = 100_000, 20_000, 500

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from ..core.pipeline_inputs import language_codes, language_pairs
-from ..core.pipeline_translation import TranslationPipeline
 from ..errors import InputError, reason
 from ..files import collect_errors, path_error, where_not_found
 from ..interop.model_files import check_settings, model_kind
+from ..pipeline.translation import TranslationPipeline
+from ..text.languages import language_codes, language_pairs
 from ..translation.adapters import adapter_base
 from ..translation.load import check_folder, load
 

@@ -1,9 +1,10 @@
 """BLEU and chrF2 of a text's translations against given references, as `hf-vaswani evaluate` computes them."""
 
-from ..core.pipeline_inputs import clean, own_languages
 from ..errors import InputError, counted
 from ..evaluation.score import scores, sentence_scores
 from ..evaluation.score_settings import score_settings
+from ..text.languages import own_languages
+from ..text.normalization import clean
 from .limits import LONGEST_TEXT, check_text
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained, untranslated

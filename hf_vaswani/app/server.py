@@ -95,7 +95,7 @@ def served(
         except OSError as error:  # the port was taken in between, or none is free
             raise InputError(f"The page cannot be served: {reason(error)}") from None
         try:
-            with quiet("hf_vaswani.core.pipeline_engine"):  # its advice is not for visitors of the page
+            with quiet("hf_vaswani.pipeline.engine"):  # its advice is not for visitors of the page
                 yield address
         finally:
             page.close(verbose=False)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ..core.pipeline_engine import TranslationEngine
-from ..core.pipeline_hypothesis import Hypothesis
-from ..core.pipeline_inputs import clean, is_blank
-from ..core.pipeline_sentence_splitting import Piece, join_texts, split_text
+from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
+from ..pipeline.engine import TranslationEngine
+from ..pipeline.hypothesis import Hypothesis
+from ..text.invisible import is_blank
+from ..text.normalization import clean
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained, untranslated

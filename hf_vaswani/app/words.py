@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from ..core.pipeline_hypothesis import Hypothesis
 from ..evaluation.token_text import readable_tokens
+from ..pipeline.hypothesis import Hypothesis
 
 # In scripts without spaces, each character is a word; in others, letters and what joins them, or a single mark.
 WORD = re.compile(

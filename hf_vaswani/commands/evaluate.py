@@ -222,7 +222,7 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 
 def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
     """What reranks the translations of all models, if anything does."""
-    from ..core.pipeline_inputs import language_pairs
+    from ..text.languages import language_pairs
     from ..translation.reranking import open_reranker
 
     if not (options.rerank_with and options.models):

@@ -97,12 +97,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-    from ..core.tokenization_invisible import is_blank
     from ..engines.export import write_checked
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin
     from ..interop.marian import lost_settings
+    from ..text.invisible import is_blank
     from ..translation.load import load
 
     model, tokenizer = load(options.model)

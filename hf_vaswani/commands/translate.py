@@ -206,7 +206,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
-    with quiet("hf_vaswani.core.pipeline_engine"), bar:
+    with quiet("hf_vaswani.pipeline.engine"), bar:
         translate.engine.progress = bar.update
         try:
             translate_lines(
@@ -237,8 +237,8 @@ def _language_warning(
     options: argparse.Namespace, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
 ) -> str | None:
     """A warning if the first lines of an input file look like the language that the model translates into."""
-    from ..core.pipeline_inputs import own_languages
     from ..data.sources.sides import SAMPLE, language_warning
+    from ..text.languages import own_languages
 
     if not (options.input and Path(options.input).is_file()):
         return None

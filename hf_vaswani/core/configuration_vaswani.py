@@ -1,7 +1,6 @@
 """The configuration of a Vaswani model: every architectural choice, with the paper's base model as the default.
 
-Field names are those of Bart and Marian, so that converters, adapters and readers know them already. The file travels
-with each checkpoint as remote code and therefore imports nothing but transformers and its dependencies.
+Field names are those of Bart and Marian, so that converters, adapters and readers know them already.
 """
 
 import copy

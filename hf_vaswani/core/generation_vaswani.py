@@ -1,89 +1,39 @@
 """Generation as the paper does it, through transformers' `generate()`.
 
-Two settings of `generation_config` are this package's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
+Two settings of `generation_config` are this model's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
 does, and `max_length_offset` limits each output by the length of its own source (section 6.1). Everything else means
-what it means in transformers. Beam search, greedy search and sampling are those of `generation_beam_search.py`;
-streaming and assisted generation are transformers'.
-
-The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
-siblings.
+what it means in transformers. Beam search is that of `generation_beam_search.py`; greedy search, sampling, streaming
+and assisted generation are transformers'.
 """
 
 import copy
-import inspect
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import (
+    Cache,
     DynamicCache,
     EncoderDecoderCache,
     GenerationConfig,
     GenerationMixin,
     LogitsProcessorList,
+    MaxLengthCriteria,
     QuantizedCache,
+    StoppingCriteria,
     StoppingCriteriaList,
 )
-from transformers import generation as processors
-from transformers.generation import GenerateBeamEncoderDecoderOutput
+from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils import GENERATION_CONFIG_NAME, cached_file, logging
+from transformers.utils import ModelOutput
 
-from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
-from .generation_beam_search import BeamSearch, GreedySearch, Sampling, Stragglers
-from .generation_criteria import SourceLengthCriteria, end_token_ids, length_limits, only_one, other_criteria
-from .generation_length_penalty import Scoring
-from .generation_recorder import Recorder
-from .generation_search_observer import SearchObserver
-from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
+from .generation_beam_search import LENGTH_PENALTY_TYPES, BeamOutput, BeamSearch, Scoring
 from .modeling_cache import CACHE_NAME
-from .modeling_decoder_step import DecoderStep, can_step
-from .modeling_int8 import Int8Linear
 from .modeling_token_ids import check_ids
-from .pipeline_inputs import check_search
-
-logger = logging.get_logger(__name__)
 
 MAX_TOKENS_OVER_SOURCE = 50
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
-RECORDING_MODULE = "transformers.utils.output_capturing"
-CASTING_CLASS = "ConvertOutputsToFp32"
-# Methods that a search with shared sources does not call, and those that stand for them.
-BYPASSED, SHORTCUTS = ("forward", "decode", "project"), ("decoder_step", "_shared_source")
-# Methods of transformers that it does not call, either. PEFT replaces the first of them to insert virtual tokens.
-PREPARING = ("prepare_inputs_for_generation", "_update_model_kwargs_for_generation")
-# Labels come from the Trainer and are ignored.
-SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", CACHE_NAME, "use_cache")
-
-# Processors that only rule out tokens: they act on logits just as on log-probabilities.
-MASKING_PROCESSORS = (
-    processors.ForcedBOSTokenLogitsProcessor,
-    processors.ForcedEOSTokenLogitsProcessor,
-    processors.MinLengthLogitsProcessor,
-    processors.MinNewTokensLengthLogitsProcessor,
-    processors.NoBadWordsLogitsProcessor,
-    processors.NoRepeatNGramLogitsProcessor,
-    processors.SuppressTokensAtBeginLogitsProcessor,
-    processors.SuppressTokensLogitsProcessor,
-)
-# Processors that treat each row on its own, whatever its index. Any others may identify sentences by row.
-ROW_PROCESSORS = (
-    *MASKING_PROCESSORS,
-    processors.EpsilonLogitsWarper,
-    processors.EtaLogitsWarper,
-    processors.ExponentialDecayLengthPenalty,
-    processors.InfNanRemoveLogitsProcessor,
-    processors.LogitNormalization,
-    processors.MinPLogitsWarper,
-    processors.RepetitionPenaltyLogitsProcessor,
-    processors.SequenceBiasLogitsProcessor,
-    processors.TemperatureLogitsWarper,
-    processors.TopKLogitsWarper,
-    processors.TopPLogitsWarper,
-    processors.TypicalLogitsWarper,
-)
 
 
 def own_max_length(config: GenerationConfig) -> int | None:
@@ -135,57 +85,22 @@ class VaswaniGenerationMixin(GenerationMixin):
     limits the output. A `max_length` or `max_new_tokens` given to `generate()` overrides the checkpoint's offset.
     """
 
-    length_follows_source = True
-    leaves_stragglers = True
-    shows_its_search = True
-    returns_sequence_scores = True
-
-    def adjust_generation_fn(self, *args, **kwargs):
-        """Load the generation config, as in transformers, but refuse a damaged `generation_config.json`.
-
-        `from_pretrained` calls it.
-
-        Raises:
-            ValueError: the file is damaged. transformers would search greedily instead, or fail without naming it.
-        """
-        given = inspect.signature(GenerationMixin.adjust_generation_fn).bind(self, *args, **kwargs).arguments
-        if given.get("generation_config") is None and given.get("pretrained_model_name_or_path") is not None:
-            where = ("cache_dir", "proxies", "local_files_only", "token", "revision", "subfolder")
-            path = cached_file(
-                given["pretrained_model_name_or_path"],
-                GENERATION_CONFIG_NAME,
-                **{name: given[name] for name in where if given.get(name) is not None},
-                _raise_exceptions_for_gated_repo=False,
-                _raise_exceptions_for_missing_entries=False,
-                _raise_exceptions_for_connection_errors=False,
-            )
-            if path is not None:
-                check_generation_file(path, self.config.decoder_vocab_size)
-            elif Path(given["pretrained_model_name_or_path"]).is_dir():
-                logger.warning(
-                    f"{given['pretrained_model_name_or_path']} has no {GENERATION_CONFIG_NAME}, so translations are "
-                    "searched with default settings, greedily. Copy that file from where the model came from."
-                )
-        super().adjust_generation_fn(*args, **kwargs)
-
     def _prepare_generation_config(self, generation_config: GenerationConfig | None, *args, **kwargs):
         own = {name: kwargs.pop(name) for name in OWN_SETTINGS if name in kwargs}
         of_call = {**vars(generation_config or GenerationConfig()), **kwargs, **own}
-        check_search(of_call.get)
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         prepared.length_penalty_type = own.get(
             "length_penalty_type", getattr(prepared, "length_penalty_type", None) or LENGTH_PENALTY_TYPES[0]
         )
+        if prepared.length_penalty_type not in LENGTH_PENALTY_TYPES:
+            raise ValueError(
+                f"length_penalty_type must be one of {', '.join(LENGTH_PENALTY_TYPES)}, "
+                f"got {prepared.length_penalty_type!r}."
+            )
         prepared.max_length_offset = length_offset({**kwargs, **own}, generation_config, self.generation_config)
-        check_own_settings(prepared)
         lengths = (of_call.get("max_length"), own_max_length(self.generation_config), prepared.max_new_tokens)
         prepared._has_only_offset = all(length is None for length in lengths)
         return prepared, model_kwargs
-
-    @property
-    def longest_output_offset(self) -> int | None:
-        """How many more tokens than its source an output may have if a call sets no length; `None` for any number."""
-        return length_offset({}, None, self.generation_config)
 
     def _prepare_model_inputs(self, *args, **kwargs):
         inputs, name, model_kwargs = super()._prepare_model_inputs(*args, **kwargs)
@@ -283,126 +198,41 @@ class VaswaniGenerationMixin(GenerationMixin):
         **model_kwargs,
     ) -> GenerateBeamEncoderDecoderOutput | torch.LongTensor:
         """Beam search, with the arguments and the result of transformers' own."""
-        config, beams = generation_config, generation_config.num_beams
-        recorder = Recorder(config)
-        if not recorder.is_needed and not synced_gpus and self._can_share_source(config, model_kwargs):
-            decoder = self._shared_source(input_ids, model_kwargs, beams)
-        else:
-            decoder = BatchedDecoder(self, input_ids, model_kwargs, beams)
-        others = other_criteria(stopping_criteria)
+        recorder = Recorder(generation_config)
+        decoder = BatchedDecoder(self, input_ids, model_kwargs, generation_config.num_beams)
         search = BeamSearch(
             decoder,
-            Scoring(config.length_penalty, config.length_penalty_type, config.early_stopping),
-            input_ids[::beams],
-            length_limits(stopping_criteria, config, input_ids)[::beams],
-            beams,
-            n_best=config.num_return_sequences,
-            eos_token_ids=end_token_ids(stopping_criteria, input_ids),
-            fill_token_id=fill_token_id(config),
-            processors=logits_processor or None,
-            criteria=(lambda sequences: others(sequences, recorder.scores)) if others else None,
-            do_sample=config.do_sample,
-            log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
-            sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
-            stragglers=only_one(Stragglers, stopping_criteria),
-            record=recorder if recorder.is_needed else None,
-            observer=only_one(SearchObserver, stopping_criteria),
-            continues=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
+            **self._search_options(input_ids, logits_processor, stopping_criteria, generation_config, recorder),
         )
+        search.continues = lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device)
         output = search.run()
-        if not config.return_dict_in_generate:
+        if not generation_config.return_dict_in_generate:
             return output.sequences
-        return recorder.output(output, model_kwargs["encoder_outputs"], decoder)
+        return recorder.output(output, model_kwargs["encoder_outputs"], decoder.cache)
 
-    def _sample(
+    def _search_options(
         self,
         input_ids: torch.LongTensor,
         logits_processor: LogitsProcessorList,
         stopping_criteria: StoppingCriteriaList,
-        generation_config: GenerationConfig,
-        synced_gpus: bool = False,
-        streamer=None,
-        tokenizer=None,  # only for stop strings, which are among the criteria
-        **model_kwargs,
-    ):
-        """Sampling and greedy search, with the arguments and the result of transformers' own.
-
-        Both are beam search with one beam that ends with its first hypothesis, and are run as such if nothing but
-        their tokens is requested. Samples then follow the same distribution as transformers', but with the same seed,
-        they are other samples.
-        """
-        config = generation_config
-        is_plain = (
-            not (config.return_dict_in_generate or synced_gpus or streamer is not None)
-            and not other_criteria(stopping_criteria)
-            and only(ROW_PROCESSORS if config.do_sample else MASKING_PROCESSORS, logits_processor)
-            and self._can_share_source(config, model_kwargs)
-        )
-        if not is_plain:
-            return super()._sample(
-                input_ids,
-                logits_processor=logits_processor,
-                stopping_criteria=stopping_criteria,
-                generation_config=config,
-                synced_gpus=synced_gpus,
-                streamer=streamer,
-                **model_kwargs,
-            )
-        search = (Sampling if config.do_sample else GreedySearch)(
-            self._shared_source(input_ids, model_kwargs, beams=1),
-            input_ids,
-            length_limits(stopping_criteria, config, input_ids),
-            eos_token_ids=end_token_ids(stopping_criteria, input_ids),
-            fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
-            processors=logits_processor or None,
-            # Rows that end early cannot be drawn again.
-            stragglers=None if config.do_sample else only_one(Stragglers, stopping_criteria),
-            observer=only_one(SearchObserver, stopping_criteria),
-        )
-        return search.run().sequences
-
-    def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
-        """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""
-        cache = model_kwargs.get(CACHE_NAME)
-        bypassed = set(self.modules()) - set(self.get_encoder().modules())
-        return (
-            self.config._attn_implementation in MASKED_ATTENTION
-            and generation_config.use_cache is not False
-            and generation_config.cache_implementation in (None, "dynamic")
-            # The caller's own cache is to be filled.
-            and (cache is None or (cache.get_seq_length() == 0 and not getattr(cache, "_is_user_defined", False)))
-            and len(set(getattr(self, "hf_device_map", {}).values())) < 2
-            and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
-            and all(
-                getattr(getattr(self, name), "__func__", None) is getattr(VaswaniGenerationMixin, name)
-                for name in PREPARING
-            )
-            and not any(map(is_watched, bypassed))
-            and not any(map(is_overridden, set(map(type, bypassed))))
-        )
-
-    def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSourceDecoder:
-        mask = model_kwargs.get("attention_mask")
-        return SharedSourceDecoder(
-            self.decoder_step() or ModuleStep(self),
-            self.config,
-            input_ids[::beams],
-            model_kwargs["encoder_outputs"].last_hidden_state[::beams],
-            None if mask is None else mask[::beams],
-            beams,
-        )
-
-    def decoder_step(self) -> DecoderStep | None:
-        """A faster decoder that bypasses the modules; `None` if those may do more than the plain computation."""
-        decoder, lm_head = self.get_decoder(), self.get_output_embeddings()
-        if not can_step(decoder, lm_head):
-            return None
-        if not isinstance(lm_head, Int8Linear):
-            return DecoderStep(decoder, lm_head)
-        # 8-bit weights never change, so the step can be kept.
-        if "_int8_step" not in vars(self):
-            self._int8_step = DecoderStep(decoder, lm_head)
-        return self._int8_step
+        config: GenerationConfig,
+        recorder: "Recorder",
+    ) -> dict[str, Any]:
+        """The arguments of [`BeamSearch`] besides its decoder."""
+        beams, others = config.num_beams, other_criteria(stopping_criteria)
+        return {
+            "scoring": Scoring(config.length_penalty, config.length_penalty_type, config.early_stopping),
+            "prompt": input_ids[::beams],
+            "limits": length_limits(stopping_criteria, config, input_ids)[::beams],
+            "beams": beams,
+            "n_best": config.num_return_sequences,
+            "eos_token_ids": end_token_ids(stopping_criteria, input_ids),
+            "fill_token_id": fill_token_id(config),
+            "processors": logits_processor or None,
+            "criteria": (lambda sequences: others(sequences, recorder.scores)) if others else None,
+            "do_sample": config.do_sample,
+            "record": recorder if recorder.is_needed else None,
+        }
 
     def _get_candidate_generator(self, *args, **kwargs):
         return GenerationMixin._get_candidate_generator(self._with_target_vocabulary(), *args, **kwargs)
@@ -427,47 +257,148 @@ class VaswaniGenerationMixin(GenerationMixin):
         return model
 
 
-def is_watched(module: nn.Module) -> bool:
-    """Whether a module's forward pass has hooks or has been replaced.
+class BatchedDecoder:
+    """Scores next tokens with each hypothesis as a row of the batch, as transformers does.
 
-    Such code expects calls of the model itself with one row per hypothesis, and the search makes neither. Two
-    exceptions do no harm: transformers' own recording, whose hooks stay once attentions have been requested, and
-    Accelerate's mixed precision, which only casts.
+    Args:
+        model: any encoder–decoder in transformers.
+        prompt: `(sentences * beams, prompt_length)`.
+        model_kwargs: what `generate()` prepared for the forward pass, with as many rows.
+        beams: number of hypotheses per sentence.
     """
-    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-    if any(getattr(hook, "__module__", None) != RECORDING_MODULE for hook in hooks):
-        return True
-    replacement = vars(module).get("forward")
-    if replacement is None:
-        return False
-    if getattr(replacement, "__func__", None) is inspect.unwrap(type(module).forward):
-        return False  # the class's own, without decorators: Accelerate leaves it behind when it unwraps a model
-    return type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
+
+    sentences_may_leave = False
+
+    def __init__(self, model: nn.Module, prompt: torch.Tensor, model_kwargs: dict[str, Any], beams: int):
+        self.model = model
+        self.prompt = prompt
+        self.model_kwargs = model_kwargs
+        self.beams = beams
+        self.output = None
+
+    @property
+    def cache(self) -> Cache | None:
+        return self.model_kwargs.get(CACHE_NAME)
+
+    def first(self) -> torch.Tensor:
+        """Logits after the prompt, `(sentences, beams, vocab_size)`."""
+        return self._logits(self.prompt, None, is_first_iteration=True)
+
+    def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+        """Logits after `sequences` `(sentences, beams, length)`, `(sentences, beams, vocab_size)`.
+
+        Args:
+            parents: `(sentences, beams)`, the hypothesis of the previous step that each one continues.
+        """
+        if self.cache is not None:
+            first_rows = torch.arange(len(parents), device=parents.device).unsqueeze(1) * self.beams
+            self.cache.reorder_cache((parents + first_rows).flatten())
+        return self._logits(sequences.flatten(0, 1), 1 if self.model_kwargs.get("use_cache") else None)
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        return states
+
+    def again(self) -> None:
+        """Run a pass whose result is not used, while other processes still need this one's part of the weights."""
+        self.model(**{**self.last_inputs, CACHE_NAME: None, "use_cache": False})
+
+    def _logits(self, tokens: torch.Tensor, new_tokens: int | None, **kwargs) -> torch.Tensor:
+        inputs = self.model.prepare_inputs_for_generation(
+            tokens, next_sequence_length=new_tokens, **kwargs, **self.model_kwargs
+        )
+        self.last_inputs = inputs
+        self.output = self.model(**inputs, return_dict=True)
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.output, self.model_kwargs, is_encoder_decoder=True
+        )
+        return self.output.logits[:, -1].unflatten(0, (-1, self.beams))
 
 
-def is_overridden(cls: type[nn.Module]) -> bool:
-    """Whether a subclass replaces what the search bypasses in a class of this package, without its own shortcut."""
-    for number, base in enumerate(cls.__mro__):
-        if is_own_class(base) or any(name in vars(base) for name in SHORTCUTS):
-            return False
-        if any(name in vars(base) for name in BYPASSED):
-            return any(map(is_own_class, cls.__mro__[number:]))
-    return False
+class Recorder:
+    """Records what `generate()` returns besides the hypotheses with `return_dict_in_generate`."""
+
+    def __init__(self, generation_config: GenerationConfig):
+        self.kept = {
+            name: []
+            for name in ("scores", "logits", "attentions", "hidden_states")
+            if generation_config.return_dict_in_generate and getattr(generation_config, f"output_{name}")
+        }
+        self.is_needed = bool(self.kept)
+
+    @property
+    def scores(self) -> tuple | None:
+        return tuple(self.kept["scores"]) if "scores" in self.kept else None
+
+    def __call__(self, logits: torch.Tensor, log_probs: torch.Tensor, decoder: BatchedDecoder) -> None:
+        """Record a step: logits and processed log-probabilities `(n, beams, vocab_size)`, and the decoder's output."""
+        values = {
+            "scores": log_probs.flatten(0, 1),
+            "logits": logits.flatten(0, 1),
+            "attentions": (decoder.output.decoder_attentions, decoder.output.cross_attentions),
+            "hidden_states": decoder.output.decoder_hidden_states,
+        }
+        for name, steps in self.kept.items():
+            steps.append(values[name])
+
+    def output(
+        self, output: BeamOutput, encoder_outputs: ModelOutput, cache: Cache | None
+    ) -> GenerateBeamEncoderDecoderOutput:
+        """Everything in transformers' form, where each recording is a tuple over steps."""
+        kept = {name: tuple(steps) for name, steps in self.kept.items()}
+        own, cross = zip(*kept["attentions"]) if "attentions" in kept else (None, None)
+        return GenerateBeamEncoderDecoderOutput(
+            sequences=output.sequences,
+            sequences_scores=output.scores,
+            scores=kept.get("scores"),
+            logits=kept.get("logits"),
+            beam_indices=output.rows,
+            encoder_attentions=encoder_outputs.get("attentions") if "attentions" in kept else None,
+            encoder_hidden_states=encoder_outputs.get("hidden_states") if "hidden_states" in kept else None,
+            decoder_attentions=own,
+            cross_attentions=cross,
+            decoder_hidden_states=kept.get("hidden_states"),
+            **{CACHE_NAME: cache},
+        )
 
 
-def is_own_class(cls: type) -> bool:
-    """Whether a class is defined in a sibling of this file."""
-    return cls.__module__.rpartition(".")[0] == __name__.rpartition(".")[0]
+class SourceLengthCriteria(StoppingCriteria):
+    """Ends each row at a length of its own.
+
+    Args:
+        limits: `(rows,)`, maximum number of tokens in each output, prompt included.
+    """
+
+    def __init__(self, limits: torch.Tensor):
+        self.limits = limits
+
+    def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
+        return self.limits.to(input_ids.device) <= input_ids.shape[1]
 
 
-def check_own_settings(generation_config: GenerationConfig) -> None:
-    """Refuse invalid values of this package's own settings, and beams that are too large to be useful."""
-    errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
-    beams = generation_config.num_beams or 1
-    if beams > LARGEST_BEAM:
-        errors.append(f"num_beams must be at most {LARGEST_BEAM:,}, got {beams}")
-    if errors:
-        raise ValueError("; ".join(errors))
+def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationConfig, input_ids) -> torch.Tensor:
+    """The maximum number of tokens in the output of each row, prompt included: `(rows,)`."""
+    lengths = [criterion.max_length for criterion in criteria if type(criterion) is MaxLengthCriteria]
+    longest = min(lengths, default=generation_config.max_length)
+    for criterion in criteria:
+        if isinstance(criterion, SourceLengthCriteria):
+            return criterion.limits.to(input_ids.device).clamp(max=longest)
+    return torch.full((len(input_ids),), longest, device=input_ids.device)
+
+
+def end_token_ids(criteria: StoppingCriteriaList, input_ids: torch.Tensor) -> torch.Tensor | None:
+    """The tokens that end an output, `(k,)`, from the config or a criterion of the caller; `None` without any."""
+    ids = [criterion.eos_token_id.reshape(-1) for criterion in criteria if type(criterion) is EosTokenCriteria]
+    return torch.cat(ids).to(input_ids.device) if ids else None
+
+
+def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
+    """The criteria that a search must call: all but those that it handles itself."""
+    handled = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria)
+    return StoppingCriteriaList(
+        criterion
+        for criterion in criteria
+        if type(criterion) not in handled and not getattr(criterion, "is_handled_by_search", False)
+    )
 
 
 def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
@@ -488,11 +419,6 @@ def fill_token_id(generation_config: GenerationConfig) -> int:
     pad = 0 if pad is None else int(pad)
     has_limits = generation_config.max_length_offset is not None
     return pad or (0 if eos is None or has_limits else int(eos[0]))
-
-
-def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:
-    """Whether all processors are of exactly these kinds; subclasses might do anything."""
-    return all(type(processor) in kinds for processor in logits_processor)
 
 
 __all__ = ["VaswaniGenerationMixin"]

@@ -1,24 +1,16 @@
-"""What all Vaswani models share besides the computation: initialization, tying, resizing, and saving with their code.
+"""What all Vaswani models share besides the computation: initialization, tying, resizing, saving with their code."""
 
-The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers, what that
-needs, and its siblings.
-"""
-
-import hashlib
+import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, cached_file, logging
+from transformers.utils import logging
 
 from .configuration_vaswani import VaswaniConfig
-from .generation_settings import generation_config_in
-from .modeling_remote_code import copy_remote_code, remote_code_files
 
 logger = logging.get_logger(__name__)
 
@@ -56,41 +48,6 @@ def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one is other or one.device != other.device or one.is_meta or hasattr(one, "device_mesh"):
         return False
     return not torch.equal(one.float(), other.float())
-
-
-# Where the weights of an adapter name the digest of those of its base.
-BASE_DIGEST = "base_digest"
-
-
-def matrices_digest(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Digest of the matrices among a model's weights; `None` unless all of them are in fp32."""
-    digest = hashlib.blake2b(digest_size=16)
-    for matrix in parameters:
-        if matrix.dim() > 1:
-            if type(matrix) is not nn.Parameter or matrix.dtype != torch.float32:
-                return None
-            digest.update(matrix.detach().cpu().contiguous().view(torch.uint8).numpy())
-    return digest.hexdigest()
-
-
-def base_error(model: PreTrainedModel, adapter: str) -> str | None:
-    """Why an adapter, a folder or a Hub id, does not belong to this base model: it was trained on other weights.
-
-    `None` if it was not; or if that is unknown, as for adapters that do not name the digest of their base, and for
-    models in another dtype than fp32.
-    """
-    quiet = ("gated_repo", "missing_entries", "connection_errors")
-    options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
-    if (file := cached_file(adapter, ADAPTER_SAFE_WEIGHTS_NAME, **options)) is None:
-        return None
-    with safe_open(file, "pt") as weights:
-        expected = (weights.metadata() or {}).get(BASE_DIGEST)
-    if expected is None or (found := matrices_digest(model.parameters())) is None or found == expected:
-        return None
-    return (
-        f"{adapter} was trained on another base model: {model.name_or_path} has other weights. Restore them, or "
-        "name the right model in adapter_config.json, base_model_name_or_path."
-    )
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
@@ -210,19 +167,6 @@ class VaswaniPreTrainedModel(PreTrainedModel):
                     "this is another model. If they come from an adapter with modules_to_save, save that instead."
                 )
 
-    def load_adapter(self, peft_model_id: str | None = None, *args, **kwargs):
-        """Load as in transformers, along with the adapter's own search settings if its folder has them.
-
-        Warns of an adapter that was trained on another base model.
-        """
-        is_first = peft_model_id is not None and self.can_generate() and not self._hf_peft_config_loaded
-        if is_first and (error := base_error(self, peft_model_id)):
-            logger.warning(error)
-        report = super().load_adapter(peft_model_id, *args, **kwargs)
-        if peft_model_id is not None and self.can_generate():
-            self.generation_config = generation_config_in(peft_model_id) or self.generation_config
-        return report
-
     def _get_files_timestamps(self, working_dir) -> dict[str, float]:
         """Timestamps of the files before saving; those that stay unchanged are not pushed, except the code."""
         code = {path.name for path in remote_code_files()}
@@ -236,3 +180,21 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             "attention_mask": input_ids.ne(self.config.pad_token_id).long(),
             "decoder_input_ids": input_ids,
         }
+
+
+def remote_code_files() -> list[Path]:
+    """The source files that a checkpoint carries: all those in this folder.
+
+    transformers fetches a remote file together with its relative imports. The pipeline and the tokenizer are imported
+    here so that a model loaded from remote code has them too, and can be saved with all its code again.
+    """
+    from .pipeline_translation import TranslationPipeline  # noqa: F401
+    from .tokenization_vaswani import VaswaniTokenizer  # noqa: F401
+
+    return sorted(path for path in Path(__file__).parent.glob("*.py") if path.name != "__init__.py")
+
+
+def copy_remote_code(folder: Path) -> None:
+    """Copy the source files into the folder of a checkpoint."""
+    for source in remote_code_files():
+        shutil.copyfile(source, folder / source.name)

@@ -1,8 +1,7 @@
 """The two names of the cache: `cache`, and `past_key_values` as it was called before transformers 5.24.
 
 Forward passes here call it `cache` and also take the old name; outputs have the name that the installed transformers
-knows. The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and
-its siblings.
+knows.
 """
 
 import inspect

@@ -1,13 +1,10 @@
 """The parts of the Transformer: positions (section 3.5), attention (3.2), encoder and decoder layers (3.1, 3.3).
 
-Read it before `modeling_vaswani.py`, which builds the model from them. The file travels with each checkpoint as
-remote code and therefore imports nothing but torch, transformers and its siblings.
+Read it before `modeling_vaswani.py`, which builds the model from them.
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -15,16 +12,12 @@ from torch.nn import functional as F
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import AttentionInterface
 
 from .configuration_vaswani import VaswaniConfig
 
-# Up to these numbers, of queries in a search step and of keys in training, plain matrix products are faster on a CPU
-# than torch's attention.
-FEW_QUERIES = 8
-FEW_KEYS = 24
-# float32 numbers that AVX-512 computes with at once. torch's softmax takes rows with fewer one number at a time.
-VECTOR_WIDTH = 16
+# transformers' attention functions by name; those that are registered here are for this model alone.
+ATTENTION_FUNCTIONS = AttentionInterface()
 
 
 def sinusoidal_positions(
@@ -110,33 +103,30 @@ def scaled_dot_product_attention(
         The attended values `(batch, target_length, heads, d_v)` and the weights
         `(batch, heads, target_length, source_length)`.
     """
-    if scaling is None:
-        scaling = query.shape[-1] ** -0.5
-    scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
-    # float32: in fp16, the lowest finite mask value plus a negative score is -inf, and a row of those becomes NaN.
-    scores = scores.float()
-    if attention_mask is None and query.shape[2] > 1 and module.is_causal:
-        attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
-    if attention_mask is not None and attention_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-    elif attention_mask is not None:
-        scores = scores + attention_mask.float()
-    weights = attention_weights(scores).to(value.dtype)
-    weights = F.dropout(weights, p=dropout, training=module.training)
+    scores = masked_scores(module, query, key, attention_mask, scaling)
+    weights = F.dropout(scores.softmax(dim=-1).to(value.dtype), p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
-def attention_weights(scores: torch.Tensor) -> torch.Tensor:
-    """Softmax over the keys, the last dimension of scores `(…, keys)`, in float32.
+def masked_scores(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+) -> torch.Tensor:
+    """Q K^T / sqrt(d_k) `(batch, heads, target_length, source_length)`, very low where attention is not allowed.
 
-    On a CPU, short rows are filled up with -inf, which makes their softmax several times as fast.
+    float32: in fp16, the lowest finite mask value plus a negative score is -inf, and a row of those becomes NaN.
     """
-    missing = VECTOR_WIDTH - scores.shape[-1]
-    # A traced program must not depend on the length.
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if missing <= 0 or is_traced or scores.device.type != "cpu":
-        return scores.softmax(dim=-1, dtype=torch.float32)
-    return F.pad(scores.float(), (0, missing), value=-math.inf).softmax(dim=-1)[..., : scores.shape[-1]]
+    if scaling is None:
+        scaling = query.shape[-1] ** -0.5
+    scores = (torch.matmul(query, key.transpose(-1, -2)) * scaling).float()
+    if attention_mask is None and query.shape[2] > 1 and module.is_causal:
+        attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        return scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    return scores if attention_mask is None else scores + attention_mask.float()
 
 
 class VaswaniAttention(nn.Module):
@@ -181,7 +171,7 @@ class VaswaniAttention(nn.Module):
         else:
             key, value = self._cross_attention_states(encoder_hidden_states, cache)
         query = split_heads(self.q_proj(hidden_states), self.d_k)
-        attend = self._attention_function(query, key)
+        attend = ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
         attended, weights = attend(
             self,
             query,
@@ -192,28 +182,6 @@ class VaswaniAttention(nn.Module):
             scaling=self.scaling,
         )
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
-
-    def _attention_function(self, query: torch.Tensor, key: torch.Tensor) -> Callable:
-        """The config's attention function, or one that computes the same faster.
-
-        On a CPU, torch's own is slower than plain matrix products, often several times, with few queries or keys
-        `(batch, heads, length, d_k)` and in the backward pass in 16 bits. On a GPU, it may choose cuDNN's.
-        """
-        implementation = self.config._attn_implementation
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
-        # A traced program must not depend on the length.
-        if implementation != "sdpa" or torch.compiler.is_compiling():
-            return attend
-        if query.device.type == "cuda":
-            return partial(without_cudnn, attend)
-        if query.device.type == "cpu":
-            if not query.requires_grad:
-                is_slow = query.shape[2] <= FEW_QUERIES
-            else:
-                is_slow = key.shape[2] <= FEW_KEYS or query.dtype in (torch.bfloat16, torch.float16)
-            if is_slow:
-                return scaled_dot_product_attention
-        return attend
 
     def _self_attention_states(
         self, hidden_states: torch.Tensor, cache: Cache | None
@@ -242,39 +210,13 @@ class VaswaniAttention(nn.Module):
         return key, value
 
 
-def without_cudnn(attend: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Call torch's attention without cuDNN's kernels, which it prefers in 16 bits on GPUs since the H100.
-
-    cuDNN prepares a kernel for each new shape, which takes several times as long as a training step, and batches of
-    sentences have hundreds of shapes. It is left in place where the caller allows no kernel for any shape.
-    """
-    backends = torch.backends.cuda
-    if not (backends.cudnn_sdp_enabled() and backends.mem_efficient_sdp_enabled()):
-        return attend(*args, **kwargs)
-    backends.enable_cudnn_sdp(False)
-    try:
-        return attend(*args, **kwargs)
-    finally:
-        backends.enable_cudnn_sdp(True)
-
-
 def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
     """`(batch, length, heads * head_dim)` → `(batch, heads, length, head_dim)`."""
     return states.view(*states.shape[:-1], states.shape[-1] // head_dim, head_dim).transpose(1, 2)
 
 
-def dropout(states: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-    """In training, zero each state with probability p and divide the others by 1 - p (section 5.4).
-
-    On a CPU, PyTorch draws a random number for each state, which takes a tenth of the time of training a small model.
-    Sixteen random bits do just as well, with p rounded to a multiple of 2^-16: one number serves four states.
-    """
-    dropped = round(p * 2**16)
-    if not training or dropped in (0, 2**16) or states.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(states, p=p, training=training)
-    drawn = torch.empty(math.ceil(states.numel() / 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = drawn[: states.numel()].view(states.shape) >= dropped - 2**15
-    return states * kept.to(states.dtype).mul_(1 / (1 - dropped / 2**16))
+class VaswaniDropout(nn.Dropout):
+    """In training, zeroes each state with probability p and divides the others by 1 - p (section 5.4)."""
 
 
 class VaswaniLayer(GradientCheckpointingLayer):
@@ -283,8 +225,8 @@ class VaswaniLayer(GradientCheckpointingLayer):
     def __init__(self, config: VaswaniConfig, ffn_dim: int):
         super().__init__()
         self.norm_first = config.norm_position == "pre"
-        self.dropout = config.dropout
-        self.activation_dropout = config.activation_dropout
+        self.dropout = VaswaniDropout(config.dropout)
+        self.activation_dropout = VaswaniDropout(config.activation_dropout)
         self.activation_fn = ACT2FN[config.activation_function]
         self.fc1 = nn.Linear(config.d_model, ffn_dim, bias=config.ffn_bias)
         self.fc2 = nn.Linear(ffn_dim, config.d_model, bias=config.ffn_bias)
@@ -293,14 +235,12 @@ class VaswaniLayer(GradientCheckpointingLayer):
     def residual(self, hidden_states: torch.Tensor, norm: nn.Module, sublayer: Callable) -> torch.Tensor:
         """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) where the norm comes first."""
         output = sublayer(norm(hidden_states) if self.norm_first else hidden_states)
-        output = hidden_states + dropout(output, self.dropout, self.training)
+        output = hidden_states + self.dropout(output)
         return output if self.norm_first else norm(output)
 
     def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """max(0, x W1 + b1) W2 + b2 (equation 2), with the config's activation."""
-        hidden_states = self.activation_fn(self.fc1(hidden_states))
-        hidden_states = dropout(hidden_states, self.activation_dropout, self.training)
-        return self.fc2(hidden_states)
+        return self.fc2(self.activation_dropout(self.activation_fn(self.fc1(hidden_states))))
 
 
 class VaswaniEncoderLayer(VaswaniLayer):

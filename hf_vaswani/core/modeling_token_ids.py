@@ -1,8 +1,4 @@
-"""Token ids as a model's input: what is refused, which of them are padding, and the positions that they have.
-
-The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
-siblings.
-"""
+"""Token ids as a model's input: what is refused, which of them are padding, and the positions that they have."""
 
 import torch
 

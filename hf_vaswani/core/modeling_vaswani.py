@@ -1,9 +1,8 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
-Read it from top to bottom: the two stacks, the model and its output projection. The layers are in
-`modeling_layers.py`, checks of token ids in `modeling_token_ids.py`, the smoothed loss (5.4) in `modeling_loss.py`,
-initialization and saving in `modeling_base.py`. The file travels with each checkpoint as remote code and therefore
-imports nothing but torch, transformers and its siblings.
+Read it from top to bottom: the two stacks, the model and its output projection, the smoothed loss (5.4). The layers
+are in `modeling_layers.py`, checks of token ids in `modeling_token_ids.py`, initialization and saving in
+`modeling_base.py`.
 """
 
 import copy
@@ -33,12 +32,13 @@ from .modeling_layers import (
     POSITIONS,
     VaswaniAttention,
     VaswaniDecoderLayer,
+    VaswaniDropout,
     VaswaniEncoderLayer,
-    dropout,
     layer_norm,
 )
-from .modeling_loss import IGNORED_LABEL, sequence_loss
 from .modeling_token_ids import check_length, check_same_batch, check_token_ids, count_tokens, token_mask
+
+IGNORED_LABEL = -100
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -56,7 +56,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model, config.pad_token_id)
         self.embed_positions = POSITIONS[config.position_type](config)
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
-        self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        self.dropout = VaswaniDropout(dropout)
         self.word_dropout = word_dropout
         self.layers = nn.ModuleList(layers)
         self.layerdrop = layerdrop
@@ -108,7 +109,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 position_ids = torch.arange(length, device=inputs_embeds.device) + past_length
             positions = self.embed_positions(position_ids)
         hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds)
-        return dropout(hidden_states, self.dropout, self.training)
+        return self.dropout(hidden_states)
 
     def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Token ids `(batch, length)` → their unscaled embeddings `(batch, length, d_model)`."""
@@ -342,6 +343,31 @@ def with_same_parameters(module: nn.Module) -> nn.Module:
     return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
 
 
+def sequence_loss(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    label_smoothing: float = 0.0,
+    num_items_in_batch: torch.Tensor | float | None = None,
+) -> torch.Tensor:
+    """Cross-entropy per target token, in float32, against smoothed labels (section 5.4).
+
+    Args:
+        logits: `(batch, target_length, vocab_size)`.
+        labels: `(batch, target_length)`; positions of -100 do not count.
+        label_smoothing: epsilon; the right token gets 1 - epsilon + epsilon / V, the others epsilon / V.
+        num_items_in_batch: divisor of the summed loss; by default, the number of labels that count.
+    """
+    labels = labels.to(logits.device)
+    if num_items_in_batch is None:
+        # A batch of nothing but padding has loss 0, not 0 / 0.
+        num_items_in_batch = labels.ne(IGNORED_LABEL).sum().clamp(min=1)
+    elif torch.is_tensor(num_items_in_batch):
+        num_items_in_batch = num_items_in_batch.to(logits.device)
+    rows, labels = logits.float().flatten(0, -2), labels.flatten()
+    total = F.cross_entropy(rows, labels, ignore_index=IGNORED_LABEL, label_smoothing=label_smoothing, reduction="sum")
+    return total / num_items_in_batch
+
+
 class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
     """The Transformer with its LM head: trains on `labels`, translates with `generate()`.
 
@@ -360,6 +386,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
     """
 
     _tp_plan = {"lm_head": "colwise_gather_output"}
+    sequence_loss = staticmethod(sequence_loss)
     accepts_loss_kwargs = True  # tells the Trainer about `num_items_in_batch`
 
     def __init__(self, config: VaswaniConfig):
@@ -445,7 +472,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
                     f"labels has the shape {tuple(labels.shape)}, but the decoder's input and logits_to_keep leave "
                     f"{tuple(logits.shape[:2])}. Give labels of that shape."
                 )
-            loss = sequence_loss(
+            loss = self.sequence_loss(
                 logits,
                 labels,
                 self.config.label_smoothing if self.training else 0.0,

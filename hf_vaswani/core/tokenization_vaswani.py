@@ -1,8 +1,7 @@
 """The tokenizer of models with one vocabulary, or with separate ones for source and target.
 
 With two, it encodes `text` with the source's and `text_target` with the target's, and decodes with the target's. A
-joint vocabulary also loads without this code, as a plain fast tokenizer, until special tokens are added to it. The
-file travels with each checkpoint as remote code and therefore imports nothing but tokenizers and transformers.
+joint vocabulary also loads without this code, as a plain fast tokenizer, until special tokens are added to it.
 """
 
 import copy

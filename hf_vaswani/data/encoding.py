@@ -14,9 +14,9 @@ import torch
 from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedTokenizerFast
 
-from ..core.modeling_loss import IGNORED_LABEL
-from ..core.tokenization_invisible import is_blank
+from ..core.modeling_vaswani import IGNORED_LABEL
 from ..errors import InputError, counted
+from ..text.invisible import is_blank
 from .soft_labels import SoftLabels
 from .sources.parallel_files import Pair
 from .tokenizers.bpe_dropout import BpeDropout

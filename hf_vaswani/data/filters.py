@@ -14,8 +14,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from ..core.tokenization_invisible import is_blank
 from ..errors import InputError, counted
+from ..text.invisible import is_blank
 from .sources.parallel_files import Pair
 
 # Name → description of the pairs, and the setting that drops them. The last two are checked after tokenization.

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from ..core.pipeline_inputs import WHITESPACE
 from ..errors import InputError
 from ..runtime.cores import available_cores
+from ..text.normalization import WHITESPACE
 from .cache import cached
 from .encoding import EncodedPairs, PackedIds, encode_to_file, read_encoded, token_lengths
 from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary

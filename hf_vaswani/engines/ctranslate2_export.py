@@ -14,10 +14,11 @@ from transformers import PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_layers import VaswaniAttention
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import own_languages, vocabularies
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..interop.unexportable import unexportable
+from ..text.languages import own_languages
+from ..text.vocabularies import vocabularies
 from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
 from .ctranslate2_model import unsupported
 from .digest import digest

@@ -14,11 +14,11 @@ import torch
 from transformers import GenerationConfig
 from transformers.generation import GenerateBeamEncoderDecoderOutput
 
-from ..core.generation_length_penalty import Scoring
-from ..core.generation_settings import setting_errors
+from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
 from ..files import AGAIN
+from ..generation.settings import setting_errors
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
 from .extras import import_extra

@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..core.modeling_alignment import to_tokens
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import own_languages, position_limit
 from ..errors import InputError
 from ..files import check_new, new_folder
+from ..pipeline.alignment import to_tokens
+from ..pipeline.source_limits import position_limit
+from ..text.languages import own_languages
 from .folders import weights_size
 from .formats import FORMATS, Format
 from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources

@@ -1,6 +1,6 @@
 """The decoder's side of beam search with ONNX Runtime.
 
-As in `core/generation_beam_decoder.py`, all hypotheses of a sentence attend to the same source, which is never copied
+As in `generation/beam_decoder.py`, all hypotheses of a sentence attend to the same source, which is never copied
 or reordered, and finished sentences leave the batch. Only the states of the target have a row for each hypothesis.
 """
 

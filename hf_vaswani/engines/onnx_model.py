@@ -15,11 +15,11 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils import GENERATION_CONFIG_NAME
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.generation_settings import check_generation_file
-from ..core.generation_vaswani import VaswaniGenerationMixin
 from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
 from ..core.modeling_token_ids import check_length
 from ..errors import InputError
+from ..generation.mixin import FastGenerationMixin
+from ..generation.settings import check_generation_file
 from .engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
 from .onnx_decoder import OnnxDecoder
@@ -56,7 +56,7 @@ class OnnxEncoder(nn.Module):
         return BaseModelOutput(last_hidden_state=self.graphs.encode(input_ids.cpu(), mask.cpu()))
 
 
-class OnnxModel(VaswaniGenerationMixin, EngineModel):
+class OnnxModel(FastGenerationMixin, EngineModel):
     """Translates with ONNX Runtime on the CPU; has no torch weights and no gradients.
 
     Args:

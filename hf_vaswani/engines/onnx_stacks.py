@@ -12,8 +12,8 @@ import numpy as np
 from torch import nn
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_alignment import alignment_layer
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..pipeline.alignment import alignment_layer
 from .onnx_graph import Graph
 from .onnx_layers import LOWEST, StackGraph, Steps, source_mask
 
@@ -58,7 +58,7 @@ def make_decoder(
         for_greedy_batches: build the graph for transformers.js, which has a single batch size, and takes steps until
             the last token of every row is an end token: after its end token, a row then gets only end tokens.
         with_alignment: add the output `alignment` `(rows, length, source_length)`: how much each token that the logits
-            predict attends to each source token, as in `core/modeling_alignment.py`; only with `for_greedy_batches`.
+            predict attends to each source token, as in `pipeline/alignment.py`; only with `for_greedy_batches`.
     """
     config = model.config
     sources = "batch_size" if for_greedy_batches else "source_batch_size"

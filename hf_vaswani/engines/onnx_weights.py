@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..core.modeling_packed_linear import joint_weights
+from ..fast.packed_linear import joint_weights
 from .onnx_graph import CONTRIB, Graph
 
 LARGEST_WEIGHT, LARGEST_STATE, ZERO = 64, 127, 128

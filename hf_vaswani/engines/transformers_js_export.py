@@ -11,9 +11,9 @@ from typing import Any
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.generation_arguments import DEFAULT_MAX_NEW_TOKENS
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
+from ..pipeline.arguments import DEFAULT_MAX_NEW_TOKENS
 from . import onnx_export, transformers_js_tokenizer
 from .extras import import_extra
 from .onnx_config import DECODER, ENCODER, checked_quantization, graph_file

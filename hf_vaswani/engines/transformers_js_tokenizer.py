@@ -12,7 +12,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..core.pipeline_inputs import WHITESPACE, outer_normalizer, vocabularies
+from ..text.normalization import WHITESPACE, outer_normalizer
+from ..text.vocabularies import vocabularies
 
 # The components that transformers.js has, and that behave as in the library.
 KNOWN = {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.tokenization_invisible import BLANK
+from ..text.invisible import BLANK
 from .folders import INDEX_FILE, PAGE_FILE
 from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
 from .web_export import MODEL_FOLDER

@@ -11,19 +11,15 @@ from matplotlib.figure import Figure
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_output_scores import forced_output
-from ..core.modeling_alignment import (
-    ForcedAttentions,
-    alignments,
-    evaluation,
-    forced_attentions,
-    text_mask,
-    to_tokens,
-)
-from ..core.pipeline_inputs import check_text, is_blank, normalized, position_limit
 from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
+from ..pipeline.alignment import ForcedAttentions, alignments, evaluation, forced_attentions, text_mask, to_tokens
+from ..pipeline.output_scores import forced_output
+from ..pipeline.source_limits import position_limit
+from ..text.inputs import check_text
+from ..text.invisible import is_blank
+from ..text.normalization import normalized
 from .heat_map import draw_attention
 from .token_text import readable_tokens
 

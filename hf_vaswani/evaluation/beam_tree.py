@@ -1,6 +1,6 @@
 """Records the tree of a beam search over one text: the candidates of each step, their scores, and what became of them.
 
-The tree comes from `generate()` itself, not from a second search; see `core/generation_search_observer.py`. Figures of
+The tree comes from `generate()` itself, not from a second search; see `generation/search_observer.py`. Figures of
 a tree are drawn by `beam_tree_figure.py`.
 """
 
@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_arguments import GenerateArguments
-from ..core.generation_beam_search import NEVER
-from ..core.generation_length_penalty import Scoring
-from ..core.generation_search_observer import SearchObserver, SearchStep
-from ..core.modeling_alignment import to_tokens
-from ..core.pipeline_inputs import check_text, normalized
+from ..core.generation_beam_search import NEVER, Scoring
 from ..errors import InputError
+from ..generation.search_observer import SearchObserver, SearchStep
+from ..pipeline.alignment import to_tokens
+from ..pipeline.arguments import GenerateArguments
+from ..text.inputs import check_text
+from ..text.normalization import normalized
 from .attention import check_token_count, text_errors
 from .token_text import readable_tokens
 

@@ -10,7 +10,7 @@ from matplotlib import font_manager, ft2font
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..core.pipeline_inputs import BYTES
+from ..text.normalization import BYTES
 
 logger = logging.get_logger(__name__)
 

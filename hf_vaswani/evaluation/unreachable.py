@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from ..core.pipeline_inputs import target_encoding_error
+from ..text.vocabularies import target_encoding_error
 
 # Sentences that are looked at, evenly spaced; a few seconds.
 SAMPLE = 10_000

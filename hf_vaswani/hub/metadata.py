@@ -8,7 +8,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from ..core.pipeline_inputs import LANGUAGE
+from ..text.languages import LANGUAGE
 from .run_report import RunReport, Source
 from .wording import emissions
 

@@ -10,10 +10,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from ..configuration.yaml_reader import read_yaml
-from ..core.pipeline_inputs import own_languages
 from ..engines.folders import weights_size
 from ..errors import InputError
 from ..interop.model_files import CONFIG_FILE
+from ..text.languages import own_languages
 from .file_names import hub_id, is_hub_id
 from .metadata import hub_languages
 from .run_report import RESULTS_FILE, read_report

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from ..core.modeling_remote_code import copy_remote_code
+from ..core.modeling_base import copy_remote_code
 from ..errors import InputError, reason
 from ..files import atomic_write, read_json
 from ..interop.model_files import CONFIG_FILE, model_kind

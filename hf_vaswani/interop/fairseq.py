@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..core.pipeline_inputs import language_code
 from ..errors import InputError
+from ..text.languages import language_code
 from .conversion import (
     LM_HEAD,
     Conversion,

@@ -5,9 +5,9 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import own_languages
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..files import check_new, new_folder
+from ..text.languages import own_languages
 from . import marian
 from .sources import read_source
 

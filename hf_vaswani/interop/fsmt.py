@@ -4,8 +4,8 @@ from pathlib import Path
 
 from transformers import FSMTForConditionalGeneration
 
-from ..core.pipeline_inputs import own_languages
 from ..errors import InputError
+from ..text.languages import own_languages
 from .conversion import LM_HEAD, Conversion, embedding_fields, is_sinusoidal
 from .pretrained import conversion_of, open_model
 

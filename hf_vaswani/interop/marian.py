@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
-from ..core.generation_settings import LENGTH_PENALTY_TYPES
+from ..core.generation_beam_search import LENGTH_PENALTY_TYPES
 from ..core.generation_vaswani import OWN_SETTINGS
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import own_languages
 from ..errors import InputError
+from ..text.languages import own_languages
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal
 from .pretrained import common_fields, conversion_of, open_model
 from .unexportable import unexportable

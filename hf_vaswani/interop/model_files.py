@@ -13,9 +13,9 @@ from safetensors import SafetensorError, safe_open
 from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.generation_settings import check_generation_file
 from ..errors import InputError, counted, reason
 from ..files import AGAIN, collect_errors, read_json, type_errors, unreadable
+from ..generation.settings import check_generation_file
 from .model_size import WEIGHTS, memory_errors
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"

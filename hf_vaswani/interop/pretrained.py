@@ -13,10 +13,11 @@ import torch
 from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..core.pipeline_inputs import damaged_weights, vocabularies
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError, counted, reason
 from ..files import AGAIN, model_path_error, where_not_found
+from ..pipeline.model_checks import damaged_weights
+from ..text.vocabularies import vocabularies
 from .checkpoint_file import foreign_classes, read_checkpoint
 from .conversion import Conversion, listed, make_config, weight_errors
 from .model_files import check_settings, weight_file_errors

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import damaged_weights
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, counted, reason, write_remedy
@@ -18,6 +17,7 @@ from ..hub.card import card_text
 from ..hub.eval_results import EVAL_RESULTS, eval_results
 from ..hub.run_report import RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
+from ..pipeline.model_checks import damaged_weights
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from ..translation.lines import write_translations
 from .build import TrainingSetup

@@ -8,7 +8,7 @@ from accelerate.utils import gather_object
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from ..core.modeling_loss import IGNORED_LABEL
+from ..core.modeling_vaswani import IGNORED_LABEL
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.sources.parallel_files import Pair

@@ -7,11 +7,11 @@ from pathlib import Path
 from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
 
-from ..core.generation_settings import generation_config_in
-from ..core.modeling_base import base_error
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.extras import import_extra
 from ..errors import InputError, reason
+from ..generation.adapters import base_error
+from ..generation.settings import generation_config_in
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 

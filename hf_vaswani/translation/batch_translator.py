@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.pipeline_batches import LAST_WINDOW
 from ..errors import InputError, counted
+from ..pipeline.batches import LAST_WINDOW
 from .lines import LineTranslator, error_message
 from .translator_settings import TranslatorSettings
 from .windows import Line

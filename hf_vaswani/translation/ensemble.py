@@ -18,12 +18,12 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.generation_beam_decoder import ModuleStep
-from ..core.generation_vaswani import VaswaniGenerationMixin
 from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
-from ..core.modeling_decoder_step import StepInput
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import fits_pair, own_languages
+from ..fast.decoder_step import StepInput
+from ..generation.beam_decoder import ModuleStep
+from ..generation.mixin import FastGenerationMixin
+from ..text.languages import fits_pair, own_languages
 
 SHARED_FIELDS = ("vocab_size", "decoder_vocab_size", "decoder_start_token_id", "eos_token_id", "pad_token_id")
 
@@ -52,7 +52,7 @@ class EnsembleEncoder(nn.Module):
         return BaseModelOutput(torch.cat(states, dim=-1))
 
 
-class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
+class Ensemble(PreTrainedModel, FastGenerationMixin):
     """Several models with the same vocabulary as one model, for translation only.
 
     Architectures, sizes and training may differ; tokens must not. Search settings are those of the first member.

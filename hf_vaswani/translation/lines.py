@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from transformers import Pipeline
 
-from ..core.pipeline_engine import Result, SourceTooLong
-from ..core.pipeline_hypothesis import Hypothesis, translation_warning
 from ..data.sources.text_files import Report, compressed
 from ..errors import is_out_of_memory, reason
+from ..pipeline.engine import Result, SourceTooLong
+from ..pipeline.hypothesis import Hypothesis, translation_warning
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput

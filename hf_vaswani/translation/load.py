@@ -18,7 +18,6 @@ from transformers import (
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_token_ids import FIT
-from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..engines.folders import is_engine_folder, is_page
 from ..errors import InputError
@@ -26,6 +25,8 @@ from ..files import AGAIN
 from ..interop.conversion import weight_errors
 from ..interop.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
 from ..interop.pretrained import damage_errors, read_weights
+from ..pipeline.model_checks import vocabulary_error
+from ..text.vocabularies import target_vocab_size, vocabularies
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
 

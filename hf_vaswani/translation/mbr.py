@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.pipeline_engine import Result
-from ..core.pipeline_inputs import check_many, check_number, check_text
 from ..errors import counted
+from ..generation.settings import check_number
+from ..pipeline.engine import Result
+from ..text.inputs import check_many, check_text
 from .utility import UTILITIES
 
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]

@@ -15,14 +15,17 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_arguments import GenerateArguments
-from ..core.generation_output_scores import forced_output, token_log_probabilities
-from ..core.modeling_alignment import evaluation, to_tokens
-from ..core.pipeline_batches import token_batches
-from ..core.pipeline_inputs import check_many, check_number, check_text, normalized, position_limit, text_pairs
-from ..core.pipeline_translation import translation_task
 from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
+from ..generation.settings import check_number
+from ..pipeline.alignment import evaluation, to_tokens
+from ..pipeline.arguments import GenerateArguments
+from ..pipeline.batches import token_batches
+from ..pipeline.output_scores import forced_output, token_log_probabilities
+from ..pipeline.source_limits import position_limit
+from ..pipeline.translation import translation_task
+from ..text.inputs import check_many, check_text, text_pairs
+from ..text.normalization import normalized
 
 logger = logging.getLogger(__name__)
 

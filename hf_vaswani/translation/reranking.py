@@ -11,9 +11,9 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.pipeline_engine import Result
-from ..core.pipeline_inputs import LanguagePair, fits_pair, language_pairs, pairs_in_words
 from ..errors import InputError
+from ..pipeline.engine import Result
+from ..text.languages import LanguagePair, fits_pair, language_pairs, pairs_in_words
 from .load import check_gives_probabilities, load
 from .pair_scores import score_pairs
 

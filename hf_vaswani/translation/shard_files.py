@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..core.pipeline_engine import Result
-from ..core.tokenization_invisible import is_blank
 from ..data.sources.tables import ROWS_AT_ONCE, file_format
 from ..data.sources.text_files import COMPRESSED, Report, check_file, iterate_lines
 from ..errors import InputError, reason
 from ..files import atomic_write
+from ..pipeline.engine import Result
+from ..text.invisible import is_blank
 from .lines import as_text
 from .windows import Line
 

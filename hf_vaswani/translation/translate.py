@@ -5,8 +5,8 @@ import sys
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.pipeline_inputs import check_many
-from ..core.pipeline_translation import TranslationPipeline
+from ..pipeline.translation import TranslationPipeline
+from ..text.inputs import check_many
 from .mbr import DEFAULT_SAMPLES, translate_mbr
 from .reranking import Reranker, beam_candidates
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
-from ..core.pipeline_engine import SourceTooLong
-from ..core.pipeline_inputs import language_pairs
 from ..errors import InputError, reason
+from ..pipeline.engine import SourceTooLong
+from ..text.languages import language_pairs
 from .content_digest import content_digest
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble

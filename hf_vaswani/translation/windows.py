@@ -10,8 +10,8 @@ import select
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from ..core.pipeline_batches import window_size
 from ..data.sources.text_files import CHUNK, Report, lines_of
+from ..pipeline.batches import window_size
 
 MOST_CHARACTERS = 1 << 20
 PAUSE = 0.05

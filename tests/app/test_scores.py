@@ -5,8 +5,8 @@ import sacrebleu
 
 from hf_vaswani.app.scores import scored
 from hf_vaswani.app.search_view import search_figure
-from hf_vaswani.core.pipeline_translation import TranslationPipeline
 from hf_vaswani.errors import InputError
+from hf_vaswani.pipeline.translation import TranslationPipeline
 
 
 def test_scores_match_sacrebleu_on_the_pipelines_translations(loaded):

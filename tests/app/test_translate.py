@@ -4,8 +4,8 @@ import pytest
 
 from hf_vaswani.app.limits import LONGEST_LINKED_TEXT, LONGEST_TEXT
 from hf_vaswani.app.translate import translate_text
-from hf_vaswani.core.pipeline_translation import TranslationPipeline
 from hf_vaswani.errors import InputError
+from hf_vaswani.pipeline.translation import TranslationPipeline
 
 TEXT = "w1 w2 . w3\n\nw4 w5! w6 w7? w8\nw9"
 SENTENCES = ["w1 w2 .", "w3", "w4 w5!", "w6 w7?", "w8", "w9"]

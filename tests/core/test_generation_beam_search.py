@@ -6,7 +6,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
-from hf_vaswani.core.generation_beam_search import GreedySearch, Stragglers, close_ranks, draw, top
+from hf_vaswani.generation.beam_search import GreedySearch, Stragglers, close_ranks, draw, top
 from hf_vaswani.interop import import_model
 
 from ..conftest import tiny_model
@@ -290,7 +290,7 @@ def test_greedy_search_takes_the_best_token_however_small_its_lead():
     best = logits.argmax(-1)
     # The lead is 4e-6. The sum of 300 log-probabilities of -6.9 each is rounded to multiples of 1e-4.
     logits[torch.arange(300), best] = logits.topk(2).values[:, 1] + 4e-6
-    search = GreedySearch(FixedLogits(logits), torch.tensor([[1]]), torch.tensor([301]))
+    search = GreedySearch(FixedLogits(logits), prompt=torch.tensor([[1]]), limits=torch.tensor([301]))
     assert search.run().sequences.tolist() == [[1, *best.tolist()]]
 
 

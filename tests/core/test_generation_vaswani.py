@@ -11,9 +11,9 @@ from transformers.generation import EosTokenCriteria, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.core import generation_vaswani
 from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_vaswani import VaswaniDecoder
+from hf_vaswani.generation import mixin
 from hf_vaswani.translation.ensemble import Ensemble
 
 from ..conftest import tiny_model
@@ -56,7 +56,7 @@ def test_labels_among_the_inputs_change_nothing_and_keep_the_fast_path(monkeypat
     model, options = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
     expected = generate(model, **options)
     # The slow paths, for inputs that the search does not know.
-    monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
+    monkeypatch.setattr(mixin, "BatchedDecoder", None)
     monkeypatch.setattr(GenerationMixin, "_sample", None)
     assert torch.equal(generate(model, labels=torch.full((2, 3), 5), **options), expected)
 
@@ -319,7 +319,7 @@ def test_streamer_gets_each_token_of_greedy_search():
 
 
 def forbid_slow_paths(monkeypatch):
-    monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
+    monkeypatch.setattr(mixin, "BatchedDecoder", None)
     monkeypatch.setattr(GenerationMixin, "_sample", None)
 
 

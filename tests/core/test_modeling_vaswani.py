@@ -11,14 +11,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_layers import (
-    attention_weights,
-    dropout,
+    ATTENTION_FUNCTIONS,
+    VaswaniDropout,
     layer_norm,
     scaled_dot_product_attention,
     sinusoidal_positions,
-    without_cudnn,
 )
-from hf_vaswani.core.modeling_loss import CACHED_LOGITS, sequence_loss
+from hf_vaswani.fast.attention import attention_weights, without_cudnn
+from hf_vaswani.fast.loss import CACHED_LOGITS, sequence_loss
 
 from .. import reference
 from ..conftest import tiny_config, tiny_model
@@ -423,7 +423,7 @@ def test_loss_in_evaluation_is_the_plain_negative_log_likelihood():
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
 def test_dropout_zeros_the_given_share_and_scales_the_rest(p):
     torch.manual_seed(0)
-    output = dropout(torch.ones(1000, 1001), p, training=True)
+    output = VaswaniDropout(p)(torch.ones(1000, 1001))
     kept = output[output != 0]
     assert 1 - kept.numel() / output.numel() == pytest.approx(p, abs=2e-3)
     torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - p)), rtol=2e-4, atol=0)
@@ -431,7 +431,7 @@ def test_dropout_zeros_the_given_share_and_scales_the_rest(p):
 
 def test_dropout_treats_each_element_independently():
     torch.manual_seed(0)
-    zeros = dropout(torch.ones(200_000, 4), 0.5, training=True).eq(0).double()
+    zeros = VaswaniDropout(0.5)(torch.ones(200_000, 4)).eq(0).double()
     correlations = torch.corrcoef(torch.cat([zeros.T, zeros.roll(1, 0).T]))
     torch.testing.assert_close(correlations, torch.eye(8, dtype=torch.float64), atol=0.01, rtol=0)
 
@@ -439,7 +439,7 @@ def test_dropout_treats_each_element_independently():
 def test_dropout_masks_the_gradient_like_the_states():
     torch.manual_seed(0)
     states = torch.ones(7, 3, requires_grad=True)
-    output = dropout(states, 0.5, training=True)
+    output = VaswaniDropout(0.5)(states)
     output.sum().backward()
     assert 0 < output.eq(0).sum() < 21
     torch.testing.assert_close(states.grad, output.detach())
@@ -448,17 +448,17 @@ def test_dropout_masks_the_gradient_like_the_states():
 @pytest.mark.parametrize(("p", "training"), [(0.5, False), (0.0, True), (1e-9, True)])
 def test_states_are_unchanged_without_dropout(p, training):
     states = torch.randn(50, 50)
-    assert torch.equal(dropout(states, p, training), states)
+    assert torch.equal(VaswaniDropout(p).train(training)(states), states)
 
 
 @pytest.mark.parametrize("p", [1.0, 1 - 1e-9])
 def test_dropout_of_everything_leaves_zeros(p):
-    assert not dropout(torch.ones(10, 10), p, training=True).any()
+    assert not VaswaniDropout(p)(torch.ones(10, 10)).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_dropout_keeps_the_dtype(dtype):
-    assert dropout(torch.ones(3, 5, dtype=dtype), 0.5, training=True).dtype == dtype
+    assert VaswaniDropout(0.5)(torch.ones(3, 5, dtype=dtype)).dtype == dtype
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
@@ -773,8 +773,8 @@ def test_attention_on_a_gpu_does_without_cudnn(cudnn_of_attention, monkeypatch):
     attention = tiny_model(attn_implementation="sdpa").model.encoder.layers[0].self_attn
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda *args, **kwargs: (cudnn_of_attention(), args, kwargs))
     query = SimpleNamespace(device=torch.device("cuda"))
-    attend = attention._attention_function(query, query)
-    assert attend(attention, 1, dropout=0.5) == (False, (attention, 1), {"dropout": 0.5})
+    attend = ATTENTION_FUNCTIONS["sdpa"]
+    assert attend(attention, query, 1, dropout=0.5) == (False, (attention, query, 1), {"dropout": 0.5})
     assert cudnn_of_attention()
 
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from hf_vaswani.core import generation_vaswani
+from hf_vaswani.generation import mixin
 
 from ..conftest import tiny_model
 
@@ -83,8 +83,8 @@ def test_adapter_finds_both_embeddings_of_a_resized_model():
 def test_adapter_keeps_the_fast_search_path(monkeypatch, num_beams):
     adapted, _ = trained(tiny_model(), ADAPTERS["all linear layers"])
     expected = adapted.generate(**INPUTS, num_beams=num_beams, max_new_tokens=8)
-    monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
-    monkeypatch.setattr(generation_vaswani.GenerationMixin, "_sample", None)
+    monkeypatch.setattr(mixin, "BatchedDecoder", None)
+    monkeypatch.setattr(mixin.GenerationMixin, "_sample", None)
     assert torch.equal(adapted.generate(**INPUTS, num_beams=num_beams, max_new_tokens=8), expected)
 
 

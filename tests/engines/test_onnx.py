@@ -152,9 +152,7 @@ def test_worker_processes_give_the_same_translations(exported, monkeypatch):
     texts = [f"w{i % 36} w{i * 7 % 36} w{i * 5 % 36}" for i in range(60)]
     engine = pipeline("translation", model=str(exported[1]), max_new_tokens=6, batch_size=8)
     processes = []
-    monkeypatch.setattr(
-        "hf_vaswani.core.pipeline_engine.side_by_side", recorded(processes, "hf_vaswani.core.pipeline_workers")
-    )
+    monkeypatch.setattr("hf_vaswani.pipeline.engine.side_by_side", recorded(processes, "hf_vaswani.pipeline.workers"))
     assert engine(texts, num_workers=2) == engine(texts, num_workers=1)
     assert processes == [2]
 

@@ -13,14 +13,14 @@ import torch
 from transformers import generation as processors
 
 from hf_vaswani.cli import main
-from hf_vaswani.core.modeling_alignment import alignment_layer, forced_attentions
-from hf_vaswani.core.pipeline_sentence_splitting import split_text
-from hf_vaswani.core.tokenization_invisible import BLANK
+from hf_vaswani.core.pipeline_sentences import split_text
 from hf_vaswani.engines import web_runtime
 from hf_vaswani.engines.export import export_model
 from hf_vaswani.engines.folders import is_page
 from hf_vaswani.engines.web_runtime import PACKAGES
 from hf_vaswani.errors import InputError
+from hf_vaswani.pipeline.alignment import alignment_layer, forced_attentions
+from hf_vaswani.text.invisible import BLANK
 from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model

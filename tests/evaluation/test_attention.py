@@ -12,13 +12,13 @@ from matplotlib import font_manager, ft2font
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from hf_vaswani.core.modeling_alignment import forced_attentions
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import token_text
 from hf_vaswani.evaluation.attention import attention_figure, draw_sentence, sentence_attention
 from hf_vaswani.evaluation.figure_file import save_figure
 from hf_vaswani.evaluation.heat_map import draw_attention
 from hf_vaswani.evaluation.token_text import drawable, font_families, is_right_to_left, readable_tokens
+from hf_vaswani.pipeline.alignment import forced_attentions
 
 from ..conftest import tiny_model
 from ..families import family

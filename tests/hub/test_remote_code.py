@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from hf_vaswani.cli import main
-from hf_vaswani.core.modeling_remote_code import remote_code_files
+from hf_vaswani.core.modeling_base import remote_code_files
 
 from ..core.test_loading import WITHOUT_PACKAGE, run_python
 

@@ -5,10 +5,10 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.core.modeling_alignment import to_tokens
-from hf_vaswani.core.pipeline_inputs import target_vocab_size
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import import_checkpoint, import_model
+from hf_vaswani.pipeline.alignment import to_tokens
+from hf_vaswani.text.vocabularies import target_vocab_size
 from hf_vaswani.translation.load import load
 from hf_vaswani.translation.pair_scores import score_pairs
 

@@ -5,9 +5,9 @@ import torch
 from transformers import MarianMTModel
 
 from hf_vaswani.cli import main
-from hf_vaswani.core.pipeline_inputs import own_languages
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import export_marian, import_model
+from hf_vaswani.text.languages import own_languages
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import batch, randomize

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 from transformers import pipeline
 
-from hf_vaswani.core.pipeline_engine import SourceTooLong
+from hf_vaswani.pipeline.engine import SourceTooLong
 from hf_vaswani.translation.lines import LineTranslator, as_json, as_text, translate_lines
 from hf_vaswani.translation.resumable_output import StreamOutput
 from hf_vaswani.translation.windows import Line

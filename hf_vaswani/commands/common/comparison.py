@@ -4,11 +4,11 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.pipeline_inputs import own_languages
-from ...core.tokenization_invisible import is_blank
 from ...evaluation.score import scores
 from ...evaluation.score_settings import score_settings
 from ...hub.export_card import Comparison, MetricLoss
+from ...text.invisible import is_blank
+from ...text.languages import own_languages
 from ...translation.translate import translate
 
 METRICS = ("bleu", "chrf")

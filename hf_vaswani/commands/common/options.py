@@ -244,7 +244,7 @@ def check_language_options(
     Args:
         takes_own_target: whether the target language may be omitted if the model has a default.
     """
-    from ...core.pipeline_inputs import check_languages, check_pair, language_pairs
+    from ...text.languages import check_languages, check_pair, language_pairs
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
     asked = options.source_language, options.target_language
@@ -284,7 +284,7 @@ def up_to(most: int) -> Callable[[str], int]:
     return count
 
 
-# The same as `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
+# The same as `generation.settings.LARGEST_BEAM`, whose import would slow down every command.
 beam = up_to(1000)
 length = up_to(1_000_000)
 batch = up_to(1_000_000_000)

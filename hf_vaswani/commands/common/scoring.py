@@ -5,13 +5,13 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.pipeline_inputs import own_languages
 from ...data.sources.sides import language_warning
 from ...data.sources.tables import READERS, file_format
 from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
 from ...evaluation.score_settings import lowercases_targets
 from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
 from ...files import is_same_file
+from ...text.languages import own_languages
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 

@@ -16,8 +16,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...core.tokenization_invisible import is_blank
 from ...errors import InputError, counted, reason
+from ...text.invisible import is_blank
 from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record, looks_like_names, stored_columns
 from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ...core.tokenization_invisible import is_blank
 from ...errors import InputError, counted, reason
 from ...files import path_error
+from ...text.invisible import is_blank
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 24

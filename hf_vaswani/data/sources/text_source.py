@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ...configuration.name_hints import hint
-from ...core.tokenization_invisible import is_blank
 from ...errors import InputError, counted
 from ...files import is_same_file
+from ...text.invisible import is_blank
 from . import built_in
 from .columns import Languages, candidate_columns, choose_columns, pair_of
 from .hub_datasets import HubDataset, name_error

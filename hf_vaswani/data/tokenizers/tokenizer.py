@@ -7,10 +7,12 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ...core.pipeline_inputs import WHITESPACE, check_many, target_encoding_error, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, model_path_error, where_not_found
+from ...text.inputs import check_many, text_pairs
+from ...text.normalization import WHITESPACE
+from ...text.vocabularies import target_encoding_error
 from ..sources.parallel_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors

@@ -21,8 +21,8 @@ from types import ModuleType
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from ...core.tokenization_invisible import FORMATS, INVISIBLE, invisible_normalizer
 from ...errors import InputError, counted
+from ...text.invisible import FORMATS, INVISIBLE, invisible_normalizer
 from .arguments import BYTES, TOKENIZER_TYPES, TokenizerArguments, special_tokens, tokenizer_type
 from .word_splitting import JOINER, marks, splitter
 

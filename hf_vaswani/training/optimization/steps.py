@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from ...core.modeling_loss import IGNORED_LABEL
+from ...core.modeling_vaswani import IGNORED_LABEL
 from ...data.encoding import Collator
 from ...data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...errors import InputError, TrainingError

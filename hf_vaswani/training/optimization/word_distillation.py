@@ -9,16 +9,15 @@ from functools import cached_property
 
 import torch
 
-from ...core.modeling_loss import (
+from ...core.modeling_vaswani import IGNORED_LABEL, VaswaniForConditionalGeneration
+from ...fast.loss import (
     CACHED_LOGITS,
-    IGNORED_LABEL,
     LossWithGradient,
     logits_by_row,
     sequence_loss,
     smoothed_entropies,
     softmax_into,
 )
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from .weights import tensors_digest
 
 
@@ -186,7 +185,7 @@ def distillation_loss(
 
 class WordDistillation(LossWithGradient):
     """The loss on a CPU, for logits `(n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some rows
-    at a time, as in `core/modeling_loss.py`.
+    at a time, as in `fast/loss.py`.
 
     Both cross-entropies are linear in their targets, so the gradient is softmax minus the mean of the smoothed
     labels and the teacher's distribution, weighted like the loss.

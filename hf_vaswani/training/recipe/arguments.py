@@ -3,7 +3,8 @@
 from typing import Any, Literal
 
 from ...configuration.keys import COUNTLESS, Key, Section
-from ...core.generation_settings import LARGEST_BEAM, LARGEST_OFFSET, LARGEST_PENALTY
+from ...core.generation_beam_search import LARGEST_PENALTY
+from ...generation.settings import LARGEST_BEAM, LARGEST_OFFSET
 from ..optimization.schedule import SCHEDULES
 
 SPLITS = ("train", "validation", "test")

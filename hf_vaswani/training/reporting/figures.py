@@ -5,11 +5,11 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.tokenization_invisible import is_blank
 from ...errors import reason
 from ...evaluation.attention import KINDS, attention_figure, sentence_attention
 from ...evaluation.curves import draw_curves
 from ...evaluation.figure_file import save_figure
+from ...text.invisible import is_blank
 from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
 from ..recipe.arguments import EvaluationArguments
 from .artifacts import FIGURES

@@ -6,7 +6,6 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import target_vocab_size
 from ...data.encoding import encode_in_slices, plain_encoder
 from ...data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...data.filters import issues_found, pairs_kept
@@ -33,6 +32,7 @@ from ...hub.run_report import (
 )
 from ...hub.trail import read_trail
 from ...runtime.machine import precision, versions
+from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
 from ..checkpoints.progress import Progress
 from ..optimization.weights import weights

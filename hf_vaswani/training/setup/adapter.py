@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 from torch import nn
 from transformers import set_seed
 
-from ...core.modeling_base import BASE_DIGEST, matrices_digest
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import has_tokenizer
 from ...engines.extras import import_extra
 from ...errors import InputError
+from ...generation.adapters import BASE_DIGEST, matrices_digest
 from ...translation.adapters import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
 from ..recipe.adapter_arguments import ALL_LINEAR, PeftArguments

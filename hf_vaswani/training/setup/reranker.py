@@ -1,7 +1,7 @@
 """Opens the model of the other direction that reranks the translations of the test sets."""
 
-from ...core.pipeline_inputs import check_languages, language_code
 from ...errors import InputError
+from ...text.languages import check_languages, language_code
 from ...translation.reranking import Reranker, open_reranker
 from ..recipe.arguments import RERANKER
 from ..recipe.recipe import Recipe

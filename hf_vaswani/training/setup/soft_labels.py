@@ -11,7 +11,6 @@ from accelerate import Accelerator
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from ...core.pipeline_inputs import target_vocab_size
 from ...data.cache import cache_folder, cached
 from ...data.encoding import Collator, EncodedPairs
 from ...data.epochs import Budget, TokenizedCorpus
@@ -21,6 +20,7 @@ from ...errors import InputError, TrainingInterrupted
 from ...runtime.processes import first_on_each_machine
 from ...runtime.signals import StopSignals
 from ...runtime.threads import cores_of_run, threads_set
+from ...text.vocabularies import target_vocab_size
 from ..optimization.passes import CPU_PASS_TOKENS
 from ..optimization.word_distillation import WordTeacher
 from ..recipe.recipe import Recipe

@@ -11,15 +11,6 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import (
-    fits_pair,
-    language_code,
-    pairs_in_words,
-    spare_ids,
-    target_vocab_size,
-    vocabularies,
-    vocabulary_error,
-)
 from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import (
@@ -33,6 +24,9 @@ from ...interop import import_model, import_tokenizer
 from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
 from ...interop.model_size import WEIGHTS, memory_errors
 from ...interop.pretrained import load_model
+from ...pipeline.model_checks import spare_ids, vocabulary_error
+from ...text.languages import fits_pair, language_code, pairs_in_words
+from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.output_folder import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments

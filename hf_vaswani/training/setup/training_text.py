@@ -1,7 +1,7 @@
 """What the training text is like, which a model stores in its config: the pipeline must know what it can translate."""
 
 from ...core.configuration_vaswani import VaswaniConfig
-from ...core.pipeline_sentence_splitting import split_sentences
+from ...core.pipeline_sentences import split_sentences
 from ...data.sources.parallel_files import Pair
 from ..optimization.steps import Corpus
 

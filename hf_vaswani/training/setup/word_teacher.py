@@ -3,15 +3,11 @@
 from transformers import PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import (
-    fits_pair,
-    language_code,
-    target_vocab_size,
-    vocabularies,
-    vocabulary_error,
-)
 from ...errors import InputError
 from ...files import collect_errors
+from ...pipeline.model_checks import vocabulary_error
+from ...text.languages import fits_pair, language_code
+from ...text.vocabularies import target_vocab_size, vocabularies
 from ..optimization.word_distillation import WordTeacher
 from ..recipe.recipe import Recipe
 from .splits import learns_both_directions, model_languages

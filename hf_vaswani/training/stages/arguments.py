@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...configuration.keys import COUNTLESS, Key, Section
-from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
+from ...core.generation_beam_search import LARGEST_PENALTY
+from ...generation.settings import LARGEST_BEAM
 from ...hub.wording import mbr_search
 from ..recipe.arguments import MOST_SAMPLES
 from ..setup.text_mix import OWN

@@ -8,12 +8,12 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from ...core.pipeline_inputs import language_code
 from ...data.sources.text_files import check_file, iterate_lines
 from ...data.sources.text_source import TextSource, digest
 from ...errors import InputError
 from ...files import collect_errors
 from ...interop.model_files import CONFIG_FILE
+from ...text.languages import language_code
 from ..check import look_at, open_hub
 from ..checkpoints.average import members_of, open_members
 from ..checkpoints.checkpoint import weights_file

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.pipeline_inputs import is_same_language
 from ...data.sources.tables import READERS, file_format
 from ...errors import nearest
+from ...text.languages import is_same_language
 from ..recipe.arguments import RERANKER
 from ..setup.text_mix import OWN, text_errors
 from .arguments import AVERAGE, PAIRS_FILE, TRAIN, TRANSLATE, Stage

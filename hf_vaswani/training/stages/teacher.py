@@ -12,7 +12,10 @@ from typing import Any
 
 from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.pipeline_inputs import (
+from ...data.tokenizers.tokenizer import load_tokenizer
+from ...errors import InputError, reason
+from ...files import collect_errors, model_path_error, where_not_found
+from ...text.languages import (
     LanguagePair,
     check_languages,
     check_pair,
@@ -20,9 +23,6 @@ from ...core.pipeline_inputs import (
     language_pairs,
     translation_tasks,
 )
-from ...data.tokenizers.tokenizer import load_tokenizer
-from ...errors import InputError, reason
-from ...files import collect_errors, model_path_error, where_not_found
 from ...translation.adapters import adapter_base, has_own_tokenizer
 from ...translation.load import check_folder, load_ensemble, tokenizer_errors
 from ..recipe.arguments import DataArguments

@@ -7,8 +7,8 @@ import torch
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import vocabularies
 from ...errors import InputError
+from ...text.vocabularies import vocabularies
 from ..checkpoints.average import MEANINGS
 from ..recipe.recipe import Recipe
 from ..setup.text_mix import OWN, REVERSED

@@ -23,13 +23,14 @@ from tqdm import tqdm
 from transformers import pipeline
 
 from ...core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
-from ...core.pipeline_engine import Result, TranslationEngine
-from ...core.pipeline_inputs import is_blank, position_limit
 from ...data.sources.text_files import iterate_lines
 from ...errors import InputError, TrainingError, TrainingInterrupted, counted
 from ...files import atomic_write
+from ...pipeline.engine import Result, TranslationEngine
+from ...pipeline.source_limits import position_limit
 from ...runtime.processes import say
 from ...runtime.signals import StopSignals
+from ...text.invisible import is_blank
 from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
 from ...translation.load import fingerprint
 from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file

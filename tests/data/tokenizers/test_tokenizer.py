@@ -12,11 +12,11 @@ import torch
 from transformers import AddedToken, AutoTokenizer
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.core.pipeline_inputs import normalized
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
 from hf_vaswani.errors import InputError
+from hf_vaswani.text.normalization import normalized
 
 from ...invisible import CHANGES, NOTHING_SEEN
 

@@ -1,0 +1,1 @@
+"""The arithmetic of the model in less time, with the same results."""

@@ -1,0 +1,189 @@
+"""Checks the settings of a generation config, and of a `generation_config.json`.
+
+transformers ignores a file that it cannot read, which means greedy search, and accepts settings of any type, which
+then fail in the middle of a search or mean something else.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+from transformers.utils import GENERATION_CONFIG_NAME, cached_file
+
+from ..core.generation_beam_search import LARGEST_PENALTY, LENGTH_PENALTY_TYPES
+
+# Generous: a search takes memory in proportion to its beam, and a model that never ends continues to the limit.
+LARGEST_BEAM = 1000
+LARGEST_OFFSET = 10_000
+LARGEST_NUMBER = 2**31 - 1
+
+OTHER_NAMES = dict.fromkeys(("beam_size", "beam_width", "beams"), "num_beams")  # of arguments, in other toolkits
+
+# Whole numbers, with their minimum and maximum.
+WHOLE_NUMBERS = {
+    "num_beams": (1, LARGEST_BEAM),
+    "num_return_sequences": (1, LARGEST_BEAM),
+    "max_length_offset": (0, LARGEST_OFFSET),
+    "max_length": (1, LARGEST_NUMBER),
+    "max_new_tokens": (1, LARGEST_NUMBER),
+    "min_length": (0, LARGEST_NUMBER),
+    "min_new_tokens": (0, LARGEST_NUMBER),
+    "no_repeat_ngram_size": (0, LARGEST_NUMBER),
+    "encoder_no_repeat_ngram_size": (0, LARGEST_NUMBER),
+    "top_k": (0, LARGEST_NUMBER),
+}
+NUMBERS = (
+    "temperature", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff",
+    "repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "max_time",
+)  # fmt: skip
+SWITCHES = (
+    "do_sample", "use_cache", "renormalize_logits", "remove_invalid_values", "return_dict_in_generate",
+    "output_attentions", "output_hidden_states", "output_scores", "output_logits",
+)  # fmt: skip
+TOKENS = ("pad_token_id", "bos_token_id", "forced_bos_token_id")
+TOKEN_LISTS = (
+    "eos_token_id", "decoder_start_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens",
+)  # fmt: skip
+CHOICES = {"early_stopping": (True, False, "never"), "length_penalty_type": LENGTH_PENALTY_TYPES}
+
+
+def generation_config_in(path: str | Path) -> GenerationConfig | None:
+    """The `generation_config.json` of a folder or a Hub id; `None` if there is none, or no connection.
+
+    Raises:
+        ValueError: as in [`check_generation_file`].
+    """
+    quiet = ("gated_repo", "missing_entries", "connection_errors")
+    options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
+    file = cached_file(str(path), GENERATION_CONFIG_NAME, **options)
+    if file is None:
+        return None
+    check_generation_file(file)
+    return GenerationConfig.from_pretrained(Path(file).parent)
+
+
+def check_generation_file(path: str | Path, vocab_size: int | None = None) -> None:
+    """Refuse a `generation_config.json` that is damaged or has invalid settings.
+
+    Args:
+        vocab_size: the number of target tokens, if known.
+
+    Raises:
+        ValueError: the file is damaged or invalid; the message lists all errors, one per line, with the file's name.
+    """
+    try:
+        settings = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is not JSON ({' '.join(str(error).split())})"
+        raise ValueError(f"{path} cannot be read: {why}. {REPAIR}") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} cannot be read: it contains {_shown(settings)} instead of settings. {REPAIR}")
+    errors = setting_errors(settings, vocab_size)
+    if not errors:
+        try:
+            GenerationConfig.from_dict(settings)
+        except Exception as error:  # of many kinds: settings that contradict each other
+            errors = [" ".join(str(error).split()).rstrip(".")]
+    if errors:
+        raise ValueError("\n".join(f"{path}: {error}. {REPAIR}" for error in errors))
+
+
+REPAIR = "Copy or download it again, or correct the setting."
+
+
+def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> list[str]:
+    """Error messages for invalid settings. A value of `None` means not set, and unknown settings are not checked."""
+    errors = []
+    for name, value in settings.items():
+        wanted = None if value is None else _expected(name, value, vocab_size)
+        if wanted:
+            errors.append(f"{name} must be {wanted}, got {_shown(value)}")
+    return errors
+
+
+def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
+    """What a setting must be, in words; `None` if its value is valid."""
+    if name in WHOLE_NUMBERS:
+        least, most = WHOLE_NUMBERS[name]
+        if _is_whole(value) and least <= value <= most:
+            return None
+        is_bound = most < LARGEST_NUMBER or (_is_whole(value) and value > most)
+        return f"a whole number from {least} to {most:,}" if is_bound else f"a whole number of at least {least}"
+    if name == "length_penalty":
+        is_within = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_PENALTY
+        return None if is_within else f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
+    if name in NUMBERS:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if is_number and abs(value) <= sys.float_info.max else "a number"
+    if name in SWITCHES:
+        return None if isinstance(value, bool) else "true or false"
+    if name in CHOICES:
+        is_one = any(type(value) is type(choice) and value == choice for choice in CHOICES[name])
+        return None if is_one else f"one of {', '.join(json.dumps(choice) for choice in CHOICES[name])}"
+    if name in TOKENS or name in TOKEN_LISTS:
+        ids = value if name in TOKEN_LISTS and isinstance(value, list) else [value]
+        is_known = all(_is_whole(i) and (vocab_size is None or 0 <= i < vocab_size) for i in ids)
+        words = "token ids" if name in TOKEN_LISTS else "a token id"
+        return None if is_known else words + (f" below {vocab_size}" if vocab_size is not None else "")
+    if name == "bad_words_ids":
+        are_lists = isinstance(value, list) and all(isinstance(ids, list) and ids for ids in value)
+        return None if are_lists and all(_is_whole(i) for ids in value for i in ids) else "lists of token ids"
+    return None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def check_number(name: str, value: Any, least: int = 1) -> None:
+    """Refuse anything but a whole number of 32 bits, at least `least`, or `None` for a number that is not given."""
+    if isinstance(value, torch.Tensor) and value.dim() == 0:
+        value = value.item()
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if value is not None and value > LARGEST_NUMBER:
+        raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Refuse anything but true, false, or `None` for a switch that is not given: any text would count as true."""
+    if value not in (True, False, None):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:
+    """What is meant by an argument that `generate()` does not know, if its error is about one, and it is clear."""
+    for name in re.findall(r"'(\w+)'", str(error)) if "model_kwargs" in str(error) else []:
+        if close := get_close_matches(OTHER_NAMES.get(name, name), known, 1, cutoff=0.75):
+            return f"{name} is not an argument of translation. Did you mean {close[0]}?"
+    return None
+
+
+def check_search(get: Callable[[str], Any]) -> None:
+    """Refuse invalid numbers among the arguments of a search, and end tokens that are not ids.
+
+    Args:
+        get: returns the value of an argument of `generate()` by its name, or `None`.
+    """
+    for name in ("num_beams", "num_return_sequences", "max_new_tokens", "max_length"):
+        check_number(name, get(name))
+    given = get("eos_token_id")
+    ids = given.tolist() if hasattr(given, "tolist") else given
+    ids = ids if isinstance(ids, Sequence) and not isinstance(ids, str) else [ids]
+    if given is not None and (not ids or any(isinstance(i, bool) or not isinstance(i, Integral) for i in ids)):
+        raise ValueError(f"eos_token_id must be a token id or a list of at least one, got {given!r}.")
+
+
+__all__ = ["check_generation_file", "setting_errors"]

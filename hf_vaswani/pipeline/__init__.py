@@ -1,0 +1,1 @@
+"""The translation pipeline: texts in any number in, their translations out."""

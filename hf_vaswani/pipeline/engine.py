@@ -1,0 +1,495 @@
+"""The engine that all translation goes through: texts in, the hypotheses of each out, in the order of the texts.
+
+The pipeline, `hf-vaswani translate`, minimum Bayes risk decoding, validation and evaluation make an engine with
+`TranslationPipeline.engine` and pass it their texts. It splits texts into sentences, encodes them, batches those of
+similar length, searches, and joins what it split. The error of a text is returned in its place, or raised for all.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby, islice, takewhile
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.utils import logging
+
+from ..core.pipeline_sentences import SENTENCES, Piece, split_text
+from ..core.tokenization_vaswani import private_copy
+from ..generation.beam_search import Stragglers
+from ..generation.mixin import is_watched
+from ..generation.settings import check_number, check_switch
+from ..text.inputs import not_texts, not_texts_error
+from ..text.invisible import is_blank
+from ..text.normalization import clean, normalized
+from ..text.vocabularies import target_encoding_error
+from .arguments import GenerateArguments
+from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
+from .hypothesis import Hypothesis, join_hypotheses, translation_warning
+from .output_scores import decoder_start
+from .source_limits import position_limit, source_limits, too_long_error
+from .workers import can_fork, memory_error, side_by_side
+
+if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
+    from transformers import Pipeline
+
+logger = logging.get_logger(__name__)
+
+# The methods of a pipeline that a batch passes through.
+STAGES = ("collate", "forward", "_forward", "postprocess")
+# Tokens times parameters above which worker processes save more time than they take to start, some 20 ms.
+WORTH_WORKERS = 1e10
+# The search of a batch ends when at most this many hypotheses are left, and at most this fraction, 1 in 8, of all.
+STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
+# From this share of training sources with several sentences on, a model has learned to translate such texts.
+ENOUGH_MULTI_SENTENCE = 0.1
+LONG = 128  # tokens of several sentences, of which most models leave out parts
+WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
+TRUNCATIONS = ("longest_first", "only_first", "do_not_truncate")  # "only_second" would cut nothing
+SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
+
+
+Result = list[Hypothesis] | Exception
+
+
+class SourceTooLong(ValueError):
+    """A text of more tokens than the limit."""
+
+    def __init__(self, length: int, limit: int):
+        super().__init__(f"{length:,} tokens, more than the limit of {limit:,}")
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """A text, or a piece of one, on its way from text to hypotheses.
+
+    Attributes:
+        owner: position of the text that this is, or is a piece of.
+        piece: the text itself, and the whitespace after it.
+        prefix: what its translation must begin with; "" for anything.
+        inputs: the tokenizer's output; `None` if there is nothing to translate.
+        prompt: token ids of the decoder's start and the prefix; empty without a prefix.
+        result: its hypotheses, best first, or why there are none.
+        target_lengths: number of tokens in each hypothesis.
+        is_straggler: whether the search of its batch left it without a result, to be searched with other stragglers.
+    """
+
+    owner: int
+    piece: Piece
+    prefix: str = ""
+    inputs: dict[str, Any] | None = None
+    prompt: Sequence[int] = ()
+    result: Result | None = None
+    target_lengths: Sequence[int] = ()
+    is_straggler: bool = False
+
+    @property
+    def length(self) -> int:
+        """The number of source tokens, special tokens included."""
+        return len(self.inputs["input_ids"]) if self.inputs else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to translate, and no result yet."""
+        return self.inputs is not None and self.result is None
+
+
+@dataclass
+class TranslationEngine:
+    """Translates texts with arguments that are the same for all of them.
+
+    Attributes:
+        pipeline: a `TranslationPipeline`.
+        preprocess, forward, postprocess: arguments for the pipeline's methods of these names.
+        arguments: the arguments of `generate()`, resolved for all batches.
+        batch_tokens: maximum number of source tokens in a batch, padding included; `None` for what the model's size
+            allows.
+        batch_size: maximum number of texts in a batch; `None` for any number, or for what the device allows if
+            `batch_tokens` is `None` too.
+        num_workers: number of processes that translate batches side by side; `None` for as many as torch has threads,
+            if there is enough to translate. Used only on a CPU, on Linux.
+        split_sentences: `None` translates each sentence of a text by itself if a Vaswani model was not trained on
+            such texts; `False` keeps texts whole; `True` translates texts beyond the length limit in pieces, and each
+            line separately.
+        return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
+        progress: called with the number of texts that were finished since the last call.
+        on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
+            together are then tried again in halves.
+
+    Raises:
+        ValueError: a size is below 1, `on_error` is something else, the search cannot return as many hypotheses as
+            requested, or there is not enough memory for the workers.
+    """
+
+    pipeline: "Pipeline"
+    preprocess: dict[str, Any]
+    forward: dict[str, Any]
+    postprocess: dict[str, Any]
+    arguments: GenerateArguments
+    batch_tokens: int | None = None
+    batch_size: int | None = None
+    num_workers: int | None = None
+    split_sentences: bool | None = None
+    return_warnings: bool | None = None
+    progress: Callable[[int], None] | None = None
+    on_error: str = "raise"
+
+    def __post_init__(self):
+        own_limit = self.preprocess.get("max_source_length")
+        for name, value in (
+            ("batch_tokens", self.batch_tokens),
+            ("batch_size", self.batch_size),
+            ("max_source_length", own_limit),
+        ):
+            check_number(name, value)
+        for name, value in (
+            ("split_sentences", self.split_sentences),
+            ("return_warnings", self.return_warnings),
+            ("return_scores", self.forward.get("return_scores")),
+            ("return_alignments", self.forward.get("return_alignments")),
+        ):
+            check_switch(name, value)
+        truncation = self.preprocess.get("truncation")
+        if truncation not in (*TRUNCATIONS, True, False, None):
+            raise ValueError(f"truncation must be True, False or one of {', '.join(TRUNCATIONS)}, got {truncation!r}.")
+        if self.on_error not in ("raise", "return"):
+            raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
+        check_number("num_workers", self.num_workers, least=0)
+        if self.num_workers and (error := memory_error(self.num_workers)):
+            raise ValueError(error)
+        model = self.pipeline.model
+        self.limits = source_limits(model, self.pipeline.tokenizer, own_limit)
+        self.hypotheses = self.arguments.hypotheses(self.forward.get("n_best"))
+        if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
+            self.split_sentences = False
+
+    def stream(self, texts: Iterable[str]) -> Iterator[Result]:
+        """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
+        texts, done, number = iter(texts), 0, 0
+        while window := list(islice(texts, window_size(number))):
+            wrong = not_texts(window, done)
+            yield from self.translate(window[: wrong[0] - done] if wrong else window, first=done)
+            if wrong:
+                raise not_texts_error(window, wrong, done)
+            done, number = done + len(window), number + 1
+
+    def translate(self, texts: Sequence[str], prefixes: Sequence[str] = (), first: int = 0) -> list[Result]:
+        """Translate texts together, and return the hypotheses of each, or its error.
+
+        Args:
+            prefixes: what each translation must begin with, one per text; or none at all.
+            first: number of the first text, from which errors count.
+
+        Raises:
+            ValueError: texts exceed the limit, with neither truncation nor returned errors; up to five are named.
+            Exception: the last error, if errors are returned but all texts failed, 64 or more of them.
+        """
+        if self.split_sentences and any(prefixes):
+            raise ValueError("prefixes and split_sentences cannot be combined: a prefix could belong to any piece.")
+        segments = [
+            Segment(owner, piece, prefix)
+            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
+            for piece in self._pieces("" if is_blank(text) else clean(text), prefix)
+        ]
+        # Not all texts at once: a tokenizer's output holds much more than the ids.
+        filled = [segment for segment in segments if not is_blank(segment.piece.text)]
+        for start in range(0, len(filled), LAST_WINDOW):
+            self._attempt(self._encode, filled[start : start + LAST_WINDOW])
+        self._limit_lengths(segments, first)
+        self._warn_of_many_sentences(segments, first)
+        if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
+            self._attempt(self._add_prompts, with_prefix)
+        self._search(segments)
+        errors = {segment.owner: segment.result for segment in segments if isinstance(segment.result, Exception)}
+        errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong)}
+        if len(errors) == len(texts) >= SYSTEMATIC:
+            raise errors[len(texts) - 1]
+        self._check(segments, len(texts), first)
+        return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
+
+    def _pieces(self, text: str, prefix: str) -> list[Piece]:
+        if self.split_sentences:
+            return split_text(text, lambda part: self._length(part) <= self.limits.piece, packs=self.limits.is_known)
+        if self.split_sentences is None and self._knows_training_text() and not prefix:
+            return self._pieces_beyond_training(text)
+        return [Piece(text)]
+
+    def _pieces_beyond_training(self, text: str) -> list[Piece]:
+        """A text of several sentences in pieces like the sources that the model was trained on; any other text whole.
+
+        If few of these had several sentences, or this is unknown, each sentence is a piece. Whitespace around the text
+        is dropped, as it is for a single sentence.
+        """
+        text = text.strip()
+        pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
+        if sum(not is_blank(piece.text) for piece in pieces) < 2:
+            return [Piece(text)]
+        config = self.pipeline.model.config
+        longest = config.longest_training_source
+        if longest is None or (config.multi_sentence_share or 0) < ENOUGH_MULTI_SENTENCE:
+            return pieces
+        if self._length(text) <= longest:
+            return [Piece(text)]
+        return split_text(text, lambda part: self._length(part) <= longest, last_level=SENTENCES)
+
+    def _knows_training_text(self) -> bool:
+        """Whether the model is of this package, so that its config may say what it was trained on."""
+        return hasattr(self.pipeline.model.config, "multi_sentence_share")
+
+    def _length(self, text: str) -> int:
+        """The number of tokens in a text; 0 if it cannot be encoded."""
+        segment = Segment(0, Piece(text))
+        self._attempt(self._encode, [segment])
+        return segment.length
+
+    def _encode(self, segments: list[Segment], **limits) -> None:
+        options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
+        texts = [normalized(segment.piece.text, self.pipeline.tokenizer) for segment in segments]
+        encoded = self.pipeline.encode(texts, **options, **limits)
+        for segment, inputs in zip(segments, encoded):
+            segment.inputs = inputs if inputs["input_ids"] else None
+
+    def _add_prompts(self, segments: list[Segment]) -> None:
+        tokenizer, model = private_copy(self.pipeline.tokenizer), self.pipeline.model
+        if error := target_encoding_error(tokenizer):
+            raise ValueError(error)
+        if target_language := self.preprocess.get("tgt_lang"):
+            tokenizer.tgt_lang = target_language
+        start = decoder_start(model)
+        if start is None:
+            raise ValueError("This model's config has no decoder_start_token_id, which a prefix must follow.")
+        prefixes = [normalized(clean(segment.prefix), self.pipeline.tokenizer, is_target=True) for segment in segments]
+        labels = tokenizer(text_target=prefixes)["input_ids"]
+        ends = {tokenizer.eos_token_id, *GenerateArguments(model, {}, {}).eos_token_ids()}
+        for segment, ids in zip(segments, labels):
+            segment.prompt = [start, *takewhile(lambda token_id: token_id not in ends, ids)]
+
+    def _limit_lengths(self, segments: list[Segment], first: int) -> None:
+        """Cut or refuse texts beyond the limit."""
+        truncation = self.preprocess.get("truncation", False)
+        cuts = truncation not in (False, "do_not_truncate")
+        limit = self.limits.cut if cuts else self.limits.whole
+        too_long = [segment for segment in segments if segment.is_open and segment.length > limit]
+        if too_long and cuts:
+            logger.warning(f"Cut {len(too_long)} text{'s' * (len(too_long) > 1)} to {limit} tokens.")
+            self._attempt(partial(self._encode, truncation=truncation, max_source_length=limit), too_long)
+        elif too_long and self.on_error == "raise":
+            raise too_long_error({first + segment.owner: segment.length for segment in too_long}, limit)
+        else:
+            for segment in too_long:
+                segment.result = SourceTooLong(segment.length, limit)
+
+    def _search(self, segments: list[Segment]) -> None:
+        """Set the result of each segment, batch by batch: prompts of equal length together, long sources first."""
+        waiting = [segment for segment in segments if segment.is_open]
+        unfinished = Counter(segment.owner for segment in waiting)
+        self._report(len({segment.owner for segment in segments}) - len(unfinished))
+        if waiting:
+            self._warn_of_short_output(max(segment.length for segment in waiting))
+        while waiting:
+            batches = self._batches(waiting)
+            # A single batch leaves no stragglers, nor do batches of stragglers.
+            may_leave = len(batches) > 1 and self._knows_stragglers() and not waiting[0].is_straggler
+            for number, results in self._results(batches, may_leave):
+                for segment, (result, lengths) in zip(batches[number], results):
+                    segment.result, segment.target_lengths = result, lengths
+                    segment.is_straggler = result is None
+                    unfinished[segment.owner] -= not segment.is_straggler
+                self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batches[number]}))
+            waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
+
+    def _makes_batches(self) -> bool:
+        """Whether the model runs in an engine that makes its own batches and has its own workers."""
+        return getattr(self.pipeline.model, "makes_batches", False)
+
+    def _knows_stragglers(self) -> bool:
+        """Whether a search may leave sentences without a result."""
+        has_criteria = self.arguments.get("stopping_criteria") is not None
+        needs_all = has_criteria or self.forward.get("return_alignments")
+        return getattr(self.pipeline.model, "leaves_stragglers", False) and not needs_all
+
+    def _batches(self, waiting: list[Segment]) -> list[list[Segment]]:
+        """Group segments of similar length, with prompts of equal length, into batches.
+
+        The longest sources come first, so that a batch that does not fit in memory fails at once.
+        """
+        model, rows = self.pipeline.model, self.arguments.rows()
+        batch_tokens, batch_size = self.batch_tokens, self.batch_size
+        if batch_tokens is None and self._makes_batches():
+            batch_tokens = sum(segment.length for segment in waiting) * len(waiting)
+        elif batch_tokens is None:
+            batch_tokens = default_batch_tokens(model, rows)
+            batch_size = batch_size or default_batch_size(model, rows, len(waiting))
+        waiting.sort(key=lambda segment: (len(segment.prompt), -segment.length))
+        groups = (list(alike) for _, alike in groupby(waiting, key=lambda segment: len(segment.prompt)))
+        batches = (token_batches(group, lambda segment: segment.length, batch_tokens, batch_size) for group in groups)
+        return list(chain.from_iterable(batches))
+
+    def _results(
+        self, batches: list[list[Segment]], may_leave: bool
+    ) -> Iterator[tuple[int, list[tuple[Result | None, Sequence[int]]]]]:
+        """Yield the index of each batch, with the results and target lengths of its segments, as batches are finished.
+
+        Args:
+            may_leave: whether to leave the last sentences of each batch without a result, to be searched together.
+        """
+
+        def work(item: tuple[list[Segment], int | None]) -> list[tuple[Result | None, Sequence[int]]]:
+            return self._translate_batch(*item, may_leave)
+
+        items = list(zip(batches, self._seeds(len(batches))))
+        workers = self._workers(batches)
+        if workers > 1:
+            return side_by_side(work, items, workers)
+        return ((number, work(item)) for number, item in enumerate(items))
+
+    def _seeds(self, batches: int) -> list[int | None]:
+        """A random seed for each batch to be sampled, so that samples do not depend on the process that draws them.
+
+        A single batch continues torch's random numbers, as `generate()` does, and so do all batches on a GPU.
+        """
+        if batches < 2 or self.pipeline.model.device.type != "cpu" or not self.arguments.get("do_sample"):
+            return [None] * batches
+        return torch.randint(2**63 - 1, (batches,)).tolist()
+
+    def _workers(self, batches: list[list[Segment]]) -> int:
+        """The number of processes for these batches: one if they cannot share the work or are not worth starting."""
+        model, number = self.pipeline.model, self.num_workers
+        if number in (0, 1) or len(batches) < 2 or model.device.type != "cpu" or not can_fork():
+            return 1
+        if self._makes_batches():
+            return 1
+        # Methods that have been replaced, or hooks, may be meant to see all batches.
+        is_changed = "generate" in vars(model) or any(name in vars(self.pipeline) for name in STAGES)
+        if self.arguments.depends_on_order() or is_changed or any(map(is_watched, model.modules())):
+            return 1
+        if number is None:
+            tokens = self.arguments.rows() * sum(segment.length for batch in batches for segment in batch)
+            number = torch.get_num_threads() if tokens * model.num_parameters() >= WORTH_WORKERS else 1
+        return min(number, len(batches))
+
+    def _translate_batch(
+        self, batch: list[Segment], seed: int | None, may_leave: bool
+    ) -> list[tuple[Result | None, Sequence[int]]]:
+        """Search a batch, with random numbers from a seed if given; return the result and lengths of each segment."""
+        with torch.random.fork_rng(devices=[], enabled=seed is not None):
+            if seed is not None:
+                torch.default_generator.manual_seed(seed)
+            self._attempt(partial(self._search_batch, may_leave=may_leave), batch)
+        return [(segment.result, segment.target_lengths) for segment in batch]
+
+    def _search_batch(self, segments: list[Segment], may_leave: bool) -> None:
+        batch = self.pipeline.collate([segment.inputs for segment in segments])
+        forward = self.forward
+        if segments[0].prompt:
+            prompts = torch.tensor([segment.prompt for segment in segments], device=self.pipeline.model.device)
+            forward = {**forward, "decoder_input_ids": prompts}
+        stragglers = Stragglers(min(STRAGGLING_ROWS, len(segments) * self.arguments.rows() // STRAGGLING_SHARE))
+        if may_leave:
+            forward = {**forward, "stopping_criteria": [stragglers]}
+        outputs = self.pipeline.forward(batch, **forward)
+        for row, segment in enumerate(segments):
+            if row in stragglers.unfinished:
+                continue
+            # One text's share of the outputs, with batch size 1.
+            share = {name: values[row : row + 1] for name, values in outputs.items()}
+            segment.result = self.pipeline.postprocess(share, **self.postprocess)
+            segment.target_lengths = (outputs["lengths"][row] - 1).tolist()
+
+    def _attempt(self, work: Callable[[list[Segment]], None], segments: list[Segment]) -> None:
+        """Do some work on segments; if it fails and errors are returned, do it again on each half."""
+        try:
+            return work(segments)
+        except Exception as exception:
+            if self.on_error == "raise":
+                raise
+            # Kept without its frames, which hold the tensors of a batch that may have been too large.
+            error = exception.with_traceback(None)
+        if len(segments) == 1:
+            segments[0].result = error
+        else:
+            middle = len(segments) // 2
+            self._attempt(work, segments[:middle])
+            self._attempt(work, segments[middle:])
+
+    def _result(self, segments: list[Segment]) -> Result:
+        """The result of a text from those of its pieces."""
+        for segment in segments:
+            if isinstance(segment.result, Exception):
+                return segment.result
+            if segment.result is None:
+                segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
+        if len(segments) == 1 and not segments[0].piece.space:
+            return segments[0].result
+        parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
+        return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
+
+    def _nothing(self) -> list[Hypothesis]:
+        """The hypotheses of a text with nothing to translate."""
+        hypotheses = []
+        for _ in range(self.hypotheses):
+            hypothesis: Hypothesis = {"translation_text": ""}
+            if self.postprocess.get("as_tensors"):
+                hypothesis = {"translation_token_ids": torch.zeros(0, dtype=torch.long)}
+            if self.forward.get("n_best") or self.forward.get("return_scores"):
+                hypothesis["score"] = 0.0
+            if self.forward.get("return_alignments"):
+                hypothesis.update(alignment=[], source_tokens=[], target_tokens=[])
+            hypotheses.append(hypothesis)
+        return hypotheses
+
+    def _check(self, segments: list[Segment], texts: int, first: int) -> None:
+        """Look for translations that may be wrong; several samples of a text are for others to choose from."""
+        is_sampled = self.arguments.get("do_sample") and self.hypotheses > 1
+        if self.return_warnings is False or (self.return_warnings is None and is_sampled):
+            return
+        ratio, found = getattr(self.pipeline.model.config, "length_ratio", None), {}
+        for segment in segments:
+            hypotheses = segment.result if isinstance(segment.result, list) else []
+            for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
+                text = hypothesis.get("translation_text")
+                if text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
+                    continue
+                if self.return_warnings:
+                    hypothesis["warning"] = warning
+                else:
+                    found.setdefault(segment.owner, f"{segment.piece.text[:60]!r}: {warning}")
+        if found:
+            owner, warning = next(iter(found.items()))
+            logger.warning(
+                f"{len(found)} of {texts} translations may be wrong; the first, of inputs[{first + owner}], {warning}."
+            )
+
+    def _report(self, done: int) -> None:
+        if self.progress and done:
+            self.progress(done)
+
+    def _warn_of_many_sentences(self, segments: list[Segment], first: int) -> None:
+        """Warn once about models of other families, for which texts are not split by default."""
+        if self.split_sentences is not None or self._knows_training_text() or self.pipeline.warned_of_many_sentences:
+            return
+        for segment in (segment for segment in segments if segment.length > LONG):
+            sentences = len(split_text(segment.piece.text, lambda part: True, packs=False))
+            if sentences > 1:
+                self.pipeline.warned_of_many_sentences = True
+                return logger.warning(
+                    f"inputs[{first + segment.owner}] has {sentences} sentences and {segment.length} tokens. Models "
+                    "that were trained on sentences leave out parts of such texts. Divide it into sentences, as the "
+                    f"pipeline does with split_sentences=True and max_source_length={LONG}; split_sentences=False "
+                    "silences this warning."
+                )
+
+    def _warn_of_short_output(self, source_length: int) -> None:
+        limit = self.arguments.length()
+        if limit is None or source_length <= 0.9 * limit or self.arguments.length_is_of_call():
+            return
+        positions = position_limit(self.pipeline.model.get_decoder())
+        if positions is None or limit < positions - 1:
+            logger.warning(
+                f"The input has {source_length} tokens, but the translation ends after {limit}. To allow a longer "
+                f"one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
+            )
+
+
+__all__ = ["Result", "SourceTooLong", "TranslationEngine"]

@@ -1,0 +1,128 @@
+"""The languages that a model and its tokenizer know, and whether those of a call are among them."""
+
+import re
+from typing import Any
+
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from .inputs import check_text
+
+TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+# A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
+LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
+# Column names that look like such codes.
+NO_LANGUAGES = ("src", "tgt", "trg")
+LanguagePair = tuple[str | None, str | None]
+
+
+def language_code(name: Any) -> str | None:
+    """The name itself if it is a language code, else `None`."""
+    return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in NO_LANGUAGES else None
+
+
+def is_same_language(code: str, other: str) -> bool:
+    """Whether two codes agree as far as both go: `pt` and `pt-BR` do, `pt-PT` and `pt-BR` do not."""
+    parts = (re.split("[-_]", name.lower()) for name in (code, other))
+    return all(part == other_part for part, other_part in zip(*parts))
+
+
+def translation_tasks(config: PreTrainedConfig) -> dict[str, LanguagePair]:
+    """The tasks `translation_XX_to_YY` for which T5's config has prefixes, with their languages."""
+    names = getattr(config, "task_specific_params", None) or {}
+    return {name: match.group("source", "target") for name in names if (match := TRANSLATION_TASK.fullmatch(name))}
+
+
+def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> LanguagePair:
+    """Source and target language of a model for a single language pair, each `None` if it is not known.
+
+    Vaswani and FSMT models have them in their config, Marian models in their tokenizer.
+    """
+    pair = getattr(config, "source_language", None), getattr(config, "target_language", None)
+    if pair == (None, None) and config.model_type == "fsmt" and len(config.langs) == 2:
+        pair = tuple(map(language_code, config.langs))
+    if pair == (None, None) and hasattr(tokenizer, "supported_language_codes"):
+        # Marian also has groups of languages: gem, ROMANCE. A text then names its target language itself: >>fr<<.
+        source, target = tokenizer.source_lang, None if tokenizer.supported_language_codes else tokenizer.target_lang
+        pair = tuple(name if name and re.fullmatch("[a-z]{2}", name) else None for name in (source, target))
+    return pair
+
+
+def language_pairs(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[LanguagePair]:
+    """The language pairs that a model translates; empty if they are not known, or left to the tokenizer."""
+    if tasks := translation_tasks(model.config):
+        return list(tasks.values())
+    pair = own_languages(model.config, tokenizer)
+    return [] if pair == (None, None) else [pair]
+
+
+def fits_pair(asked: LanguagePair, pair: LanguagePair) -> bool:
+    """Whether a language pair matches the requested one, as far as both are known."""
+    return all(code is None or own is None or is_same_language(code, own) for code, own in zip(asked, pair))
+
+
+def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "") -> None:
+    """Refuse languages that a model does not translate.
+
+    Args:
+        asked: source and target language, `None` if not given.
+        pairs: the pairs that the model translates; empty if it accepts any.
+        remedy: what to do, at the end of the message.
+
+    Raises:
+        ValueError: a language is not a text, or the model does not translate them; the message names the languages
+            requested and those it has.
+    """
+    for name, code in zip(("src_lang", "tgt_lang"), asked):
+        if code is not None:
+            check_text(name, code)
+    if not pairs or any(fits_pair(asked, pair) for pair in pairs):
+        return
+    given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]
+    remedy = remedy or "Use its own languages, or none."
+    raise ValueError(f"{' and '.join(given)}: this model translates {pairs_in_words(pairs)}. {remedy}")
+
+
+def pairs_in_words(pairs: list[LanguagePair]) -> str:
+    """Language pairs as in `de to en or fr to en`."""
+    return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
+
+
+def check_languages(
+    tokenizer: PreTrainedTokenizerBase, src_lang: str | None, tgt_lang: str | None, has_own_target: bool
+) -> None:
+    """Refuse languages that are unknown to a multilingual tokenizer, or missing although it needs them.
+
+    Args:
+        has_own_target: whether `forced_bos_token_id`, for example in the model's generation config, sets the target
+            language; then no languages need to be given.
+
+    Raises:
+        ValueError: a language is unknown or missing; the message names each, and some of those that are known.
+    """
+    if not hasattr(tokenizer, "_build_translation_inputs"):
+        return
+    codes = language_codes(tokenizer)
+    errors = []
+    for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
+        if code is None:
+            if not has_own_target:
+                errors.append(f"{name} is missing")
+        elif codes and not ({code, f"__{code}__"} & codes or code in tokenizer.get_added_vocab()):
+            errors.append(f"{name}={code!r} is not a language of this tokenizer")
+    if errors:
+        known = sorted(codes)
+        examples = ", ".join(known[:: max(1, len(known) // 8)][:8])
+        raise ValueError(
+            f"{' and '.join(errors)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
+            f"{len(known)} languages, such as {examples}."
+        )
+
+
+def language_codes(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+    """Codes of the languages that a multilingual tokenizer knows, in its own spelling."""
+    codes = getattr(tokenizer, "lang_code_to_id", None)
+    if codes:
+        return set(codes)
+    # NLLB has them only among its special tokens.
+    roles = {str(getattr(tokenizer, name)) for name in tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
+    return set(tokenizer.all_special_tokens) - roles
