@@ -22,6 +22,8 @@ ADDRESS = re.compile(r"(www|[@/\\])\S*$")
 CONTINUING = "，、；：,;:،؛"  # after a quotation
 QUOTATION = re.compile("[」』][とっ]")  # followed by the words of its speaker
 ROMAN_NUMBER = re.compile("[IVX]{2,}")
+# From this share of training sources with several sentences on, a model has learned to translate such texts.
+ENOUGH_MULTI_SENTENCE = 0.1
 LOOKED_BACK = 40  # characters before a mark
 ABBREVIATIONS = re.compile(
     "al|approx|ave|blvd|bspw|bzw|ca|capt|cf|col|cpt|dept|dr|dra|evtl|fr|ft|geb|gen|gest|ggf|gov|hon|hr|hrn|ing|inkl|jr|lt|"
@@ -76,6 +78,35 @@ def split_text(
                 pieces[-1] = Piece(pieces[-1].text, pieces[-1].space + before)
                 pieces += [Piece(content, after)] if content else []
     return pieces[1:] if len(pieces) > 1 and not pieces[0].space else pieces
+
+
+def split_like_training_text(
+    text: str,
+    longest: int | None,
+    multi_sentence_share: float | None,
+    length: Callable[[str], int],
+    is_blank: Callable[[str], bool] = str.isspace,
+) -> list[Piece]:
+    """A text of several sentences in pieces like the sources that a model was trained on; any other text whole.
+
+    If few of these had several sentences, or this is unknown, each sentence is a piece. Whitespace around the text is
+    dropped, as it is for a single sentence.
+
+    Args:
+        longest: the number of tokens in the longest of these sources, if known.
+        multi_sentence_share: the share of them that have several sentences, if known.
+        length: returns the number of tokens in a text.
+        is_blank: whether nothing in a piece is to be translated.
+    """
+    text = text.strip()
+    pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
+    if sum(not is_blank(piece.text) for piece in pieces if piece.text) < 2:
+        return [Piece(text)]
+    if longest is None or (multi_sentence_share or 0) < ENOUGH_MULTI_SENTENCE:
+        return pieces
+    if length(text) <= longest:
+        return [Piece(text)]
+    return split_text(text, lambda part: length(part) <= longest, last_level=SENTENCES)
 
 
 def split_sentences(line: str) -> list[str]:
@@ -200,4 +231,4 @@ def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> i
     return good
 
 
-__all__ = ["SENTENCES", "Piece", "join_texts", "split_sentences", "split_text"]
+__all__ = ["SENTENCES", "Piece", "join_texts", "split_like_training_text", "split_sentences", "split_text"]

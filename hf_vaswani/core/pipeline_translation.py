@@ -9,10 +9,7 @@ from typing import Any
 
 from transformers.pipelines.base import ChunkPipeline
 
-from .pipeline_sentences import SENTENCES, Piece, join_texts, split_text
-
-# From this share of training sources with several sentences on, a model has learned to translate such texts.
-ENOUGH_MULTI_SENTENCE = 0.1
+from .pipeline_sentences import Piece, join_texts, split_like_training_text
 
 
 class TranslationPipeline(ChunkPipeline):
@@ -52,21 +49,15 @@ class TranslationPipeline(ChunkPipeline):
 
     def preprocess(self, text: str, split_sentences: bool = True) -> Iterator[dict[str, Any]]:
         """A text → the token ids and attention mask `(1, source_length)` of each piece of it."""
-        pieces = self._pieces(text.strip()) if split_sentences else [Piece(text.strip())]
+        config, pieces = self.model.config, [Piece(text.strip())]
+        if split_sentences:
+            known = (config.longest_training_source, config.multi_sentence_share)
+            pieces = split_like_training_text(text, *known, lambda part: len(self.tokenizer(part)["input_ids"]))
         for number, piece in enumerate(pieces, 1):
             encoded = self.tokenizer(piece.text, return_tensors="pt", return_token_type_ids=False)
             if not encoded["input_ids"].numel():  # nothing visible, and a tokenizer without an end token
-                encoded = self.tokenizer.pad({"input_ids": [[self.model.config.eos_token_id]]}, return_tensors="pt")
+                encoded = self.tokenizer.pad({"input_ids": [[config.eos_token_id]]}, return_tensors="pt")
             yield {"is_last": number == len(pieces), "piece": piece, **encoded}
-
-    def _pieces(self, text: str) -> list[Piece]:
-        """A text in pieces like the sources that the model was trained on, which usually are sentences."""
-        config = self.model.config
-        pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
-        longest = config.longest_training_source
-        if longest is None or (config.multi_sentence_share or 0) < ENOUGH_MULTI_SENTENCE:
-            return pieces
-        return split_text(text, lambda part: len(self.tokenizer(part).input_ids) <= longest, last_level=SENTENCES)
 
     def _forward(self, model_inputs: dict[str, Any], **generate_kwargs) -> dict[str, Any]:
         """Token ids `(batch, source_length)` → `output_ids` `(batch, hypotheses, target_length)`."""

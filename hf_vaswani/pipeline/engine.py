@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.utils import logging
 
-from ..core.pipeline_sentences import SENTENCES, Piece, split_text
+from ..core.pipeline_sentences import Piece, split_like_training_text, split_text
 from ..core.tokenization_vaswani import private_copy
 from ..generation.beam_search import Stragglers
 from ..generation.mixin import is_watched
@@ -42,8 +42,6 @@ STAGES = ("collate", "forward", "_forward", "postprocess")
 WORTH_WORKERS = 1e10
 # The search of a batch ends when at most this many hypotheses are left, and at most this fraction, 1 in 8, of all.
 STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
-# From this share of training sources with several sentences on, a model has learned to translate such texts.
-ENOUGH_MULTI_SENTENCE = 0.1
 LONG = 128  # tokens of several sentences, of which most models leave out parts
 WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
 TRUNCATIONS = ("longest_first", "only_first", "do_not_truncate")  # "only_second" would cut nothing
@@ -212,26 +210,10 @@ class TranslationEngine:
         if self.split_sentences:
             return split_text(text, lambda part: self._length(part) <= self.limits.piece, packs=self.limits.is_known)
         if self.split_sentences is None and self._knows_training_text() and not prefix:
-            return self._pieces_beyond_training(text)
+            config = self.pipeline.model.config
+            known = (config.longest_training_source, config.multi_sentence_share)
+            return split_like_training_text(text, *known, self._length, is_blank)
         return [Piece(text)]
-
-    def _pieces_beyond_training(self, text: str) -> list[Piece]:
-        """A text of several sentences in pieces like the sources that the model was trained on; any other text whole.
-
-        If few of these had several sentences, or this is unknown, each sentence is a piece. Whitespace around the text
-        is dropped, as it is for a single sentence.
-        """
-        text = text.strip()
-        pieces = split_text(text, lambda part: True, packs=False, last_level=SENTENCES)
-        if sum(not is_blank(piece.text) for piece in pieces) < 2:
-            return [Piece(text)]
-        config = self.pipeline.model.config
-        longest = config.longest_training_source
-        if longest is None or (config.multi_sentence_share or 0) < ENOUGH_MULTI_SENTENCE:
-            return pieces
-        if self._length(text) <= longest:
-            return [Piece(text)]
-        return split_text(text, lambda part: self._length(part) <= longest, last_level=SENTENCES)
 
     def _knows_training_text(self) -> bool:
         """Whether the model is of this package, so that its config may say what it was trained on."""

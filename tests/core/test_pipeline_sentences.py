@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from hf_vaswani.core.pipeline_sentences import SENTENCES, Piece, join_texts, split_sentences, split_text
+from hf_vaswani.core.pipeline_sentences import (
+    SENTENCES,
+    Piece,
+    join_texts,
+    split_like_training_text,
+    split_sentences,
+    split_text,
+)
 
 
 def texts(text, limit, **options):
@@ -149,3 +156,17 @@ def test_pieces_of_a_line_are_joined_by_spaces_except_in_chinese_and_japanese():
     pieces = [Piece("a"), Piece("b"), Piece("c")]
     assert join_texts(["One.", "", "Two."], pieces) == "One. Two."
     assert join_texts(["一二。", "三四。", "おわり"], pieces) == "一二。三四。おわり"
+
+
+@pytest.mark.parametrize(
+    ("longest", "share", "expected"),
+    [
+        (None, None, ["One two.", "Three.", "Four."]),
+        (9, 0.05, ["One two.", "Three.", "Four."]),
+        (9, 0.5, ["One two. Three.\nFour."]),  # short enough to be left whole, with its line break
+        (3, 0.5, ["One two. Three.", "Four."]),
+    ],
+)
+def test_text_is_split_like_the_training_text(longest, share, expected):
+    pieces = split_like_training_text(" One two. Three.\nFour. ", longest, share, lambda part: len(part.split()))
+    assert [piece.text for piece in pieces] == expected
