@@ -3,6 +3,7 @@ import sys
 
 import pytest
 import torch
+import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
@@ -42,7 +43,12 @@ def make_adapter(saved_model, tmp_path):
     [
         {"target_modules": "all-linear"},
         {"target_modules": ["embed_tokens"]},
-        {"target_modules": ["q_proj"], "trainable_token_indices": [5, 6, 7, 8]},
+        pytest.param(
+            {"target_modules": ["q_proj"], "trainable_token_indices": [5, 6, 7, 8]},
+            marks=pytest.mark.skipif(
+                transformers.__version__.startswith("5.17."), reason="transformers 5.17 does not load such adapters"
+            ),
+        ),
     ],
     ids=["all linear layers", "embeddings", "single tokens"],
 )
