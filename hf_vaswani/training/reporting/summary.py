@@ -1,5 +1,6 @@
 """The summary at the end of a run: example translations, scores, and how to use the model."""
 
+import math
 from textwrap import indent
 
 from ...errors import counted
@@ -27,7 +28,13 @@ def summary(report: RunReport) -> str:
     )
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)
-    if any(scores.bleu < UNTRAINED for scores in report.tests.values()):
+    guess = math.log(report.tokenizer.target_tokens)
+    if not report.validation_loss < guess:
+        lines.append(
+            f"The validation loss is no better than a uniform guess ({guess:.4f}): the run diverged, and more steps do "
+            "not help. Start over with --overwrite true and a lower --learning_rate."
+        )
+    elif any(scores.bleu < UNTRAINED for scores in report.tests.values()):
         lines.append(
             "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
             "larger --max_steps or --max_minutes continues the run."
