@@ -10,6 +10,8 @@ from ...hub.wording import duration
 
 # Below this BLEU, a model has learned next to nothing of its test set.
 UNTRAINED = 5.0
+# How far the loss is above that of a uniform guess if the run diverged. That of a new model is above it by about 0.5.
+DIVERGED = 1.0
 
 
 def summary(report: RunReport) -> str:
@@ -29,10 +31,10 @@ def summary(report: RunReport) -> str:
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)
     guess = math.log(report.tokenizer.target_tokens)
-    if not report.validation_loss < guess:
+    if not report.validation_loss < guess + DIVERGED:
         lines.append(
-            f"The validation loss is no better than a uniform guess ({guess:.4f}): the run diverged, and more steps do "
-            "not help. Start over with --overwrite true and a lower --learning_rate."
+            f"The validation loss is far above that of a uniform guess ({guess:.4f}): the run diverged, and more "
+            "steps do not help. Start over with --overwrite true and a lower --learning_rate."
         )
     elif any(scores.bleu < UNTRAINED for scores in report.tests.values()):
         lines.append(
