@@ -475,9 +475,7 @@ def test_wrong_encoding_and_a_warm_up_beyond_the_end_are_told_before_training(re
     said = capsys.readouterr().out
     assert "warning: 1 of 120 training sentences looked at seem to be UTF-8 that was read in another" in said
     assert "such as 'f Ã¼ g'" in said
-    assert (
-        "warning: the learning rate does not reach its peak: training.warmup_steps=5, but the run ends after 4" in said
-    )
+    assert "warning: the learning rate does not reach its peak: training.warmup_steps=5, but the run ends" in said
 
 
 def test_a_copy_task_is_told(recipe, tmp_path, capsys):

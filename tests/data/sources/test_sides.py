@@ -34,6 +34,7 @@ def swapped(pairs):
 def test_real_text_gives_a_warning_only_when_its_sides_are_swapped(train, other, languages):
     train, other = pairs_of(train, *languages), pairs_of(other, *languages)
     assert swapped_sides(train, {"test": other[:50]}, languages) == []
+    assert shifted_lines("training", train) is shifted_lines("test", other) is None
     assert swapped_sides(train, {"test": swapped(other[:50])}, languages) == [
         "warning: in the test text, or in the training text, source and target seem to be swapped."
     ]
