@@ -68,6 +68,8 @@ def test_tokenizer_is_learned_from_files_and_saved(write_lines, tmp_path, capsys
     ]  # fmt: skip
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert tokenizer("Hund", text_target="dog")["labels"] == [5, 2]
+    assert main(["tokenizer", f"{folder}2", "--source", source, "--target", source, "--type", "word"]) == 0
+    assert "warning: source and target are the same text" in capsys.readouterr().err
 
 
 def test_tokenizer_command_reports_all_errors_and_leaves_nothing_behind(error_of, write_lines, tmp_path):

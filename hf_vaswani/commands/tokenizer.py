@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import sys
 from typing import TYPE_CHECKING
 
 from pydantic.fields import FieldInfo
@@ -72,6 +73,8 @@ def run(options: argparse.Namespace) -> None:
     vocabularies = f"{sizes[0]:,} tokens" if arguments.joint else f"{sizes[0]:,} source and {sizes[1]:,} target tokens"
     print(f"{options.output} contains a tokenizer of {vocabularies} ({arguments.type}).")
     example = next((pair for pair in pairs if not any(map(is_blank, pair))), ("", ""))
+    if options.source and options.source == options.target:
+        print("warning: source and target are the same text", file=sys.stderr)
     for (side, backend), text in zip(backends.items(), example):
         print(f"{side}: {text}\n  {' '.join(backend.encode(text).tokens)}")
 

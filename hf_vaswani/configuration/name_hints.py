@@ -88,6 +88,7 @@ OTHER_NAMES = {
     "save_total_limit": "keep_checkpoint keep_last_epochs keep_interval_updates keep_last_ckpts"
     " keep_last_n_checkpoints keep_checkpoints",
     "keep_best": "keep_best_checkpoints keep_best_ckpts save_best",
+    "average=best": "load_best_model_at_end",
     "average_last": "average_checkpoints avg_checkpoints checkpoint_avg",
     "metric_for_best_model": "best_checkpoint_metric early_stopping_metric checkpoint_metric",
     "early_stopping_patience": "early_stop",
@@ -118,6 +119,8 @@ ADVICE = {
     " nproc_per_node num_gpus n_gpu gpu_ranks num_devices local_rank ddp_backend",
     "a GPU is used if there is one; CUDA_VISIBLE_DEVICES selects another, or none": "device devices gpu gpus gpuid"
     " gpu_id cuda no_cuda use_cuda use_gpu cpu use_cpu",
+    "the same command resumes a stopped run from its last checkpoint": "resume_from_checkpoint resume_from"
+    " auto_resume resume_training",
 }  # fmt: skip
 # Command → what it is called elsewhere.
 OTHER_COMMANDS = {

@@ -74,6 +74,10 @@ class PreparedText:
     def __len__(self) -> int:
         return len(self.dataset)
 
+    def __getitem__(self, rows: slice) -> list[Pair]:
+        columns = self.dataset[rows]
+        return list(zip(columns["source"], columns["target"]))
+
 
 def pairs_of_rows(rows: pa.RecordBatch) -> Iterator[Pair]:
     """The pairs in rows of a prepared text."""

@@ -7,16 +7,17 @@ from transformers import PreTrainedTokenizerBase
 
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ..data.filters import filter_report
-from ..data.sources.sides import swapped_sides
+from ..data.sources.sides import shifted_lines, swapped_sides
 from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ..errors import counted
 from ..evaluation.bleu_tokenizers import tokenizer_warning
 from ..evaluation.unreachable import unreachable, unreachable_warning
+from ..text.mojibake import looks_like_mojibake
 from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
 from .setup.splits import Splits, learns_both_directions, model_languages, sample_of
 
-# Rows in which unknown tokens are counted, and the share above which they are reported.
+# Rows in which unknown tokens and a wrong encoding are looked for, and the share of such tokens that is reported.
 SAMPLE, REPORTED = 10_000, 0.005
 # Maximum number of characters shown of a text.
 SHOWN = 200
@@ -25,7 +26,8 @@ SHOWN = 200
 def describe(setup: TrainingSetup) -> list[str]:
     """The lines that describe what training begins with."""
     model, corpus, data = setup.model, setup.corpus, setup.recipe.data
-    lines = describe_sides(setup) + describe_overlap(setup.splits) + describe_scoring(setup)
+    lines = describe_sides(setup) + describe_order(setup.splits) + describe_overlap(setup.splits)
+    lines += describe_encoding(setup) + describe_scoring(setup)
     source, unused = setup.recipe.tokenizer_source, keys_of_a_new_tokenizer(setup.recipe.tokenizer)
     if source and unused:
         keys = ", ".join(f"tokenizer.{name}" for name in unused)
@@ -92,6 +94,12 @@ def describe_sides(setup: TrainingSetup) -> list[str]:
     return [first, *swapped_sides(sample, {**validation, **tests}, model_languages(data))]
 
 
+def describe_order(splits: Splits) -> list[str]:
+    """Warnings about texts with sides that are shifted by a line; the order of a stream is not known."""
+    texts = {"training": splits.train or [], "validation": splits.validation, **splits.test_sets}
+    return [warning for name, pairs in texts.items() if (warning := shifted_lines(name, pairs))]
+
+
 def describe_overlap(splits: Splits) -> list[str]:
     """Warnings about pairs of the validation and test sets that are trained on; those of a stream are not known."""
     if splits.train is None:
@@ -101,6 +109,18 @@ def describe_overlap(splits: Splits) -> list[str]:
         "say less about new text"
         for name, pairs in {"validation": splits.validation, **splits.test_sets}.items()
         if (found := splits.train.overlap(pairs))
+    ]
+
+
+def describe_encoding(setup: TrainingSetup) -> list[str]:
+    """A warning about training text that was read in a wrong encoding before, with an example."""
+    texts = [text for pair in sample_of(setup.splits, setup.recipe.data, SAMPLE) for text in pair]
+    found = list(filter(looks_like_mojibake, texts))
+    if not found:
+        return []
+    return [
+        f"warning: {len(found):,} of {len(texts):,} training sentences looked at seem to be UTF-8 that was read in "
+        f"another encoding, such as '{shorten(found[0], SHOWN, placeholder=' …')}'. Repair the text"
     ]
 
 

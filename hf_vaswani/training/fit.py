@@ -7,7 +7,7 @@ from pathlib import Path
 from transformers import GenerationConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..errors import TrainingInterrupted
+from ..errors import TrainingInterrupted, counted
 from ..runtime.processes import on_main_process, say
 from .build import TrainingSetup
 from .checkpoints.best_weights import BestWeights
@@ -53,7 +53,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         TrainingError: if gradients remain non-finite, or a checkpoint cannot be written.
     """
     run, processes = TrainingRun(setup, checkpoint), setup.processes
-    for line in describe(setup) if processes.is_main_process else []:
+    for line in [*describe(setup), *warmup_warnings(run)] if processes.is_main_process else []:
         say(line)
     uploads = hub_uploads(setup)
     # The order matters: the recorder stores the number of threads that a listener before it sets, and uploads come
@@ -78,6 +78,17 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         say(reason, processes)
     model = run.raw_model
     return TrainingOutcome(run.progress, model.config, model.generation_config, uploads)
+
+
+def warmup_warnings(run: TrainingRun) -> list[str]:
+    """A warning if the run ends before the learning rate reaches its peak."""
+    warmup, last = run.arguments.warmup_steps, run.last_step()
+    if last is None or warmup <= last:
+        return []
+    return [
+        f"warning: the learning rate does not reach its peak: training.warmup_steps={warmup}, but the run ends after "
+        f"{counted(last, 'step')}. Lower the former, or raise the latter"
+    ]
 
 
 def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:

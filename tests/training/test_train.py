@@ -314,6 +314,12 @@ def test_edited_card_is_kept_when_nothing_is_trained(recipe):
     assert card.read_text() == "my own words"
 
 
+def test_checkpoint_in_place_of_the_runs_folder_is_rejected(recipe, tmp_path):
+    folder = train(recipe("--max_steps=4")).folder
+    with pytest.raises(InputError, match=f"contains no run.* is a checkpoint: .*--output_dir {folder}$"):
+        train(recipe(output="out/checkpoints/update-00000004"))
+
+
 def test_folder_without_a_run_is_rejected_and_untouched(recipe, tmp_path):
     precious = tmp_path / "out" / "thesis.txt"
     precious.parent.mkdir()
@@ -457,6 +463,19 @@ def test_pairs_that_should_not_be_are_told_before_training(recipe, tmp_path, cap
     assert "warning: 3 of 4 pairs of the test set are also in the training text" in said
     assert "warning: 1 of 8 pairs of the validation set are also" in said  # by chance
     assert said.index("3 of 4 pairs") < said.index("The final model is")
+
+
+def test_wrong_encoding_and_a_warm_up_beyond_the_end_are_told_before_training(recipe, tmp_path, capsys):
+    train(recipe("--max_steps=5", "--warmup_steps=5"))
+    said = capsys.readouterr().out
+    assert "encoding" not in said and "peak" not in said
+    path = tmp_path / "train.x"
+    path.write_text("\n".join(["f Ã¼ g", *path.read_text().splitlines()[1:]]) + "\n")
+    train(recipe("--max_steps=4", "--warmup_steps=5", output="other"))
+    said = capsys.readouterr().out
+    assert "warning: 1 of 120 training sentences looked at seem to be UTF-8 that was read in another" in said
+    assert "such as 'f Ã¼ g'" in said
+    assert "warning: the learning rate does not reach its peak: training.warmup_steps=5, but the run ends" in said
 
 
 def test_a_copy_task_is_told(recipe, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Warns if source and target seem to be swapped, or a file seems to be in the wrong language, based on a sample.
+"""Warns if source and target seem to be swapped or shifted, or a file to be in the wrong language, by a sample.
 
 None of this is proof; the file names and the first pair, which a run displays, tell the user more.
 """
@@ -8,12 +8,15 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from statistics import StatisticsError, correlation
 
 from .columns import Languages
 from .parallel_files import Pair
 
 # Pairs in a sample, and the minimum number of pairs for a warning.
 SAMPLE, FEWEST = 1000, 20
+# Pairs in a row from which it can be told that a side is shifted by a line.
+FEWEST_IN_ORDER = 50
 # How much more similar a text must be to the other side of the training text than to its own. In German, English,
 # French and Arabic, texts were more similar to their own side by 0.24 (20 sentences from another domain) to 0.7 (many
 # sentences from the same domain).
@@ -67,6 +70,35 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
     if here is None or there is None or there <= 0.1 or here >= there / 3:
         return None
     return f"warning: {name} looks like {other}, not like {language}. Are source and target swapped?"
+
+
+def shifted_lines(name: str, pairs: Sequence[Pair]) -> str | None:
+    """A warning if a side is shifted by a line, so that its lengths are those of the other side's neighboring lines.
+
+    Args:
+        name: what the text is called.
+        pairs: in the order of the text. The end of each quarter is looked at.
+    """
+    for number, quarter in enumerate(("first", "second", "third", "last"), start=1):
+        end = len(pairs) * number // 4
+        sizes = [list(map(len, side)) for side in zip(*pairs[end - min(SAMPLE, len(pairs) // 4) : end])]
+        if not sizes or len(sizes[0]) < FEWEST_IN_ORDER:
+            continue
+        (one, other), own = sizes, _correlation(*sizes)
+        neighbors = max(_correlation(one[1:], other[:-1]), _correlation(one[:-1], other[1:]))
+        if neighbors > max(0.5, own + MARGIN):
+            return (
+                f"warning: at the end of the {quarter} quarter of the {name} text, source and target are shifted by a "
+                "line. Is a line missing before it, or one too many?"
+            )
+    return None
+
+
+def _correlation(one: Sequence[int], other: Sequence[int]) -> float:
+    try:
+        return correlation(one, other)
+    except StatisticsError:  # all are equal
+        return 0.0
 
 
 def profile(texts: Sequence[str]) -> Counter[str]:

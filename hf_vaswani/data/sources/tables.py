@@ -96,15 +96,27 @@ def _columns(where: str, cells: list[str], candidates: Candidates, header: bool 
             )
         return list(DEFAULT_COLUMNS), bool(header)
     if header is False:
-        raise InputError(f"{where}: without a header (header: false), a file has two columns, not {len(cells)}.")
+        hint = _header_hint(cells, candidates)
+        raise InputError(f"{where}: without a header (header: false), a file has two columns, not {len(cells)}.{hint}")
     try:
         chosen = choose_columns(names, candidates, where)
     except InputError as error:
-        raise InputError(f"{error}{_separator_hint(cells)}") from None
+        raise InputError(f"{error}{_separator_hint(cells)}{_header_hint(cells, candidates)}") from None
     for column in chosen:
         if names.count(column) > 1:
             raise InputError(f"{where}: more than one column is named '{column}'.")
     return names, True
+
+
+def _header_hint(cells: list[str], candidates: Candidates) -> str:
+    """How to name the columns of a file that has more than two and may have no header; else empty."""
+    source, target = candidates[0]
+    return (
+        f" If the file has no header, add a line before its first one that names all {len(cells)} columns: '{source}' "
+        f"and '{target}' for the text, any other name for the rest."
+        if len(cells) > 2
+        else ""
+    )
 
 
 def _separator_hint(cells: list[str]) -> str:

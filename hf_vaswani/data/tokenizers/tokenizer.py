@@ -78,6 +78,8 @@ def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrain
     """
     if error := model_path_error(path):
         raise InputError(error)
+    if Path(path).is_file():
+        raise InputError(f"{path} is a file. Specify the folder that it is in: {Path(path).parent}")
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Specify a folder that has one, or a Hub id.")
     check_tokenizer_settings(Path(path))

@@ -29,6 +29,9 @@ MEANINGS = (
     "position_type", "sinusoid_layout", "sinusoid_exponent", "sinusoid_offset", "positions_skip_padding",
     "scale_embedding", "decoder_start_embedding",
 )  # fmt: skip
+LANGUAGES = ("source_language", "target_language")
+# Cosine similarity of the matrices of two models: near 0.01 from two seeds, but above 0.2 from the same start.
+RELATED = 0.1
 
 
 @dataclass(frozen=True)
@@ -169,14 +172,15 @@ def _check_meanings(members: list[Member]) -> None:
         own, other = config, configs[first.config]
         differ = [
             f"{name} is {getattr(own, name)!r} and {getattr(other, name)!r}"
-            for name in MEANINGS
+            for name in (*MEANINGS, *LANGUAGES)
             if getattr(own, name) != getattr(other, name)
+            and not (name in LANGUAGES and None in (getattr(own, name), getattr(other, name)))
         ]
         if differ:
             path = next(member.path for member in members if member.config == folder)
             errors.append(
-                f"{path} and {first.path} differ: {'; '.join(differ)}. Only models of the same architecture can be "
-                "averaged."
+                f"{path} and {first.path} differ: {'; '.join(differ)}. Only models of the same architecture and "
+                "languages can be averaged."
             )
     if errors:
         raise InputError.of(errors)
@@ -203,16 +207,16 @@ def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
 
 
 def _alike(members: list[Member]) -> Iterator[Tensors]:
-    """Yield the weights of each member, which must have the same names and shapes as those of the first.
+    """Yield the weights of each member, which must have the names and shapes of the first's, and be related to them.
 
     Raises:
         InputError: if they do not.
     """
-    first = None
+    first, of_first = None, {}
     for member in members:
         values = member.read()
         shapes = {name: tuple(value.shape) for name, value in values.items()}
-        first = first or shapes
+        first, of_first = first or shapes, of_first or values
         different = sorted(name for name in first.keys() | shapes.keys() if first.get(name) != shapes.get(name))
         if different:
             raise InputError(
@@ -220,7 +224,21 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
                 f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. Only models of the "
                 "same architecture can be averaged."
             )
+        if (similarity := _similarity(of_first, values)) < RELATED:
+            raise InputError(
+                f"{member.path} and {members[0].path} are unrelated (the cosine similarity of their weights is "
+                f"{similarity:.2f}), and their mean cannot translate. Average checkpoints of one run, or "
+                "fine-tunings of one model. hf-vaswani translate MODEL --ensemble MODEL combines different models."
+            )
         yield values
+
+
+def _similarity(one: Tensors, other: Tensors) -> float:
+    """The cosine similarity of two models' matrices; vectors are left out, since biases and gains are alike in all."""
+    names = [name for name, value in one.items() if value.dim() > 1]
+    dot = lambda a, b: sum((a[name].double() * b[name].double()).sum().item() for name in names)  # noqa: E731
+    norms = dot(one, one) * dot(other, other)
+    return dot(one, other) / norms**0.5 if norms else 1.0
 
 
 def _common_tokenizer(members: list[Member]) -> PreTrainedTokenizerBase | None:

@@ -1,5 +1,6 @@
 """The summary at the end of a run: example translations, scores, and how to use the model."""
 
+import math
 from textwrap import indent
 
 from ...errors import counted
@@ -9,6 +10,8 @@ from ...hub.wording import duration
 
 # Below this BLEU, a model has learned next to nothing of its test set.
 UNTRAINED = 5.0
+# How far the loss is above that of a uniform guess if the run diverged. That of a new model is above it by about 0.5.
+DIVERGED = 1.0
 
 
 def summary(report: RunReport) -> str:
@@ -27,7 +30,13 @@ def summary(report: RunReport) -> str:
     )
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)
-    if any(scores.bleu < UNTRAINED for scores in report.tests.values()):
+    guess = math.log(report.tokenizer.target_tokens)
+    if not report.validation_loss < guess + DIVERGED:
+        lines.append(
+            f"The validation loss is far above that of a uniform guess ({guess:.4f}): the run diverged, and more "
+            "steps do not help. Start over with --overwrite true and a lower --learning_rate."
+        )
+    elif any(scores.bleu < UNTRAINED for scores in report.tests.values()):
         lines.append(
             "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
             "larger --max_steps or --max_minutes continues the run."

@@ -32,6 +32,7 @@ from ..checkpoints.output_folder import (
     TRACKED_AS,
     UPLOADS,
     held,
+    is_checkpoint,
     read_stored,
 )
 from ..optimization.word_distillation import WordTeacher
@@ -69,6 +70,8 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         remedy = "Restore that, or choose another --output_dir."
+        if is_checkpoint(folder):
+            remedy = f"It is a checkpoint: to resume its run, set --output_dir {folder.absolute().parent.parent}"
         return [f"{name} is not empty and contains no run: it has no {RECIPE_FILE}. {remedy}"]
     # A run without a checkpoint starts over.
     is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)

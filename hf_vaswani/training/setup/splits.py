@@ -209,8 +209,7 @@ def sample_of(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[P
     """The first training pair and some from all parts of the text; for a stream, the first pairs of one source."""
     if splits.train is None:
         return list(islice(stream_of(data, splits.sources[0]), SAMPLE))
-    rows = splits.train.dataset[range(0, len(splits.train), max(1, len(splits.train) // size))]
-    return list(zip(rows["source"], rows["target"]))
+    return splits.train[:: max(1, len(splits.train) // size)]
 
 
 def languages_of(data: DataArguments) -> Languages:

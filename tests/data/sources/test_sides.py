@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_vaswani.data.sources.sides import language_warning, signs_of, swapped_sides
+from hf_vaswani.data.sources.sides import language_warning, shifted_lines, signs_of, swapped_sides
 
 TEXTS = Path(__file__).parents[4] / "shared" / "data"
 NOT_KNOWN = (None, None)
@@ -34,6 +34,7 @@ def swapped(pairs):
 def test_real_text_gives_a_warning_only_when_its_sides_are_swapped(train, other, languages):
     train, other = pairs_of(train, *languages), pairs_of(other, *languages)
     assert swapped_sides(train, {"test": other[:50]}, languages) == []
+    assert shifted_lines("training", train) is shifted_lines("test", other) is None
     assert swapped_sides(train, {"test": swapped(other[:50])}, languages) == [
         "warning: in the test text, or in the training text, source and target seem to be swapped."
     ]
@@ -75,3 +76,16 @@ def test_signs_are_letters_of_a_script_or_frequent_words():
     assert signs_of("ar-EG", ["كتاب abc"]) == pytest.approx(4 / 7)
     assert signs_of("de", ["Der Hund ist da"]) == 0.5
     assert signs_of("xx", ["abc"]) is None
+
+
+def test_line_lost_in_the_middle_gives_a_warning_even_if_one_is_added_at_the_end():
+    generator = random.Random(0)
+    sources = ["x" * generator.randint(10, 90) for _ in range(400)]
+    targets = ["y" * (len(source) + generator.randint(-5, 5)) for source in sources]
+    assert shifted_lines("training", list(zip(sources, targets))) is None
+    lost = list(zip(sources, targets[:250] + targets[251:] + ["yyy"]))
+    added = list(zip(sources, [*targets[:250], "yyy", *targets[250:-1]]))
+    for pairs in (lost, added):
+        warning = shifted_lines("training", pairs)
+        assert warning.startswith("warning: at the end of the last quarter of the training text, source and target")
+    assert shifted_lines("test", [("x" * 9, "y" * 9)] * 400) is None

@@ -475,3 +475,13 @@ def test_tsv_with_some_cells_in_quotation_marks_is_read_as_it_is(write):
 def test_other_separators_are_named_in_the_error(write, name, text, hint):
     with pytest.raises(InputError, match=hint):
         list(iterate_pairs(TextSource(file=write(name, text)), LANGUAGES))
+
+
+def test_table_of_three_columns_without_a_header_is_refused_with_how_to_name_them(tmp_path):
+    path = tmp_path / "anki.tsv"
+    path.write_text("Go.\tGeh.\tCC-BY 2.0\nHi.\tHallo.\tCC-BY 2.0\n")
+    for header in (None, False):
+        [error] = check_source(TextSource(file=str(path), header=header), ("de", "en"))
+        assert "names all 3 columns: 'de' and 'en' for the text" in error
+    path.write_text("en\tde\tcredit\n" + path.read_text())
+    assert list(iterate_pairs(TextSource(file=str(path)), ("de", "en"))) == [("Geh.", "Go."), ("Hallo.", "Hi.")]

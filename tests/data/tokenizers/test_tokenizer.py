@@ -489,6 +489,8 @@ def test_existing_tokenizer_is_loaded_and_a_missing_one_is_rejected(tmp_path):
         load_tokenizer(str(tmp_path / "empty"))
     with pytest.raises(InputError, match="absent does not exist"):
         load_tokenizer(str(tmp_path / "absent"))
+    with pytest.raises(InputError, match=f"tokenizer.json is a file. Specify the folder that it is in: {tmp_path}"):
+        load_tokenizer(str(tmp_path / "made" / "tokenizer.json"))
 
 
 @pytest.mark.parametrize("joint", [True, False])

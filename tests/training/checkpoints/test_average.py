@@ -147,3 +147,23 @@ def test_models_with_different_tokenizers_are_rejected(recipe, run_folder, tmp_p
     other = train(recipe("--max_steps=3", "--vocab_size=20", "--type=unigram", output="other")).folder
     with pytest.raises(InputError, match="The tokenizer in .* differs from the one in"):
         average([run_folder, other], tmp_path / "mean")
+
+
+def test_models_of_two_seeds_or_two_directions_are_not_averaged(tmp_path):
+    """Models of one start may be: here, a model and a copy of it with noise as large as the weights."""
+    torch.manual_seed(1)
+    model = tiny_model(source_language="de", target_language="en")
+    model.save_pretrained(tmp_path / "first")
+    scale = model.model.shared.weight.std()
+    for parameter in model.parameters():
+        parameter.data += scale * torch.randn_like(parameter)
+    model.save_pretrained(tmp_path / "tuned")
+    for parameter in model.parameters():
+        parameter.data = scale * torch.randn_like(parameter)
+    model.save_pretrained(tmp_path / "unrelated")
+    tiny_model(source_language="en", target_language="de").save_pretrained(tmp_path / "back")
+    tiny_model().save_pretrained(tmp_path / "unnamed")
+    average([tmp_path / name for name in ("first", "tuned", "unnamed")], tmp_path / "mean")
+    for name, message in (("unrelated", "unrelated .*--ensemble"), ("back", "source_language is 'en' and 'de'")):
+        with pytest.raises(InputError, match=message):
+            average([tmp_path / "first", tmp_path / name], tmp_path / "other")

@@ -66,6 +66,8 @@ def test_unknown_key_is_an_error_that_suggests_the_closest_one(recipe):
         ("arch", "here it is 'preset'"),
         ("evaluation_strategy", "here it is 'eval_steps'"),
         ("save_strategy", "here it is 'save_steps'"),
+        ("load_best_model_at_end", "here it is 'average=best'"),
+        ("resume_from_checkpoint", "the same command resumes a stopped run from its last checkpoint"),
         ("world_size", "accelerate launch --num_processes N starts several processes"),
         ("no_cuda", "a GPU is used if there is one; CUDA_VISIBLE_DEVICES selects another, or none"),
     ],

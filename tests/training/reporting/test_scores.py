@@ -70,6 +70,9 @@ def test_each_test_set_is_translated_scored_and_stored_under_its_name(recipe, mo
         assert f"{name} chrF2 {scores['chrf2']:.2f} (" in summary(results)
     assert values["test_bleu"] == values["tests"]["test"]["bleu"]
     assert ("it needs more steps." in summary(results)) == any(found["bleu"] < 5 for found in values["tests"].values())
+    for above, is_diverged in ((0.9, False), (1.1, True), (math.nan, True)):
+        loss = math.log(values["tokenizer"]["target_tokens"]) + above
+        assert ("the run diverged" in summary(results.model_copy(update={"validation_loss": loss}))) == is_diverged
     assert values["test_chrf2_signature"] == values["tests"]["test"]["chrf2_signature"]
     assert "greedy_bleu" not in values["tests"]["test"]
 
