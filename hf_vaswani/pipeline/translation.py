@@ -24,7 +24,9 @@ from ..text.languages import (
     check_languages,
     check_pair,
     fits_pair,
+    group_prefix,
     language_pairs,
+    mark_target,
     translation_tasks,
 )
 from ..text.vocabularies import vocabularies
@@ -370,7 +372,7 @@ class TranslationPipeline(Pipeline):
     def _tokenize(
         self, texts: list[str], src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
     ) -> dict[str, Any]:
-        texts = [self.prefix + text for text in texts]
+        texts = mark_target(texts, self.prefix or group_prefix(self.tokenizer, tgt_lang))
         limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
         tokenizer = private_copy(self.tokenizer)
         if not hasattr(tokenizer, "_build_translation_inputs"):
@@ -397,13 +399,15 @@ class TranslationPipeline(Pipeline):
         return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Encoded texts → a batch, padded on the tokenizer's side."""
+        """Encoded texts → a batch, padded on the right, since most models count positions from the left."""
         first_token = rows[0].get(FIRST_TOKEN)
         rows = [{k: v for k, v in row.items() if k != FIRST_TOKEN} for row in rows]
         if self.tokenizer.pad_token_id is None:  # there is only one row then, see `engine`
             batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
         else:
-            batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
+            batch = dict(
+                self.tokenizer.pad(rows, padding_side="right", return_tensors="pt", return_attention_mask=True)
+            )
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
         return batch if first_token is None else {**batch, FIRST_TOKEN: int(first_token)}
