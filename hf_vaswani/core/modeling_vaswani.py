@@ -36,7 +36,7 @@ from .modeling_layers import (
     VaswaniEncoderLayer,
     layer_norm,
 )
-from .modeling_token_ids import check_length, check_same_batch, check_token_ids, count_tokens, token_mask
+from .modeling_token_ids import check_ids, check_length, check_same_batch, check_token_ids, count_tokens, token_mask
 
 IGNORED_LABEL = -100
 
@@ -446,6 +446,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         if use_cache is None and is_torchdynamo_exporting() and not is_exportable(EncoderDecoderCache):
             use_cache = False
         if labels is not None:
+            if not torch.is_tensor(labels):
+                check_ids("labels", labels)
             labels = ignore_padding(labels, self.config)
             known = labels.masked_fill(labels == IGNORED_LABEL, 0)
             check_token_ids("labels", known, self.config.decoder_vocab_size)

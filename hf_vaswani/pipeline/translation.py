@@ -34,7 +34,7 @@ from .alignment import evaluation
 from .arguments import GenerateArguments
 from .engine import Result, TranslationEngine
 from .hypothesis import Hypothesis
-from .model_checks import damaged_weights, spare_ids, vocabulary_error
+from .model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
 from .output_scores import align, log_probabilities, output_lengths, prompt_length
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
@@ -136,6 +136,8 @@ class TranslationPipeline(Pipeline):
             )
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
+        if warning := tokenizer_warning(self.model, self.tokenizer):
+            warnings.warn(warning, UserWarning, stacklevel=2)
         if quantize not in (None, "int8"):
             raise ValueError(f'quantize must be "int8" or None, got {quantize!r}.')
         if quantize:
@@ -462,7 +464,7 @@ class TranslationPipeline(Pipeline):
         except ValueError as error:
             methods = (self.model.generate, self.model.forward, self._forward, self._sanitize_parameters, self.engine)
             known = [name for method in methods for name in signature(method).parameters]
-            if suggestion := suggest_argument(error, [*known, *vars(self.model.generation_config)]):
+            if suggestion := suggest_argument(error, [*known, "quantize", *vars(self.model.generation_config)]):
                 raise ValueError(suggestion) from None
             raise
         output_ids = getattr(output, "sequences", output)

@@ -41,16 +41,15 @@ def file_warnings(
 ) -> list[str]:
     """Warnings about the first lines of a file of sources, and if a target language must be chosen for them."""
     texts = first_lines(path)
-    unmarked = unmarked_warning(tokenizer, texts, target_language)
-    return source_warnings(path, texts, model, tokenizer) + (
-        [with_option_names(f"warning: {unmarked}")] if unmarked else []
-    )
+    warnings = source_warnings(str(path), texts, model, tokenizer)
+    if unmarked := unmarked_warning(tokenizer, texts, target_language):
+        warnings.append(f"warning: {with_option_names(unmarked)}")
+    return warnings
 
 
 def _unknown_warning(name: str, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> str | None:
-    rows = (
-        tokenizer([normalized(clean(text), tokenizer) for text in texts], verbose=False)["input_ids"] if texts else []
-    )
+    texts = [normalized(clean(text), tokenizer) for text in texts]
+    rows = tokenizer(texts, verbose=False)["input_ids"] if texts else []
     if not (count := sum(tokenizer.unk_token_id in row for row in rows)):
         return None
     return (
