@@ -398,6 +398,6 @@ def test_json_records_in_place_of_translations_are_an_error(errors_of, write_lin
     records = write_lines("records", ['{"source": "w1", "translations": [{"text": "w2"}]}'])
     reference = write_lines("reference", ["w2"])
     assert errors_of("--hypotheses", records, "--reference", reference) == [
-        f"error: {records} has JSON records of hf-vaswani translate. Translate with --format text, one translation per "
-        "line."
+        f"error: {records} has JSON records of hf-vaswani translate. Translate with --format text, one translation "
+        "per line."
     ]
