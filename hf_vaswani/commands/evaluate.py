@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -144,6 +145,11 @@ def run(options: argparse.Namespace) -> None:
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
     errors += line_errors(options.reference[0], texts)
+    errors += [
+        f"{path} has JSON records of hf-vaswani translate. Translate with --format text, one translation per line."
+        for path in options.hypotheses
+        if (lines := texts[path]) and re.match(r'{"source": .*"translations": \[', lines[0])
+    ]
     models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
         collect_errors(errors, partial(check_language_options, options, *model))

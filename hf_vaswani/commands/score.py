@@ -23,6 +23,8 @@ from .common.reports import LineReports, progress_bar
 from .common.standard_output import write_result
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
     from ..translation.pair_scores import PairScore
 
 DESCRIPTION = """\
@@ -75,6 +77,8 @@ def run(options: argparse.Namespace) -> None:
     model, tokenizer = load_ensemble([options.model, *options.ensemble])
     check_gives_probabilities(options.model, model)
     check_language_options(options, model, tokenizer, takes_own_target=False)
+    for warning in _warnings(options, model, tokenizer):
+        print(warning, file=sys.stderr)
     reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
     files = (options.source, options.target)
     with progress_bar() as bar:
@@ -99,6 +103,21 @@ def run(options: argparse.Namespace) -> None:
             f"{counted(pairs, 'pair')} scored; perplexity {math.exp(-total / tokens):.4g} per target token",
             file=sys.stderr,
         )
+
+
+def _warnings(
+    options: argparse.Namespace, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
+) -> list[str]:
+    from ..data.sources.sides import language_warning
+    from ..text.languages import own_languages
+    from .common.source_text import file_warnings, first_lines
+
+    source, target = own_languages(model.config, tokenizer)
+    warnings = file_warnings(options.source, options.target_language, model, tokenizer)
+    warnings += filter(None, [language_warning(options.target, first_lines(options.target), target, source)])
+    if is_same_file(options.source, options.target):
+        warnings.append(f"warning: {options.source} is given as source and as target, so the scores are meaningless")
+    return warnings
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +160,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
     from ..translation.resumable_output import ResumableOutput
     from ..translation.translator_settings import fingerprint_of_all
+    from .common.source_text import file_warnings
 
     output = None
 
@@ -201,7 +202,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             pass
         return
     [(lines, is_waiting)] = begun
-    if warning := _language_warning(options, model, tokenizer):
+    for warning in file_warnings(options.input, options.target_language, model, tokenizer):
         print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
@@ -231,19 +232,6 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 f"Interrupted after {done}. Run the same command again with {how} to continue."
             ) from None
     reports.summarize()
-
-
-def _language_warning(
-    options: argparse.Namespace, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
-) -> str | None:
-    """A warning if the first lines of an input file look like the language that the model translates into."""
-    from ..data.sources.sides import SAMPLE, language_warning
-    from ..text.languages import own_languages
-
-    if not (options.input and Path(options.input).is_file()):
-        return None
-    texts = list(islice(_texts(options, lambda *_: None), SAMPLE))
-    return language_warning(options.input, texts, *own_languages(model.config, tokenizer))
 
 
 def output_settings(options: argparse.Namespace, further: Collection[str] = ()) -> dict[str, Any]:

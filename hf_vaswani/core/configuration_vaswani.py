@@ -235,8 +235,14 @@ class VaswaniConfig(PreTrainedConfig):
         """Make a config from a dict, as in transformers, after checking its format version.
 
         Raises:
-            `ValueError`: a newer version of this package wrote the config.
+            `ValueError`: a newer version of this package wrote the config, or it is that of another kind of model.
         """
+        if not config_dict:
+            raise ValueError(
+                "There is no config.json. Load a model's folder: for a training run, the one above its checkpoints."
+            )
+        if (kind := config_dict.get("model_type", cls.model_type)) != cls.model_type:
+            raise ValueError(f"This is a {kind} model, not a {cls.model_type} model. Convert it: hf-vaswani import")
         version = config_dict.get("format_version", FORMAT_VERSION)
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise ValueError(

@@ -36,7 +36,7 @@ from .modeling_layers import (
     VaswaniEncoderLayer,
     layer_norm,
 )
-from .modeling_token_ids import check_length, check_same_batch, check_token_ids, count_tokens, token_mask
+from .modeling_token_ids import check_ids, check_length, check_same_batch, check_token_ids, count_tokens, token_mask
 
 IGNORED_LABEL = -100
 
@@ -82,7 +82,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
         """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`.
 
         Positions continue after the `past_length` cached ones, unless given by `position_ids`,
-        `(batch or 1, length or 1)`.
+        `(batch or 1, length or 1)`. They begin after padding on the left, if an `attention_mask` `(batch, length)` is
+        given.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
@@ -107,7 +108,10 @@ class VaswaniStack(VaswaniPreTrainedModel):
         else:
             if position_ids is None:
                 position_ids = torch.arange(length, device=inputs_embeds.device) + past_length
-            positions = self.embed_positions(position_ids)
+            positions = self.embed_positions(position_ids).to(inputs_embeds)
+            if attention_mask is not None and attention_mask.dim() == 2 and position_ids.dim() == 1:
+                first = attention_mask.int().argmax(dim=1, keepdim=True)  # after padding on the left
+                positions = positions[(position_ids - first).clamp(min=0)]
         hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds)
         return self.dropout(hidden_states)
 
@@ -207,7 +211,8 @@ class VaswaniDecoder(VaswaniStack):
         if use_cache and cache is None:
             cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past_length = cache.get_seq_length() if cache is not None else 0
-        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask, past_length, position_ids)
+        counted_mask = attention_mask if self.config.positions_skip_padding else None
+        hidden_states = self.embed(input_ids, inputs_embeds, counted_mask, past_length, position_ids)
         self_attention_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
         causal_mask = create_causal_mask(self.config, hidden_states, attention_mask, self_attention_cache)
         encoder_attention_mask = create_bidirectional_mask(
@@ -441,6 +446,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         if use_cache is None and is_torchdynamo_exporting() and not is_exportable(EncoderDecoderCache):
             use_cache = False
         if labels is not None:
+            if not torch.is_tensor(labels):
+                check_ids("labels", labels)
             labels = ignore_padding(labels, self.config)
             known = labels.masked_fill(labels == IGNORED_LABEL, 0)
             check_token_ids("labels", known, self.config.decoder_vocab_size)

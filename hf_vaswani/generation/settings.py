@@ -24,7 +24,10 @@ LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
 LARGEST_NUMBER = 2**31 - 1
 
-OTHER_NAMES = dict.fromkeys(("beam_size", "beam_width", "beams"), "num_beams")  # of arguments, in other toolkits
+OTHER_NAMES = {  # of arguments, in other toolkits
+    **dict.fromkeys(("beam_size", "beam_width", "beams"), "num_beams"),
+    **dict.fromkeys(("load_in_8bit", "load_in_4bit"), "quantize"),
+}
 
 # Whole numbers, with their minimum and maximum.
 WHOLE_NUMBERS = {

@@ -22,6 +22,7 @@ from ..generation.mixin import is_watched
 from ..generation.settings import check_number, check_switch
 from ..text.inputs import not_texts, not_texts_error
 from ..text.invisible import is_blank
+from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
 from ..text.normalization import clean, normalized
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
@@ -196,6 +197,9 @@ class TranslationEngine:
             self._attempt(self._encode, filled[start : start + LAST_WINDOW])
         self._limit_lengths(segments, first)
         self._warn_of_many_sentences(segments, first)
+        sources = (segment.piece.text for segment in filled)
+        if warning := unmarked_warning(self.pipeline.tokenizer, sources, self.preprocess.get("tgt_lang")):
+            logger.warning_once(warning)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
@@ -207,6 +211,12 @@ class TranslationEngine:
         return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
+        mark = GROUP_MARK.match(text) if group_languages(self.pipeline.tokenizer) else None
+        if mark:  # each piece needs it
+            return [Piece(mark.group() + piece.text, piece.space) for piece in self._split(text[mark.end() :], prefix)]
+        return self._split(text, prefix)
+
+    def _split(self, text: str, prefix: str) -> list[Piece]:
         if self.split_sentences:
             return split_text(text, lambda part: self._length(part) <= self.limits.piece, packs=self.limits.is_known)
         if self.split_sentences is None and self._knows_training_text() and not prefix:

@@ -1,12 +1,14 @@
 """Whether a model can translate with its tokenizer: weights that are intact, and a row for each token."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..text.vocabularies import target_vocab_size
+from ..text.vocabularies import target_vocab_size, vocabularies
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -48,6 +50,20 @@ def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
     counts = [f"{side[0]:,}" if len(set(side)) == 1 else f"{side[0]:,} source and {side[1]:,} target"
               for side in (tokens, rows)]  # fmt: skip
     return f"the tokenizer has {counts[0]} tokens, but the model has embeddings for {counts[1]}"
+
+
+def tokenizer_warning(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """A warning if a Vaswani model's folder has a tokenizer of its own, and the given one lacks tokens of it.
+
+    Sizes do not tell: a model may have more embeddings than tokens.
+    """
+    folder, file = model.name_or_path, Path(model.name_or_path, "tokenizer.json")
+    is_own = not folder or tokenizer.name_or_path == folder
+    if is_own or model.config.model_type != "vaswani" or not file.is_file():
+        return None
+    if Tokenizer.from_file(str(file)).get_vocab().items() <= vocabularies(tokenizer)[0].items():
+        return None
+    return f"The tokenizer is not that of the model, whose tokens in {folder} differ. Load the tokenizer from there."
 
 
 def spare_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

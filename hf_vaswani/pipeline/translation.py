@@ -24,7 +24,9 @@ from ..text.languages import (
     check_languages,
     check_pair,
     fits_pair,
+    group_prefix,
     language_pairs,
+    mark_target,
     translation_tasks,
 )
 from ..text.vocabularies import vocabularies
@@ -32,7 +34,7 @@ from .alignment import evaluation
 from .arguments import GenerateArguments
 from .engine import Result, TranslationEngine
 from .hypothesis import Hypothesis
-from .model_checks import damaged_weights, spare_ids, vocabulary_error
+from .model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
 from .output_scores import align, log_probabilities, output_lengths, prompt_length
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
@@ -134,6 +136,8 @@ class TranslationPipeline(Pipeline):
             )
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
+        if warning := tokenizer_warning(self.model, self.tokenizer):
+            warnings.warn(warning, UserWarning, stacklevel=2)
         if quantize not in (None, "int8"):
             raise ValueError(f'quantize must be "int8" or None, got {quantize!r}.')
         if quantize:
@@ -370,7 +374,7 @@ class TranslationPipeline(Pipeline):
     def _tokenize(
         self, texts: list[str], src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
     ) -> dict[str, Any]:
-        texts = [self.prefix + text for text in texts]
+        texts = mark_target(texts, self.prefix or group_prefix(self.tokenizer, tgt_lang))
         limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
         tokenizer = private_copy(self.tokenizer)
         if not hasattr(tokenizer, "_build_translation_inputs"):
@@ -397,13 +401,15 @@ class TranslationPipeline(Pipeline):
         return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Encoded texts → a batch, padded on the tokenizer's side."""
+        """Encoded texts → a batch, padded on the right, since most models count positions from the left."""
         first_token = rows[0].get(FIRST_TOKEN)
         rows = [{k: v for k, v in row.items() if k != FIRST_TOKEN} for row in rows]
         if self.tokenizer.pad_token_id is None:  # there is only one row then, see `engine`
             batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
         else:
-            batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
+            batch = dict(
+                self.tokenizer.pad(rows, padding_side="right", return_tensors="pt", return_attention_mask=True)
+            )
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
         return batch if first_token is None else {**batch, FIRST_TOKEN: int(first_token)}
@@ -458,7 +464,7 @@ class TranslationPipeline(Pipeline):
         except ValueError as error:
             methods = (self.model.generate, self.model.forward, self._forward, self._sanitize_parameters, self.engine)
             known = [name for method in methods for name in signature(method).parameters]
-            if suggestion := suggest_argument(error, [*known, *vars(self.model.generation_config)]):
+            if suggestion := suggest_argument(error, [*known, "quantize", *vars(self.model.generation_config)]):
                 raise ValueError(suggestion) from None
             raise
         output_ids = getattr(output, "sequences", output)

@@ -1,6 +1,7 @@
 """The languages that a model and its tokenizer know, and whether those of a call are among them."""
 
 import re
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -10,6 +11,8 @@ from .inputs import check_text
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
 LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
+# What a text begins with to name its target language itself.
+GROUP_MARK = re.compile(r">>\S+?<<\s*")
 # Column names that look like such codes.
 NO_LANGUAGES = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
@@ -87,6 +90,45 @@ def pairs_in_words(pairs: list[LanguagePair]) -> str:
     return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
 
 
+def group_languages(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The target languages of a Marian model for several, which reads the one to use in its text: `>>fra<< `."""
+    return [code.strip("<>") for code in getattr(tokenizer, "supported_language_codes", None) or []]
+
+
+def group_prefix(tokenizer: PreTrainedTokenizerBase, language: str | None) -> str:
+    """What each text begins with for such a model, such as `>>fra<< `; "" for others, and without a language.
+
+    Raises:
+        ValueError: the language is unknown; the message names those that are known.
+    """
+    codes, code = group_languages(tokenizer), (language or "").strip("<>")
+    # A model for one language may have marks for its scripts, as for Chinese.
+    if not codes or not code or (code not in codes and len(code) == 2 and code == tokenizer.target_lang):
+        return ""
+    if code not in codes:
+        raise ValueError(f"tgt_lang={language!r} is unknown: this model translates into {_examples(codes)}.")
+    return f">>{code}<< "
+
+
+def mark_target(texts: Iterable[str], prefix: str) -> list[str]:
+    """Put a prefix before each text, unless it is a [`group_prefix`] and the text begins with one itself."""
+    is_mark = GROUP_MARK.match(prefix) is not None
+    return [text if is_mark and GROUP_MARK.match(text) else prefix + text for text in texts]
+
+
+def unmarked_warning(
+    tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], language: str | None = None
+) -> str | None:
+    """A warning if a model for several target languages is given texts, but not the language to translate into."""
+    codes = group_languages(tokenizer)
+    if language or len(codes) < 2 or all(GROUP_MARK.match(text) for text in texts):
+        return None
+    return (
+        f"This model translates into several languages: {_examples(codes)}. Choose one with tgt_lang, or begin each "
+        f"text with its mark, such as >>{codes[0]}<<."
+    )
+
+
 def check_languages(
     tokenizer: PreTrainedTokenizerBase, src_lang: str | None, tgt_lang: str | None, has_own_target: bool
 ) -> None:
@@ -99,6 +141,7 @@ def check_languages(
     Raises:
         ValueError: a language is unknown or missing; the message names each, and some of those that are known.
     """
+    group_prefix(tokenizer, tgt_lang)
     if not hasattr(tokenizer, "_build_translation_inputs"):
         return
     codes = language_codes(tokenizer)
@@ -110,12 +153,14 @@ def check_languages(
         elif codes and not ({code, f"__{code}__"} & codes or code in tokenizer.get_added_vocab()):
             errors.append(f"{name}={code!r} is not a language of this tokenizer")
     if errors:
-        known = sorted(codes)
-        examples = ", ".join(known[:: max(1, len(known) // 8)][:8])
         raise ValueError(
             f"{' and '.join(errors)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
-            f"{len(known)} languages, such as {examples}."
+            f"{len(codes)} languages, such as {_examples(codes, 8)}."
         )
+
+
+def _examples(codes: Collection[str], most: int = 20) -> str:
+    return ", ".join(sorted(codes)[:: -(-len(codes) // most) or 1])
 
 
 def language_codes(tokenizer: PreTrainedTokenizerBase) -> set[str]:

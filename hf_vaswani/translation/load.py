@@ -89,7 +89,10 @@ def load(
             own = path if has_own_tokenizer(path) else None
             model, tokenizer = _load_whole(base, dtype, own, trust_remote_code)
         except InputError as error:
-            raise InputError(f"{path} is an adapter, but its base model could not be loaded. {error}") from None
+            raise InputError(
+                f"{path} is an adapter, but its base model could not be loaded. {error} If that has moved, change "
+                "base_model_name_or_path in adapter_config.json."
+            ) from None
         model = add_adapter(model, path)
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"

@@ -25,6 +25,7 @@ from ..pipeline.output_scores import forced_output, token_log_probabilities
 from ..pipeline.source_limits import position_limit
 from ..pipeline.translation import translation_task
 from ..text.inputs import check_many, check_text, text_pairs
+from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized
 
 logger = logging.getLogger(__name__)
@@ -87,12 +88,13 @@ def score_pairs(
     for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
         if code is not None:
             check_text(name, code)
-    prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
+    task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
+    prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
     positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
     limit = min(n for n in (max_length, *positions) if n is not None)
 
     def scores() -> Iterator[PairScore | None]:
-        texts = ((prefix + source, target) for source, target in text_pairs(pairs))
+        texts = ((*mark_target([source], prefix), target) for source, target in text_pairs(pairs))
         first = 1
         while window := list(islice(texts, PAIRS_AT_ONCE)):
             encoded = dict(enumerate(_encode(tokenizer, window, src_lang, tgt_lang)))

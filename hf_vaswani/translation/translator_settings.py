@@ -8,7 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from ..errors import InputError, reason
 from ..pipeline.engine import SourceTooLong
-from ..text.languages import language_pairs
+from ..text.languages import group_languages, language_pairs
 from .content_digest import content_digest
 from .lines import LineTranslator
 from .load import fingerprint, load_ensemble
@@ -75,7 +75,8 @@ class TranslatorSettings:
                 "translation", model=model, tokenizer=tokenizer, quantize=self.quantize, **self.languages
             )
             translate = LineTranslator(translator, **arguments)
-            [result] = translate([Line("a", "a" if takes_prefixes else "")])
+            text = "".join(f">>{code}<< " for code in group_languages(tokenizer)[:1]) + "a"
+            [result] = translate([Line(text, "a" if takes_prefixes else "")])
             if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
                 raise result
         except ValueError as error:

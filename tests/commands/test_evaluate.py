@@ -392,3 +392,12 @@ def test_swapped_sides_and_scores_that_mean_nothing_are_told(saved_model, write_
         assert (swapped in capsys.readouterr().err) == is_told
     assert main(["evaluate", "--hypotheses", str(german), "--reference", str(english), "--metrics", "chrf"]) == 0
     assert hint not in capsys.readouterr().err
+
+
+def test_json_records_in_place_of_translations_are_an_error(errors_of, write_lines):
+    records = write_lines("records", ['{"source": "w1", "translations": [{"text": "w2"}]}'])
+    reference = write_lines("reference", ["w2"])
+    assert errors_of("--hypotheses", records, "--reference", reference) == [
+        f"error: {records} has JSON records of hf-vaswani translate. Translate with --format text, one translation "
+        "per line."
+    ]

@@ -74,7 +74,7 @@ def test_truncation_that_would_cut_nothing_is_rejected(translator, value):
 @pytest.mark.parametrize(
     "name, meant",
     [("nbest", "n_best"), ("beam_size", "num_beams"), ("lenght_penalty", "length_penalty"),
-     ("split_sentence", "split_sentences"), ("max_tokens", "max_new_tokens")],
+     ("split_sentence", "split_sentences"), ("max_tokens", "max_new_tokens"), ("load_in_8bit", "quantize")],
 )  # fmt: skip
 @pytest.mark.parametrize("num_beams", [1, 2])
 def test_misspelled_argument_is_rejected_with_the_right_one(translator, name, meant, num_beams):
@@ -197,3 +197,8 @@ def test_unusable_assistant_model_is_rejected(saved_model, translator):
     other.save_pretrained(saved_model)
     with pytest.raises(ValueError, match="assistant_model=.* does not have this pipeline's tokenizer"):
         translator("w1", assistant_model=str(saved_model))
+
+
+def test_labels_that_are_not_a_tensor_are_rejected():
+    with pytest.raises(ValueError, match="labels must be a tensor of token ids.* got a list"):
+        tiny_model()(torch.tensor([[5, 2]]), labels=[[5, 2]])

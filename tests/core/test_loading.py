@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, MarianConfig, pipeline
 
 import hf_vaswani
 from hf_vaswani import (
@@ -59,6 +59,15 @@ def test_auto_classes_load_a_saved_model(saved_model):
     assert type(AutoModel.from_pretrained(saved_model)) is VaswaniModel
     assert type(AutoModelForSeq2SeqLM.from_pretrained(saved_model)) is VaswaniForConditionalGeneration
     assert AutoTokenizer.from_pretrained(saved_model)("w1")["input_ids"] == [5, 2]
+
+
+def test_folder_of_another_kind_of_model_or_of_a_training_checkpoint_is_refused(tmp_path):
+    MarianConfig().save_pretrained(tmp_path / "marian")
+    tiny_model().save_pretrained(tmp_path / "checkpoint")
+    (tmp_path / "checkpoint" / "config.json").unlink()
+    for name, message in (("marian", "This is a marian model, not a vaswani"), ("checkpoint", "There is no config")):
+        with pytest.raises(ValueError, match=message):
+            VaswaniForConditionalGeneration.from_pretrained(tmp_path / name)
 
 
 @pytest.mark.parametrize("options", [{}, {"trust_remote_code": True}])

@@ -7,6 +7,8 @@ import pytest
 import torch
 from datasets import Dataset
 from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
     BertConfig,
     EncoderDecoderConfig,
     EncoderDecoderModel,
@@ -632,3 +634,22 @@ def test_stop_texts_are_read_in_the_target_vocabulary():
     for stop in ({"stop_sequence": token.strip("▁")}, {"stop_strings": [token.strip("▁")], "tokenizer": tokenizer}):
         [entry] = translator("ein hund läuft", **settings, **stop)
         assert entry["translation_token_ids"].tolist() == ids[:2]
+
+
+def test_tokenizer_without_tokens_of_the_models_own_gives_a_warning(saved_model, tokenizer, tmp_path, recwarn):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    tokenizer.add_tokens(["w99"])
+    tokenizer.save_pretrained(tmp_path / "more")  # as for a model that is to learn them
+    model.resize_token_embeddings(len(tokenizer))
+    pipeline("translation", model=model, tokenizer=AutoTokenizer.from_pretrained(tmp_path / "more"))
+    assert not [warning for warning in recwarn if "tokenizer is not" in str(warning.message)]
+    other = train_tokenizer([("ab", "ba")] * 9, TokenizerArguments(vocab_size=16))
+    with pytest.warns(UserWarning, match=f"The tokenizer is not that of the model, whose tokens in {saved_model}"):
+        pipeline("translation", model=model, tokenizer=other)
+
+
+def test_batches_are_padded_on_the_right_whatever_the_tokenizer_says(tokenizer):
+    tokenizer.padding_side = "left"
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
+    batch = translator.collate(translator.encode(["w1 w2", "w1"]))
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]] and tokenizer.padding_side == "left"

@@ -95,8 +95,9 @@ def test_unusable_adapter_raises_a_clear_error(make_adapter, monkeypatch):
     change_config(folder, base_model_name_or_path="no/such/folder")
     with pytest.raises(
         InputError, match="is an adapter, but its base model could not be loaded. no/such/folder does no"
-    ):
+    ) as moved:
         load(str(folder))
+    assert str(moved.value).endswith("has moved, change base_model_name_or_path in adapter_config.json.")
     (folder / "adapter_model.safetensors").unlink()
     change_config(folder, base_model_name_or_path=None)
     monkeypatch.setitem(sys.modules, "peft", None)

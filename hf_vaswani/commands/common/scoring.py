@@ -12,6 +12,8 @@ from ...evaluation.score_settings import lowercases_targets
 from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
 from ...files import is_same_file
 from ...text.languages import own_languages
+from ...text.mojibake import mojibake_warning
+from .source_text import source_warnings
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 
@@ -60,11 +62,12 @@ def score_warnings(
         warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
     for model, tokenizer in models:
         source, target = own_languages(model.config, tokenizer)
-        warnings.append(language_warning(options.source, texts[options.source], source, target))
+        warnings += source_warnings(options.source, texts[options.source], model, tokenizer)
         warnings += [language_warning(path, texts[path], target, source) for path in options.reference]
         for path in options.reference:
             if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
                 warnings.append(unreachable_warning(path, found, len(texts[path])))
+    warnings += [mojibake_warning(path, lines) for path, lines in texts.items()]
     warnings += [form_warning(path, texts[path], first) for path in options.hypotheses]
     return [warning for warning in dict.fromkeys(warnings) if warning]
 

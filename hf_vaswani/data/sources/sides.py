@@ -58,18 +58,22 @@ def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], lang
 
 
 def language_warning(name: str, texts: Sequence[str], language: str | None, other: str | None) -> str | None:
-    """A warning if texts look like the other language of a pair rather than their own.
+    """A warning if texts look like the other language of a pair, or any that is known here, rather than their own.
 
     Args:
         name: what the texts are called.
         language, other: the codes of both languages, if known.
     """
-    if not (language and other) or len(texts) < FEWEST:
+    here = signs_of(language, texts) if language else None
+    if here is None or len(texts) < FEWEST:
         return None
-    here, there = signs_of(language, texts), signs_of(other, texts)
-    if here is None or there is None or there <= 0.1 or here >= there / 3:
+    others = dict.fromkeys(filter(None, (other, *WORDS, *(codes.split()[0] for codes in SCRIPTS.values()))))
+    signs = {code: signs_of(code, texts) or 0.0 for code in others}
+    found = max(signs, key=signs.__getitem__)
+    if signs[found] <= 0.1 or here >= signs[found] / 3:
         return None
-    return f"warning: {name} looks like {other}, not like {language}. Are source and target swapped?"
+    question = "Are source and target swapped?" if found == other else "Is it the right file?"
+    return f"warning: {name} looks like {found}, not like {language}. {question}"
 
 
 def shifted_lines(name: str, pairs: Sequence[Pair]) -> str | None:

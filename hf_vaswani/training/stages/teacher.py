@@ -19,6 +19,8 @@ from ...text.languages import (
     LanguagePair,
     check_languages,
     check_pair,
+    group_languages,
+    group_prefix,
     language_code,
     language_pairs,
     translation_tasks,
@@ -112,13 +114,16 @@ def languages_for(
     asked = asked_languages(arguments, data)
     given = {n: v for n in ("src_lang", "tgt_lang") if (v := getattr(arguments, n)) is not None}
     _check_given(given, arguments, data)
-    groups = getattr(tokenizer, "supported_language_codes", None)
     try:
-        if groups:
+        if groups := group_languages(tokenizer):
             source = _two_letters(asked[0])
             remedy = f"translate.side={arguments.side} needs a model from {source}."
             check_pair((source, None), language_pairs(SimpleNamespace(config=config), tokenizer), remedy)
-            return {}, _group_prefix(groups, arguments.tgt_lang)
+            if not (prefix := group_prefix(tokenizer, arguments.tgt_lang)):
+                raise ValueError(
+                    f"translate.tgt_lang is missing: this model translates into several languages: {', '.join(groups)}"
+                )
+            return {}, prefix
         if hasattr(tokenizer, "_build_translation_inputs"):
             has_own_target = generation_config.forced_bos_token_id is not None
             check_languages(tokenizer, arguments.src_lang, arguments.tgt_lang, has_own_target)
@@ -174,14 +179,6 @@ def _two_letters(code: str | None) -> str | None:
     """The language of a code, without script and region; `None` if it does not have two letters."""
     language = re.split("[-_]", code or "")[0].lower()
     return language if len(language) == 2 else None
-
-
-def _group_prefix(groups: list[str], language: str | None) -> str:
-    codes = [code.strip("<>") for code in groups]
-    if language is None or language.strip("<>") not in codes:
-        given = "translate.tgt_lang is missing" if language is None else f"translate.tgt_lang={language!r} is unknown"
-        raise InputError(f"{given}: this model translates into several languages: {', '.join(codes[:8])}")
-    return f">>{language.strip('<>')}<< "
 
 
 def search_of(arguments: TranslateArguments, model: PreTrainedModel) -> dict[str, Any]:
