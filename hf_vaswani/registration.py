@@ -7,7 +7,7 @@ import importlib
 import sys
 from functools import partial
 
-from .runtime.import_hooks import after_import
+from .runtime.imports import after_import
 
 MODEL_TYPE, CTRANSLATE2, ONNX = "vaswani", "vaswani_ctranslate2", "vaswani_onnx"
 

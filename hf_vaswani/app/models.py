@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from ..errors import InputError, reason
 from ..files import collect_errors, path_error, where_not_found
-from ..interop.model_files import check_settings, model_kind
+from ..models.model_files import check_settings, model_kind
 from ..pipeline.translation import TranslationPipeline
 from ..text.languages import language_codes, language_pairs
 from ..translation.adapters import adapter_base

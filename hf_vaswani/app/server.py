@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from ..engines.extras import import_extra
 from ..errors import InputError, reason
+from ..runtime.imports import import_extra
 from ..runtime.logs import quiet
 from ..runtime.signals import StopSignals
 from .limits import LARGEST_FILE

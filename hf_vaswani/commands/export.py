@@ -166,8 +166,8 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
         InputError: lists everything that is wrong with the options, files and output, and missing libraries.
     """
     from ..data.sources.parallel_files import line_errors, read_lines
-    from ..engines.extras import import_extra
     from ..hub.repository import check_name
+    from ..runtime.imports import import_extra
 
     errors = _option_errors(options)
     collect_errors(errors, partial(check_new, options.output))

@@ -16,13 +16,13 @@ from ..core.modeling_layers import VaswaniAttention
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..interop.unexportable import unexportable
+from ..interop.conversion import unexportable_features
+from ..runtime.imports import import_extra
 from ..text.languages import own_languages
 from ..text.vocabularies import vocabularies
 from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
 from .ctranslate2_model import unsupported
 from .digest import digest
-from .extras import import_extra
 
 # Names in transformers' ACT2FN → names in CTranslate2's `Activation`.
 ACTIVATIONS = {
@@ -87,7 +87,7 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
     widths = [width for width in (config.d_k, config.d_v) if width is not None]
     checks = {
-        **unexportable(model),
+        **unexportable_features(model),
         'final_norm=True with norm_position="post"': config.norm_position == "post" and bool(config.final_norm),
         f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
         f"d_k={config.d_k} and d_v={config.d_v}": any(w * count != config.d_model for w in widths for count in heads),

@@ -19,9 +19,9 @@ from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
 from ..files import AGAIN
 from ..generation.settings import setting_errors
+from ..runtime.imports import import_extra
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
-from .extras import import_extra
 
 # Arguments of `generate()` that are supported; others raise an error unless they have a neutral value.
 SETTINGS = {

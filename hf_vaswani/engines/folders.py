@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..interop.model_files import model_kind
+from ..models.model_files import model_kind
 from . import ctranslate2_config, onnx_config
 
 # The files of a web page that its script and browsers read first.

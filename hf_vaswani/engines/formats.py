@@ -9,7 +9,7 @@ from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from ..interop.folders import write_marian
+from ..interop.marian import write_marian
 from . import ctranslate2_export, onnx_export, transformers_js_export, web_export
 from .ctranslate2_model import CTranslate2Model
 from .onnx_model import OnnxModel

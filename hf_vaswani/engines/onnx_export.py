@@ -14,9 +14,9 @@ from transformers import PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..interop.unexportable import unexportable
+from ..interop.conversion import unexportable_features
+from ..runtime.imports import import_extra
 from .digest import digest
-from .extras import import_extra
 from .onnx_activations import ACTIVATIONS
 from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, checked_quantization, graph_file
 from .onnx_stacks import make_decoder, make_encoder
@@ -65,7 +65,7 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     """List the features of a model that cannot be written as a graph."""
     config = model.config
     checks = {
-        **unexportable(model),
+        **unexportable_features(model),
         f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
         "no eos_token_id": config.eos_token_id is None,
     }

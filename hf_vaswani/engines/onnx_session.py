@@ -15,7 +15,7 @@ import torch
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..errors import InputError, reason
-from .extras import import_extra
+from ..runtime.imports import import_extra
 from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
 from .onnx_layers import cache_names
 

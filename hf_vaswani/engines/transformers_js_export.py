@@ -14,8 +14,8 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..pipeline.arguments import DEFAULT_MAX_NEW_TOKENS
+from ..runtime.imports import import_extra
 from . import onnx_export, transformers_js_tokenizer
-from .extras import import_extra
 from .onnx_config import DECODER, ENCODER, checked_quantization, graph_file
 from .onnx_stacks import make_decoder, make_encoder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..errors import InputError, counted
+from ..errors import InputError, counted, listed
 from .checkpoint_file import Inert
 from .conversion import (
     SOURCE_EMBEDDINGS,
@@ -19,7 +19,6 @@ from .conversion import (
     check_state,
     embedding_fields,
     is_sinusoidal,
-    listed,
     make_config,
     not_neutral,
 )

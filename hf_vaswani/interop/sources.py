@@ -7,12 +7,14 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError, reason
-from ..files import model_path_error, path_error, where_not_found
+from ..files import check_new, model_path_error, new_folder, path_error, where_not_found
+from ..models.model_files import model_kind
+from ..text.languages import own_languages
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
-from .model_files import model_kind
 
 KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
@@ -60,6 +62,33 @@ def import_tokenizer(source: str | Path, *, vocabularies: str | Path | None = No
         InputError: as in [`import_model`], or the tokenizer does not fit the weights.
     """
     return read_source(source, vocabularies).make_tokenizer()
+
+
+def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: str | Path | None = None) -> str | None:
+    """Import another system's model and tokenizer into a folder, ready for `from_pretrained` and `pipeline`.
+
+    Args:
+        source: folder, `.pt` file or Hub id, as for `import_model`.
+        output: folder to create; if it exists, it must be empty.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`; default: the checkpoint's folder.
+
+    Returns:
+        A description of how the tokenizer splits text; None if the source has no tokenizer.
+
+    Raises:
+        InputError: as in `import_model`, or `output` cannot be written.
+    """
+    check_new(output)
+    conversion = read_source(source, vocabularies)
+    tokenizer = conversion.make_tokenizer()
+    model = conversion.build()
+    # Marian's languages are only in its tokenizer.
+    model.config.source_language, model.config.target_language = own_languages(model.config, tokenizer)
+    with new_folder(output) as folder:
+        model.save_pretrained(folder)
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder)
+    return conversion.splitting if tokenizer is not None else None
 
 
 def read_source(source: Source, vocabularies: str | Path | None = None, **options) -> Conversion:

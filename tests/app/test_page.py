@@ -15,8 +15,8 @@ import pytest
 from hf_vaswani.app import server
 from hf_vaswani.app.translate import translate_text
 from hf_vaswani.cli import main
-from hf_vaswani.engines import extras
 from hf_vaswani.errors import InputError
+from hf_vaswani.runtime import imports
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_host_of_another_machine_is_rejected():
 
 def test_missing_app_extra_is_named():
     with pytest.raises(InputError, match=r'pip install "hf-vaswani\[app\]"'):
-        extras.import_extra("nothing_of_this_name", "app")
+        imports.import_extra("nothing_of_this_name", "app")
 
 
 @pytest.fixture

@@ -5,20 +5,25 @@ silently. Commands and importers run these checks before loading, to catch what 
 failure, to find the file that caused it.
 """
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, counted, reason
 from ..files import AGAIN, collect_errors, read_json, type_errors, unreadable
 from ..generation.settings import check_generation_file
-from .model_size import WEIGHTS, memory_errors
+from ..runtime.memory import free_memory
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+# Bytes per parameter: in float32, and with its gradient and Adam's two moments.
+WEIGHTS, TRAINING = 4, 16
 # Types that transformers itself does not check.
 TYPES: dict[str, Any] = {
     "dtype": str | dict | None,
@@ -150,3 +155,24 @@ def _check_index(path: Path) -> None:
     missing = sorted(name for name in set(files.values()) if not (path.parent / name).is_file())
     if missing:
         raise InputError(f"{path} names missing files: {', '.join(missing)}. {AGAIN}")
+
+
+def parameter_count(config: VaswaniConfig) -> int:
+    """The number of parameters, counting tied ones once, without building all layers."""
+    small = copy.deepcopy(config)
+    small.encoder_layers = small.decoder_layers = 1
+    with torch.device("meta"):
+        model = VaswaniForConditionalGeneration(small)
+    stacks = [(model.get_encoder(), config.encoder_layers), (model.get_decoder(), config.decoder_layers)]
+    more = sum((layers - 1) * sum(p.numel() for p in stack.layers[0].parameters()) for stack, layers in stacks)
+    return model.num_parameters() + more
+
+
+def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
+    """An error if a model does not fit into free memory; empty if it does."""
+    count, free = parameter_count(config), free_memory()
+    if count * bytes_per_parameter <= free:
+        return []
+    need = f"{count * bytes_per_parameter / 1e9:,.0f} GB"
+    what = "to train" if bytes_per_parameter == TRAINING else "for its weights"
+    return [f"the model has {count:,} parameters and needs {need} {what}, but {free / 1e9:,.1f} GB are free"]
