@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-    from ..engines.export import write_checked
+    from ..engines.checked_export import write_checked
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin

@@ -10,10 +10,11 @@ from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..interop.marian import write_marian
-from . import ctranslate2_export, onnx_export, transformers_js_export, web_export
+from . import ctranslate2_export, transformers_js_export, web_page
 from .ctranslate2_model import CTranslate2Model
-from .onnx_model import OnnxModel
-from .verify import BEAMS
+from .differences import BEAMS
+from .onnx import onnx_export
+from .onnx.onnx_model import OnnxModel
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,9 @@ FORMATS = {
     # Only the model: `web_page.py` adds the page.
     "web": Format(
         "a web page",
-        web_export.write,
-        lambda folder, model: OnnxModel(model.config, folder / web_export.MODEL_FOLDER),
+        web_page.write_model,
+        lambda folder, model: OnnxModel(model.config, folder / web_page.MODEL_FOLDER),
         1,
-        quantization=web_export.QUANTIZATION,
+        quantization=web_page.QUANTIZATION,
     ),
 }
-
-__all__ = ["FORMATS", "Format"]

@@ -12,12 +12,22 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerBase
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..files import read_json
 from ..text.invisible import BLANK
-from .folders import INDEX_FILE, PAGE_FILE
-from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
-from .web_export import MODEL_FOLDER
+from . import transformers_js_export
+from .engine_folders import INDEX_FILE, PAGE_FILE
+from .onnx.onnx_config import DECODER, ENCODER, graph_file, stored_quantization
 from .web_runtime import RUNTIME_FOLDER, copy_runtime
 
+MODEL_FOLDER = "model"
+QUANTIZATION = "int8"
+OFFSET = "max_length_offset"
+# The widths of keys and values, which are set only if they are not d_model / heads.
+WIDTHS = ("d_k", "d_v")
 SOURCES = Path(__file__).with_name("web")
 SERVICE_WORKER, MANIFEST = "service_worker.js", "manifest.webmanifest"
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -27,8 +37,31 @@ COLOR = "#f6f7f9"
 OF_PAGE = (".css", ".html", ".js", ".json", ".onnx", ".svg", ".wasm", ".webmanifest")
 
 
+def write_model(
+    model: VaswaniForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    quantization: str | None = None,
+) -> None:
+    """Write `model/` in the folder of a page; arguments and errors are those of `transformers_js_export`.
+
+    By default, the weights are int8.
+    """
+    target = folder / MODEL_FOLDER
+    transformers_js_export.write(model, tokenizer, target, quantization or QUANTIZATION, with_alignment=True)
+    widths = {name: getattr(model.config, name) for name in WIDTHS}
+    _add(target / CONFIG_NAME, widths)
+    _add(target / GENERATION_CONFIG_NAME, {OFFSET: model.longest_output_offset})
+
+
+def _add(path: Path, fields: dict[str, int | None]) -> None:
+    """Add the fields that have a value to a JSON file."""
+    fields = {name: value for name, value in fields.items() if value is not None}
+    path.write_text(json.dumps({**read_json(path), **fields}, indent=2) + "\n", encoding="utf-8")
+
+
 def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str] | None = None) -> None:
-    """Add the page to a folder into which `web_export.write` has written a model.
+    """Add the page to a folder into which [`write_model`] has written a model.
 
     Args:
         runtime: a `node_modules` folder, as returned by `web_runtime.find_runtime`.
@@ -104,6 +137,3 @@ def _write_service_worker(folder: Path) -> None:
 def _digest(content: bytes) -> str:
     """The SHA-256 digest of a file in the form that browsers use to check its integrity."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
-
-
-__all__ = ["write_page"]

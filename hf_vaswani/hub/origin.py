@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from ..configuration.yaml_reader import read_yaml
-from ..engines.folders import weights_size
+from ..engines.engine_folders import weights_size
 from ..errors import InputError
 from ..models.model_files import CONFIG_FILE
 from ..text.languages import own_languages

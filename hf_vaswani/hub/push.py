@@ -8,7 +8,7 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.folders import PAGE_FILE, is_exported, is_page
+from ..engines.engine_folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors

@@ -19,7 +19,7 @@ from transformers import (
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_token_ids import FIT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..engines.folders import is_engine_folder, is_page
+from ..engines.engine_folders import is_engine_folder, is_page
 from ..errors import InputError
 from ..files import AGAIN
 from ..models.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors

@@ -11,15 +11,15 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import InputError
-from ..interop.conversion import unexportable_features
-from ..runtime.imports import import_extra
-from .digest import digest
-from .onnx_activations import ACTIVATIONS
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...data.tokenizers.tokenizer import save_tokenizer
+from ...errors import InputError
+from ...interop.conversion import unexportable_features
+from ...runtime.imports import import_extra
+from ..engine_model import weights_digest
+from .graph_layers import ACTIVATIONS
+from .graph_stacks import make_decoder, make_encoder
 from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, checked_quantization, graph_file
-from .onnx_stacks import make_decoder, make_encoder
 
 # The size in bytes from which a weight is stored beside the graphs.
 LARGE = 1024
@@ -54,7 +54,7 @@ def write(
         f"model{SUFFIXES[quantization]}.onnx_data",
     )
     fields = {name: value for name, value in model.config.to_dict().items() if name not in OF_CODE}
-    made_from = {"weights_digest": digest(model), "num_weights": model.num_parameters()}
+    made_from = {"weights_digest": weights_digest(model), "num_weights": model.num_parameters()}
     config = OnnxConfig.from_dict({**fields, **made_from, "architectures": ["OnnxModel"]})
     config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
@@ -98,6 +98,3 @@ def _large_weights(models: Iterable[Any]) -> Iterable[Any]:
         for tensor in model.graph.initializer:
             if len(tensor.raw_data) >= LARGE:
                 yield tensor
-
-
-__all__ = ["unsupported_features", "write"]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..errors import InputError
+from ...core.configuration_vaswani import VaswaniConfig
+from ...errors import InputError
 
 MODEL_TYPE = "vaswani_onnx"
 GRAPH_FOLDER = "onnx"
@@ -51,6 +51,3 @@ def stored_quantization(folder: Path) -> str | None:
         if all(graph_file(folder, name, quantization).exists() for name in (ENCODER, DECODER)):
             return quantization
     return None
-
-
-__all__ = ["OnnxConfig"]

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..fast.packed_linear import joint_weights
-from .onnx_graph import CONTRIB, Graph
+from ...fast.packed_linear import joint_weights
+from .graph import CONTRIB, Graph
 
 LARGEST_WEIGHT, LARGEST_STATE, ZERO = 64, 127, 128
 
@@ -95,5 +95,3 @@ def rounded(weight: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 WEIGHTS = {"float32": FloatWeights, "int8": Int8Weights}
-
-__all__ = ["WEIGHTS", "FloatWeights", "Int8Weights"]

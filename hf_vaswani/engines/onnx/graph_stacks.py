@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..pipeline.alignment import alignment_layer
-from .onnx_graph import Graph
-from .onnx_layers import LOWEST, StackGraph, Steps, source_mask
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...pipeline.alignment import alignment_layer
+from .graph import Graph
+from .graph_layers import LOWEST, StackGraph, Steps, source_mask
 
 
 def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "float32") -> Any:
@@ -120,6 +120,3 @@ def with_lasting_ends(graph: Graph, config: VaswaniConfig, logits: str, ids: str
     is_later = graph("Greater", past_length, graph.ints(0))
     is_end = graph("And", graph("Cast", is_end, to=9), is_later)
     return graph("Where", is_end, graph.weight("only_end", only_end), logits)
-
-
-__all__ = ["make_decoder", "make_encoder"]
