@@ -124,12 +124,10 @@ class CTranslate2Model(EngineModel):
         return self
 
     def get_input_embeddings(self) -> torch.nn.Module:
-        """A table without values, for callers that ask for the number of tokens."""
         return empty_table(self.config.vocab_size)
 
     @property
     def embed_positions(self) -> torch.nn.Module:
-        """A table without values, for callers that ask how long a text may be."""
         return empty_table(self.config.max_position_embeddings)
 
     def forward(self, *args, **kwargs):

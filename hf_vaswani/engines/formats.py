@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import MarianMTModel, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration as Model
 from ..errors import InputError
 from ..interop.marian import write_marian
 from . import ctranslate2_export, transformers_js_export, web_page
@@ -34,8 +35,8 @@ class Format:
     """
 
     engine: str
-    write: Callable[[VaswaniForConditionalGeneration, PreTrainedTokenizerBase, Path, str | None], None]
-    open: Callable[[Path, VaswaniForConditionalGeneration], PreTrainedModel]
+    write: Callable[[Model, Tokenizer, Path, str | None], None]
+    open: Callable[[Path, Model], PreTrainedModel]
     num_beams: int = BEAMS
     has_logits: bool = True
     keeps_dtype: bool = False
@@ -43,15 +44,10 @@ class Format:
     quantization: str | None = None
 
 
-def _write_marian(
-    model: VaswaniForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    folder: Path,
-    quantization: str | None = None,
-) -> None:
+def _write_marian(model: Model, tokenizer: Tokenizer, folder: Path, quantization: str | None = None) -> None:
     if quantization is not None:
         raise InputError(
-            f"The marian format keeps the model's own weights; quantization must not be set, got {quantization!r}."
+            f"The marian format keeps the model's own weights; quantization={quantization!r} has no place."
         )
     write_marian(model, tokenizer, folder)
 

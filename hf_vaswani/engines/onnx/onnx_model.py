@@ -147,10 +147,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
             raise InputError(f"ONNX Runtime computes in float32 here, not in {dtype}. Leave out the dtype.")
         return {}
 
-    @property
-    def computed_by(self) -> str:
-        """The engine and its device."""
-        return "ONNX Runtime on the CPU"
+    computed_by = "ONNX Runtime on the CPU"
 
     def num_parameters(self, *args, **kwargs) -> int:
         """The number of parameters of the exported model; 0 if unknown."""
@@ -164,15 +161,12 @@ class OnnxModel(FastGenerationMixin, EngineModel):
 
     @property
     def embed_positions(self) -> nn.Module | None:
-        """As in [`OnnxEncoder`]."""
         return self.encoder.embed_positions
 
     def get_input_embeddings(self) -> nn.Module:
-        """A table without values, for callers that ask for the number of source tokens."""
         return empty_table(self.config.vocab_size)
 
     def get_output_embeddings(self) -> nn.Module:
-        """A table without values, for callers that ask for the number of target tokens."""
         return empty_table(self.config.decoder_vocab_size)
 
     @accepts_past_key_values

@@ -23,14 +23,7 @@ TYPES = {torch.float32: np.float32, torch.int64: np.int64}
 
 
 class GraphSession:
-    """Runs one graph.
-
-    Args:
-        file: the file of the graph.
-
-    Raises:
-        InputError: ONNX Runtime is not installed, or cannot open the file.
-    """
+    """Runs the graph in a file; raises an `InputError` if ONNX Runtime is not installed or cannot open it."""
 
     def __init__(self, file: Path):
         self.file = file
