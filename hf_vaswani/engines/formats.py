@@ -46,9 +46,7 @@ class Format:
 
 def _write_marian(model: Model, tokenizer: Tokenizer, folder: Path, quantization: str | None = None) -> None:
     if quantization is not None:
-        raise InputError(
-            f"The marian format keeps the model's own weights; quantization={quantization!r} has no place."
-        )
+        raise InputError(f"The marian format keeps the weights; quantization must not be set, got {quantization!r}.")
     write_marian(model, tokenizer, folder)
 
 

@@ -12,7 +12,7 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_layers import sinusoidal_positions
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, listed, reason
-from ..models.model_loading import weight_errors
+from ..models.model_loading import REPORTING, quiet_transformers, report_errors
 
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
@@ -48,40 +48,20 @@ class Conversion:
             InputError: weights are missing, unknown or not floating-point, or their shapes do not fit the
                 configuration.
         """
-        if not isinstance(dtype, torch.dtype):
-            raise ValueError(f"dtype must be a torch.dtype, such as torch.float32, got {dtype!r}.")
-        self._check_weights()
+        if other := [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]:
+            raise InputError(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
         # Copies, since the source may be a model that stays in use.
         weights = {name: tensor.detach().to(dtype, copy=True).contiguous() for name, tensor in self.weights.items()}
-        model = VaswaniForConditionalGeneration.from_pretrained(
-            None, config=self.config, state_dict=weights, dtype=dtype
-        )
+        with quiet_transformers():
+            model, report = VaswaniForConditionalGeneration.from_pretrained(
+                None, config=self.config, state_dict=weights, dtype=dtype, **REPORTING
+            )
+        if errors := report_errors(self.source, report):
+            raise InputError.of(errors)
         model.name_or_path = self.source
         if self.generation_config is not None:
             model.generation_config = self.generation_config
         return model.eval()
-
-    def _check_weights(self) -> None:
-        with torch.device("meta"):
-            state = VaswaniForConditionalGeneration(self.config).state_dict()
-        expected = {name: tuple(tensor.shape) for name, tensor in state.items()}
-        found = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
-        common = expected.keys() & found.keys()
-        errors = weight_errors(
-            self.source,
-            [
-                (name, found[name], shape)
-                for name, shape in expected.items()
-                if name in common and found[name] != shape
-            ],
-            expected.keys() - common,
-            found.keys() - common,
-        )
-        other = [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]
-        if other:
-            errors.append(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
-        if errors:
-            raise InputError.of(errors)
 
 
 def split_projections(attention: str, kind: str, joined: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -5,7 +5,8 @@ one clear error.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from ..pipeline.model_checks import damaged_weights
 from .model_files import check_settings, weight_file_errors
 
 NAMES_SHOWN = 5
+Report = Mapping[str, Iterable[Any]]
+# Arguments of `from_pretrained`: return a report on weights that are missing or do not fit, instead of raising.
+REPORTING = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 
 def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedModel:
@@ -31,9 +35,7 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     if Path(source).is_dir():
         check_settings(Path(source))
     model, report = read_weights(model_class, source, dtype=torch.float32)
-    errors = weight_errors(
-        source, sorted(report["mismatched_keys"]), report["missing_keys"], report["unexpected_keys"]
-    )
+    errors = report_errors(source, report)
     if hasattr(model.config, "quantization_config"):
         errors.append(f"{source} has quantized weights, which cannot be converted. Use the model that was quantized.")
     if errors := errors + damage_errors(source, model.named_parameters()):
@@ -41,7 +43,7 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     return model.eval()
 
 
-def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedModel, dict[str, Any]]:
+def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedModel, Report]:
     """Load a model, with transformers' report on how its weights fit: missing, unexpected and mismatched keys.
 
     Args:
@@ -53,14 +55,22 @@ def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedM
     """
     if error := model_path_error(source):
         raise InputError(error)
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # the warnings are in the report too
     try:
-        return model_class.from_pretrained(source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
+        with quiet_transformers():
+            return model_class.from_pretrained(source, **REPORTING, **options)
     except InputError:  # from one of this package's engines
         raise
     except Exception as error:  # of many types, for damaged or missing files
         raise InputError.of(_why_not_loaded(source, error)) from None
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Silence transformers' warnings about weights, which are in its report too."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
     finally:
         logging.set_verbosity(verbosity)
 
@@ -79,8 +89,7 @@ def foreign_classes(error: Exception) -> str:
 def _why_not_loaded(source: str, error: Exception) -> list[str]:
     """An error for each damaged file, or transformers' own error if none is found."""
     folder = Path(source)
-    errors = weight_file_errors(folder) if folder.is_dir() else []
-    if errors:
+    if folder.is_dir() and (errors := weight_file_errors(folder)):
         return errors
     if "weights_only" in str(error):
         classes = foreign_classes(error)
@@ -88,6 +97,12 @@ def _why_not_loaded(source: str, error: Exception) -> list[str]:
         return [f"{source}: its pickle {what}; it was not read. Use a copy in safetensors."]
     hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
     return [f"{source}{where_not_found(source)} cannot be loaded: {reason(error)}{hint}"]
+
+
+def report_errors(source: str, report: Report) -> list[str]:
+    """Errors for all weights in transformers' report."""
+    keys = report["missing_keys"], report["unexpected_keys"]
+    return weight_errors(source, sorted(report["mismatched_keys"]), *keys)
 
 
 def weight_errors(
