@@ -12,7 +12,8 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_layers import sinusoidal_positions
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, listed, reason
-from ..models.model_loading import REPORTING, quiet_transformers, report_errors
+from ..models.model_loading import REPORTING, report_errors
+from ..runtime.logs import quiet
 
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
@@ -52,7 +53,7 @@ class Conversion:
             raise InputError(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
         # Copies, since the source may be a model that stays in use.
         weights = {name: tensor.detach().to(dtype, copy=True).contiguous() for name, tensor in self.weights.items()}
-        with quiet_transformers():
+        with quiet("transformers"):
             model, report = VaswaniForConditionalGeneration.from_pretrained(
                 None, config=self.config, state_dict=weights, dtype=dtype, **REPORTING
             )

@@ -8,7 +8,6 @@ failure, to find the file that caused it.
 import copy
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,22 +15,14 @@ from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..errors import InputError, counted, reason
-from ..files import AGAIN, collect_errors, read_json, type_errors, unreadable
+from ..errors import InputError, reason
+from ..files import AGAIN, collect_errors, read_json, unreadable
 from ..generation.settings import check_generation_file
 from ..runtime.memory import free_memory
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 # Bytes per parameter: in float32, and with its gradient and Adam's two moments.
 WEIGHTS, TRAINING = 4, 16
-# Types that transformers itself does not check.
-TYPES: dict[str, Any] = {
-    "dtype": str | dict | None,
-    "is_encoder_decoder": bool | None,
-    "prefix": str | None,
-    "task_specific_params": dict[str, dict] | None,
-}
-INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 # What exports for other engines have in place of weight files, by model type.
 ENGINE_FILES = {
     "vaswani_ctranslate2": "model.bin and shared_vocabulary.json (or source_… and target_vocabulary.json)",
@@ -98,20 +89,12 @@ def weight_file_errors(folder: Path) -> list[str]:
     errors: list[str] = []
     for path in sorted(folder.glob("*.safetensors")):
         collect_errors(errors, lambda path=path: _check_safetensors(path))
-    indices = [folder / name for name in INDEX_FILES if (folder / name).exists()]
-    for path in indices:
-        collect_errors(errors, lambda path=path: _check_index(path))
-    shards = len(list(folder.glob("model-*-of-*.safetensors")))
-    if shards and not indices and not (folder / "model.safetensors").exists():
-        errors.append(f"{folder / INDEX_FILES[0]} is missing, the index of {counted(shards, 'weight file')}. {AGAIN}")
     return errors
 
 
 def _read_config(path: Path) -> PreTrainedConfig:
     """Read and check the config of a translation model."""
-    kind, stored = model_kind(path.parent), read_json(path)
-    if errors := type_errors(stored, TYPES, optional=True):
-        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
+    kind = model_kind(path.parent)
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Choose a model that translates.")
     if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
@@ -120,8 +103,6 @@ def _read_config(path: Path) -> PreTrainedConfig:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
-    if stored.get("is_encoder_decoder") is False:
-        raise InputError(f"{path}: is_encoder_decoder must be true. {AGAIN}")
     if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
@@ -146,15 +127,6 @@ def _check_safetensors(path: Path) -> None:
         raise InputError(f"{path} cannot be read: {reason(error)}") from None
     except SafetensorError as error:
         raise unreadable(path, f"truncated or damaged ({reason(error)})") from None
-
-
-def _check_index(path: Path) -> None:
-    files = read_json(path).get("weight_map")
-    if not isinstance(files, dict) or not files or not all(isinstance(name, str) for name in files.values()):
-        raise InputError(f"{path} cannot be read: it names no weight files (weight_map). {AGAIN}")
-    missing = sorted(name for name in set(files.values()) if not (path.parent / name).is_file())
-    if missing:
-        raise InputError(f"{path} names missing files: {', '.join(missing)}. {AGAIN}")
 
 
 def parameter_count(config: VaswaniConfig) -> int:

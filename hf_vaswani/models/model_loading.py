@@ -5,18 +5,17 @@ one clear error.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
-from transformers.utils import logging
 
 from ..errors import InputError, counted, listed, reason
 from ..files import AGAIN, model_path_error, where_not_found
 from ..pipeline.model_checks import damaged_weights
+from ..runtime.logs import quiet
 from .model_files import check_settings, weight_file_errors
 
 NAMES_SHOWN = 5
@@ -56,23 +55,12 @@ def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedM
     if error := model_path_error(source):
         raise InputError(error)
     try:
-        with quiet_transformers():
+        with quiet("transformers"):  # its warnings are in the report
             return model_class.from_pretrained(source, **REPORTING, **options)
     except InputError:  # from one of this package's engines
         raise
     except Exception as error:  # of many types, for damaged or missing files
         raise InputError.of(_why_not_loaded(source, error)) from None
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Silence transformers' warnings about weights, which are in its report too."""
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
 
 
 def damage_errors(source: str, weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
