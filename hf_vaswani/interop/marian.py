@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..files import new_folder
 from ..text.languages import own_languages
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal, unexportable_features
-from .pretrained import common_fields, conversion_of, open_model
+from .pretrained import common_fields, make_conversion, open_model
 
 MODEL_CLASS = MarianMTModel
 POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -43,7 +43,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
     if not fields["share_encoder_decoder_embeddings"]:
         weights.pop(SHARED, None)
     fields["source_language"], fields["target_language"] = own_languages(config)
-    return conversion_of(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
+    return make_conversion(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
 
 
 def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:

@@ -12,7 +12,6 @@ from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreT
 
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError, counted
-from ..files import AGAIN
 from ..models.model_loading import load_model
 from ..text.vocabularies import vocabularies
 from .conversion import Conversion, make_config
@@ -35,7 +34,7 @@ def open_model(
     return load_model(model_class, str(source)), str(source)
 
 
-def conversion_of(
+def make_conversion(
     source: str | Path | PreTrainedModel, model: PreTrainedModel, name: str, weights: dict[str, torch.Tensor], **fields
 ) -> Conversion:
     """Make the [`Conversion`] of an opened model.
@@ -86,11 +85,7 @@ def matching_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConf
     tokenizer = load_tokenizer(source, trust_remote_code=False)
     if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
         tokenizer.eos_token = tokenizer.sep_token  # FSMT ends its texts with it
-    try:
-        errors = _misfits(source, tokenizer, rows, config)
-    except TypeError:  # some tokenizers accept ids of any type
-        errors = [f"{source}: its vocabulary has ids that are not whole numbers. {AGAIN}"]
-    if errors:
+    if errors := _misfits(source, tokenizer, rows, config):
         raise InputError.of(errors)
     return tokenizer
 

@@ -16,7 +16,7 @@ from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
-from ..files import AGAIN, collect_errors, read_json, unreadable
+from ..files import AGAIN, collect_errors, model_path_error, read_json, unreadable, where_not_found
 from ..generation.settings import check_generation_file
 from ..runtime.memory import free_memory
 
@@ -42,6 +42,22 @@ def model_kind(folder: Path) -> str:
         got = "has no model_type" if kind is None else f"has the model_type {json.dumps(kind)}"
         raise InputError(f"{path} {got}, so the type of the model is unknown. {AGAIN}")
     return kind
+
+
+def find_model_kind(name: str) -> str | None:
+    """The `model_type` of a model in a folder or on the Hub.
+
+    Raises:
+        InputError: there is no such model, its config is damaged, or it cannot be reached.
+    """
+    if Path(name).is_dir():
+        return model_kind(Path(name))
+    if error := model_path_error(name):
+        raise InputError(error)
+    try:
+        return PreTrainedConfig.get_config_dict(name)[0].get("model_type")
+    except Exception as error:  # of many types, for what is missing, private, or no model
+        raise InputError(f"{name}{where_not_found(name)} cannot be loaded: {reason(error)}") from None
 
 
 def check_settings(folder: Path) -> None:
@@ -88,7 +104,13 @@ def weight_file_errors(folder: Path) -> list[str]:
         return [f"{folder} has no weights (model.safetensors). Let its training finish, or choose another folder."]
     errors: list[str] = []
     for path in sorted(folder.glob("*.safetensors")):
-        collect_errors(errors, lambda path=path: _check_safetensors(path))
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except OSError as error:
+            errors.append(f"{path} cannot be read: {reason(error)}")
+        except SafetensorError as error:
+            errors.append(str(unreadable(path, f"truncated or damaged ({reason(error)})")))
     return errors
 
 
@@ -115,18 +137,6 @@ def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
     settings, start = read_json(path), getattr(config, "decoder_start_token_id", None)
     if start is not None and all(settings.get(name) is None for name in ("decoder_start_token_id", "bos_token_id")):
         raise InputError(f"{path} has no decoder_start_token_id, which config.json has. {AGAIN}")
-
-
-def _check_safetensors(path: Path) -> None:
-    if not path.is_file():
-        raise InputError(f"{path} is not a file. {AGAIN}")
-    try:
-        with safe_open(path, "pt"):
-            pass
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {reason(error)}") from None
-    except SafetensorError as error:
-        raise unreadable(path, f"truncated or damaged ({reason(error)})") from None
 
 
 def parameter_count(config: VaswaniConfig) -> int:
