@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
     from .core.tokenization_vaswani import VaswaniTokenizer
     from .engines.ctranslate2_model import CTranslate2Model
-    from .engines.onnx_model import OnnxModel
+    from .engines.onnx.onnx_model import OnnxModel
     from .pipeline.translation import TranslationPipeline
     from .presets import preset
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 _MODULES = {
     "CTranslate2Model": ".engines.ctranslate2_model",
-    "OnnxModel": ".engines.onnx_model",
+    "OnnxModel": ".engines.onnx.onnx_model",
     "TranslationPipeline": ".pipeline.translation",
     "VaswaniConfig": ".core.configuration_vaswani",
     "VaswaniForConditionalGeneration": ".core.modeling_vaswani",

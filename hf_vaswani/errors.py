@@ -125,3 +125,10 @@ def counted(number: int, noun: str) -> str:
 def line_range(first: int, last: int) -> str:
     """A range of line numbers in words, both ends included."""
     return f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
+
+
+def listed(names: Iterable[str], shown: int = 5) -> str:
+    """The first names in sorted order, and how many more there are."""
+    names = sorted(names)
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")

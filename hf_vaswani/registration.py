@@ -7,7 +7,7 @@ import importlib
 import sys
 from functools import partial
 
-from .runtime.import_hooks import after_import
+from .runtime.imports import after_import
 
 MODEL_TYPE, CTRANSLATE2, ONNX = "vaswani", "vaswani_ctranslate2", "vaswani_onnx"
 
@@ -20,7 +20,7 @@ def register() -> None:
     for looks_up, own, registers in (
         (f"{auto}.configuration_auto", "core.configuration_vaswani", _register_config),
         (f"{auto}.configuration_auto", "engines.ctranslate2_config", _register_ctranslate2_config),
-        (f"{auto}.configuration_auto", "engines.onnx_config", _register_onnx_config),
+        (f"{auto}.configuration_auto", "engines.onnx.onnx_config", _register_onnx_config),
         (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
         ("transformers.pipelines", "pipeline.translation", _register_pipeline),
     ):
@@ -56,7 +56,7 @@ def _register_ctranslate2_config() -> None:
 def _register_onnx_config() -> None:
     from transformers import AutoConfig
 
-    from .engines.onnx_config import OnnxConfig
+    from .engines.onnx.onnx_config import OnnxConfig
 
     AutoConfig.register(ONNX, OnnxConfig, exist_ok=True)
 

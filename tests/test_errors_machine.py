@@ -7,8 +7,8 @@ import types
 import pytest
 import torch
 
-from hf_vaswani.engines import extras
 from hf_vaswani.errors import InputError, is_network_error, is_out_of_memory, reason, write_remedy
+from hf_vaswani.runtime import imports
 
 TORCH = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to …"
 
@@ -76,7 +76,7 @@ def failing_import(monkeypatch):
         def import_module(name: str) -> types.ModuleType:
             raise error
 
-        monkeypatch.setattr(extras.importlib, "import_module", import_module)
+        monkeypatch.setattr(imports.importlib, "import_module", import_module)
 
     return fail_with
 
@@ -84,16 +84,16 @@ def failing_import(monkeypatch):
 def test_a_library_is_called_missing_only_if_it_is(failing_import):
     failing_import(ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime"))
     with pytest.raises(InputError, match="^onnxruntime is not installed. Install"):
-        extras.import_extra("onnxruntime", "onnx")
+        imports.import_extra("onnxruntime", "onnx")
     failing_import(ImportError("libgomp.so.1: cannot open shared object file", name="onnxruntime"))
     with pytest.raises(InputError, match="^onnxruntime cannot be imported .libgomp.so.1: cannot open"):
-        extras.import_extra("onnxruntime", "onnx")
+        imports.import_extra("onnxruntime", "onnx")
 
 
 def test_an_import_without_memory_is_no_missing_library(failing_import):
     failing_import(ImportError("onnxruntime.so: failed to map segment from shared object"))
     with pytest.raises(ImportError, match="failed to map"):
-        extras.import_extra("onnxruntime", "onnx")
+        imports.import_extra("onnxruntime", "onnx")
 
 
 def test_ray_that_takes_too_long_to_start_is_one_error(monkeypatch):

@@ -11,9 +11,8 @@ from ..errors import InputError, counted
 from ..translation.lines import LineTranslator, as_text, translate_lines
 from ..translation.resumable_output import StreamOutput
 from ..translation.windows import Line
-from .limits import LARGEST_FILE
+from .limits import LARGEST_FILE, explained
 from .models import NO_LANGUAGES, Languages, LoadedModel
-from .problems import explained
 
 MOST_REPORTS = 20
 

@@ -3,7 +3,6 @@
 They are loaded one at a time, and the two used last are kept, as many as the page compares with each other.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
-from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from ..errors import InputError, reason
-from ..files import collect_errors, path_error, where_not_found
-from ..interop.model_files import check_settings, model_kind
+from ..errors import InputError
+from ..files import collect_errors
+from ..models.model_files import check_settings, find_model_kind
 from ..pipeline.translation import TranslationPipeline
 from ..text.languages import language_codes, language_pairs
 from ..translation.adapters import adapter_base
@@ -25,7 +24,6 @@ from ..translation.load import check_folder, load
 TITLE = "Translation"
 QUICKSTART = Path("outputs/quickstart")
 KEPT = 2
-HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class Languages(NamedTuple):
@@ -173,46 +171,24 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
     Raises:
         InputError: it is not; the message says why.
     """
-    path = Path(name)
-    if error := path_error(name):
-        raise InputError(error)
-    if path.is_file():
-        raise InputError(f"{name} is a file. Specify the folder of a model.")
-    if not path.exists() and not HUB_ID.fullmatch(name):
-        raise InputError(f"{name} does not exist: it is neither a folder nor a model on the Hub. Choose another one.")
     if adapter_base(name) is not None:
         return
-    if path.is_dir():
-        check_folder(path)
-        if not (trust_remote_code and model_kind(path) not in CONFIG_MAPPING):
-            check_settings(path)
-        return
-    kind = hub_kind(name)
-    if kind in CONFIG_MAPPING:
-        if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
+    is_folder = Path(name).is_dir()
+    if is_folder:
+        check_folder(Path(name))
+    kind = find_model_kind(name)
+    if kind not in CONFIG_MAPPING:
+        if not trust_remote_code:
             raise InputError(
-                f"{name}: a model of type {kind!r} is not an encoder-decoder. Choose one that translates."
+                f"{name}: model_type {kind!r} is unknown to transformers. If you trust its code, add "
+                "--trust_remote_code."
             )
-    elif not trust_remote_code:
-        raise InputError(
-            f"{name}: model_type {kind!r} is unknown to transformers. If you trust its code, add --trust_remote_code."
-        )
+    elif is_folder:
+        check_settings(Path(name))
+    elif CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
+        raise InputError(f"{name}: a model of type {kind!r} is not an encoder-decoder. Choose one that translates.")
 
 
 def has_unknown_type(name: str) -> bool:
     """Whether transformers and this package have no code for the type of a model, or of an adapter's base."""
-    name = adapter_base(name) or name
-    return (model_kind(Path(name)) if Path(name).is_dir() else hub_kind(name)) not in CONFIG_MAPPING
-
-
-def hub_kind(name: str) -> str | None:
-    """The model_type of a model on the Hub.
-
-    Raises:
-        InputError: there is no such model, or it cannot be reached.
-    """
-    try:
-        config, _ = PreTrainedConfig.get_config_dict(name)
-    except Exception as error:  # of many types, for what is missing, private, or no model
-        raise InputError(f"{name}{where_not_found(name)} cannot be loaded: {reason(error)}") from None
-    return config.get("model_type")
+    return find_model_kind(adapter_base(name) or name) not in CONFIG_MAPPING

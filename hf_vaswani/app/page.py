@@ -13,13 +13,11 @@ import gradio as gr
 
 from ..errors import InputError, counted
 from ..evaluation.attention import KINDS
-from . import attention_view, views
+from . import figures, views
 from .file_translation import summary, translate_file
-from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS
+from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS, explained
 from .models import TITLE, Languages, LoadedModel, ModelShelf, title_of
-from .problems import explained
 from .scores import scored
-from .search_view import search_figure
 from .translate import Translation, translate_text
 
 UPLOADS_KEPT = 3600, 6 * 3600  # seconds: how often gradio looks for old uploads, and how old they may be
@@ -178,7 +176,7 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
 
 
 def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
-    view = attention_view.AttentionView()
+    view = figures.AttentionView()
     with gr.Row():
         text = _text_box("A sentence", 2, elem_id="attention-text")
         target = _text_box("Translation (leave empty for the model's own)", 2)
@@ -186,9 +184,9 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
         kind = gr.Dropdown(
             [(name.capitalize(), kind) for kind, name in KINDS.items()], value="cross", label="Attention"
         )
-        both = [attention_view.MEAN, attention_view.ALL]
-        layer = gr.Dropdown(both, value=attention_view.MEAN, label="Layer, from 0", elem_id="layer")
-        head = gr.Dropdown(both, value=attention_view.MEAN, label="Head, from 0", elem_id="head")
+        both = [figures.MEAN, figures.ALL]
+        layer = gr.Dropdown(both, value=figures.MEAN, label="Layer, from 0", elem_id="layer")
+        head = gr.Dropdown(both, value=figures.MEAN, label="Head, from 0", elem_id="head")
         button = gr.Button("Show attention", variant="primary", elem_id="show-attention")
     map = gr.HTML(elem_id="attention-map")
 
@@ -196,13 +194,13 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
     def show(name, source, target_language, text, target, kind, layer, head):
         loaded, languages = _open(shelf, name, source, target_language)
         attention = view.attention(loaded, text, target, languages)
-        layers, heads = attention_view.layers_and_heads(attention, kind)
+        layers, heads = figures.layers_and_heads(attention, kind)
         # Another model may have fewer layers or heads.
-        layer, head = (one if one in those else attention_view.MEAN for one, those in ((layer, layers), (head, heads)))
+        layer, head = (one if one in those else figures.MEAN for one, those in ((layer, layers), (head, heads)))
         yield (
             gr.Dropdown(layers, value=layer),
             gr.Dropdown(heads, value=head),
-            attention_view.draw(attention, kind, layer, head),
+            figures.draw(attention, kind, layer, head),
         )
 
     gr.on(
@@ -303,7 +301,7 @@ def _search_tab(shelf: ModelShelf, choice: Choice) -> None:
 
     @answers
     def show(name, text, beams):
-        yield search_figure(shelf.open(name), text, int(beams))
+        yield figures.search_figure(shelf.open(name), text, int(beams))
 
     gr.on(
         [button.click, text.submit],

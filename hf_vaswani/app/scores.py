@@ -5,9 +5,8 @@ from ..evaluation.score import scores, sentence_scores
 from ..evaluation.score_settings import score_settings
 from ..text.languages import own_languages
 from ..text.normalization import clean
-from .limits import LONGEST_TEXT, check_text
+from .limits import LONGEST_TEXT, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel
-from .problems import explained, untranslated
 from .translate import make_engine
 from .views import paragraphs, table
 

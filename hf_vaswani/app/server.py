@@ -1,16 +1,14 @@
 """Serves the page: to this machine alone unless asked otherwise, without loading from or sending to other servers."""
 
-import errno
 import os
-import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from ..engines.extras import import_extra
 from ..errors import InputError, reason
+from ..runtime.imports import import_extra
 from ..runtime.logs import quiet
 from ..runtime.signals import StopSignals
 from .limits import LARGEST_FILE
@@ -66,17 +64,17 @@ def served(
     trust_remote_code: bool = False,
 ) -> Iterator[str]:
     """Serve the page while the block runs, and yield its address; arguments and errors are those of [`launch`]."""
-    names = check([models] if isinstance(models, str) else models, host, port, trust_remote_code)
+    gradio = import_extra("gradio", "app")
+    names = chosen_models([models] if isinstance(models, str) else models, trust_remote_code)
+    host = host or os.environ.get("GRADIO_SERVER_NAME", HOST)
     # gradio stores uploads here, as well as files to download.
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder, _environment(GRADIO_TEMP_DIR=folder):
-        import gradio
-
         from .page import make_page
 
         page, here = make_page(ModelShelf(names, trust_remote_code), Path(folder)), Path(__file__).parent
         try:
             _, address, _ = page.launch(
-                server_name=host or os.environ.get("GRADIO_SERVER_NAME", HOST),
+                server_name=host,
                 server_port=port,
                 prevent_thread_lock=True,
                 share=False,
@@ -92,8 +90,9 @@ def served(
                 css=(here / "page.css").read_text(encoding="utf-8"),
                 head=f"<script>{(here / 'page.js').read_text(encoding='utf-8')}</script>",
             )
-        except OSError as error:  # the port was taken in between, or none is free
-            raise InputError(f"The page cannot be served: {reason(error)}") from None
+        except OSError as error:
+            place = f"host {host}, port {port or FIRST_PORT}"
+            raise InputError(f"The page cannot be served on {place}: {reason(error)}") from None
         try:
             with quiet("hf_vaswani.pipeline.engine"):  # its advice is not for visitors of the page
                 yield address
@@ -114,42 +113,3 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def check(names: Sequence[str], host: str | None, port: int | None, trust_remote_code: bool = False) -> list[str]:
-    """Check everything without loading a model, and return the names of the models.
-
-    Raises:
-        InputError: lists everything that keeps the page from being served.
-    """
-    errors: list[str] = []
-    chosen: list[str] = []
-    try:
-        import_extra("gradio", "app")
-    except InputError as error:
-        errors.append(str(error))
-    if error := address_error(host or HOST, port):
-        errors.append(error)
-    try:
-        chosen = chosen_models(names, trust_remote_code)
-    except InputError as error:
-        errors += str(error).splitlines()
-    if errors:
-        raise InputError.of(errors)
-    return chosen
-
-
-def address_error(host: str, port: int | None) -> str | None:
-    """Why the page cannot listen at an address; `None` if it can."""
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-    except (OSError, UnicodeError) as error:
-        if getattr(error, "errno", None) == errno.EADDRINUSE:
-            return f"--port {port} is in use by another program. Choose another one, or stop that program."
-        if getattr(error, "errno", None) == errno.EACCES:
-            return f"--port {port} is reserved for the system. Choose one of at least 1024."
-        return f"--host {host!r} is not an address of this machine. Specify one, such as {HOST}, or 0.0.0.0 for all."
-    return None

@@ -10,9 +10,8 @@ from ..pipeline.engine import TranslationEngine
 from ..pipeline.hypothesis import Hypothesis
 from ..text.invisible import is_blank
 from ..text.normalization import clean
-from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text
+from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel
-from .problems import explained, untranslated
 
 # Sentences translated together: few at first, so that the first one shows at once.
 FIRST_SENTENCES, MOST_SENTENCES, GROWTH = 1, 128, 2

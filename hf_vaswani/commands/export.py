@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-    from ..engines.export import write_checked
+    from ..engines.checked_export import write_checked
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin
@@ -166,8 +166,8 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
         InputError: lists everything that is wrong with the options, files and output, and missing libraries.
     """
     from ..data.sources.parallel_files import line_errors, read_lines
-    from ..engines.extras import import_extra
     from ..hub.repository import check_name
+    from ..runtime.imports import import_extra
 
     errors = _option_errors(options)
     collect_errors(errors, partial(check_new, options.output))

@@ -37,7 +37,7 @@ def make_parser() -> CommandParser:
 def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
-    from ..engines.extras import import_extra
+    from ..runtime.imports import import_extra
     from ..runtime.ray_actors import ray_session
     from ..training.prepare import prepare
     from ..training.recipe.recipe import load_recipe

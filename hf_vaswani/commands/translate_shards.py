@@ -76,8 +76,8 @@ def add_ray_options(parser: argparse._ActionsContainer) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..engines.extras import import_extra
     from ..files import collect_errors
+    from ..runtime.imports import import_extra
     from ..runtime.ray_actors import RayActors, ray_session
     from ..translation.shard_files import Columns
     from ..translation.shards import (

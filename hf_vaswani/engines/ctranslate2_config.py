@@ -26,7 +26,6 @@ class CTranslate2Config(PreTrainedConfig):
     max_position_embeddings: int = 0
     add_source_bos: bool = False
     add_source_eos: bool = False
-    # Unknown in folders that were exported by earlier versions.
     longest_training_source: int | None = None
     multi_sentence_share: float | int | None = None
     length_ratio: float | int | None = None
@@ -35,6 +34,3 @@ class CTranslate2Config(PreTrainedConfig):
 def is_engine_folder(folder: Path) -> bool:
     """Whether a folder holds CTranslate2 weights."""
     return (folder / "model.bin").exists() and any(folder.glob("*_vocabulary.json"))
-
-
-__all__ = ["CTranslate2Config", "is_engine_folder"]

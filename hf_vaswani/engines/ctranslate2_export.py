@@ -16,28 +16,20 @@ from ..core.modeling_layers import VaswaniAttention
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..interop.unexportable import unexportable
+from ..interop.conversion import unexportable_features
+from ..runtime.imports import import_extra
 from ..text.languages import own_languages
 from ..text.vocabularies import vocabularies
 from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
 from .ctranslate2_model import unsupported
-from .digest import digest
-from .extras import import_extra
+from .engine_model import weights_digest
 
 # Names in transformers' ACT2FN → names in CTranslate2's `Activation`.
 ACTIVATIONS = {
-    "relu": "RELU",
-    "gelu": "GELU",
-    "gelu_python": "GELU",
-    "gelu_new": "GELUTanh",
-    "gelu_fast": "GELUTanh",
-    "gelu_pytorch_tanh": "GELUTanh",
-    "quick_gelu": "GELUSigmoid",
-    "silu": "SWISH",
-    "swish": "SWISH",
-    "tanh": "Tanh",
+    "relu": "RELU", "gelu": "GELU", "gelu_python": "GELU", "gelu_new": "GELUTanh", "gelu_fast": "GELUTanh",
+    "gelu_pytorch_tanh": "GELUTanh", "quick_gelu": "GELUSigmoid", "silu": "SWISH", "swish": "SWISH", "tanh": "Tanh",
     "sigmoid": "Sigmoid",
-}
+}  # fmt: skip
 # The config fields that a reader of the folder needs besides CTranslate2's own.
 FIELDS = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings",
@@ -72,10 +64,9 @@ def write(
     spec.optimize(quantization=quantization)
     source, target = own_languages(model.config, tokenizer)
     own = {"model_type": MODEL_TYPE, "source_language": source, "target_language": target}
-    own |= {name: getattr(model.config, name) for name in FIELDS}
+    own |= {name: getattr(model.config, name) for name in FIELDS} | {"weights_digest": weights_digest(model)}
     for name, value in own.items():
         spec.config.add_attribute(name, value)
-    spec.config.add_attribute("weights_digest", digest(model))
     spec.save(str(folder))
     model.generation_config.save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
@@ -87,7 +78,7 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
     widths = [width for width in (config.d_k, config.d_v) if width is not None]
     checks = {
-        **unexportable(model),
+        **unexportable_features(model),
         'final_norm=True with norm_position="post"': config.norm_position == "post" and bool(config.final_norm),
         f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
         f"d_k={config.d_k} and d_v={config.d_v}": any(w * count != config.d_model for w in widths for count in heads),
@@ -193,6 +184,3 @@ def token_list(vocabulary: dict[str, int], rows: int) -> list[str]:
     """The tokens in the order of their ids, with placeholder names for embeddings that have no token."""
     tokens = {index: token for token, index in vocabulary.items()}
     return [tokens.get(index, f"<unused{index}>") for index in range(rows)]
-
-
-__all__ = ["unsupported_features", "make_spec", "write"]

@@ -7,6 +7,7 @@ several batches in parallel are faster than one batch on all cores.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +18,54 @@ from transformers.generation import GenerateBeamEncoderDecoderOutput
 from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
-from ..files import AGAIN
 from ..generation.settings import setting_errors
+from ..runtime.imports import import_extra
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
-from .extras import import_extra
 
-# Arguments of `generate()` that are supported; others raise an error unless they have a neutral value.
-SETTINGS = {
-    "num_beams", "num_return_sequences", "length_penalty", "length_penalty_type", "max_length", "max_new_tokens",
-    "max_length_offset", "min_length", "min_new_tokens", "repetition_penalty", "no_repeat_ngram_size", "bad_words_ids",
-    "suppress_tokens", "forced_eos_token_id", "do_sample", "temperature", "top_k", "top_p", "eos_token_id",
-    "pad_token_id", "bos_token_id", "decoder_start_token_id", "early_stopping", "return_dict_in_generate",
-    "output_scores", "use_cache",
-}  # fmt: skip
 # Settings of a model that do not change its translations.
 WITHOUT_EFFECT = {"transformers_version", "cache_implementation", "cache_config", "compile_config"}
 # Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
 # The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
 OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")
+# Token ids that the config has, too.
+TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id")
+
+
+@dataclass(frozen=True)
+class Search:
+    """The arguments of `generate()` that are supported; others raise an error unless they have a neutral value."""
+
+    num_beams: int = 1
+    num_return_sequences: int = 1
+    length_penalty: float = 1.0
+    length_penalty_type: str = "length"
+    max_length: int | None = None
+    max_new_tokens: int | None = None
+    max_length_offset: int | None = None
+    min_length: int = 0
+    min_new_tokens: int = 0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    bad_words_ids: list[list[int]] = field(default_factory=list)
+    suppress_tokens: list[int] = field(default_factory=list)
+    forced_eos_token_id: int | list[int] | None = None
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+    early_stopping: bool | str = False
+    return_dict_in_generate: bool = False
+    output_scores: bool = False
+    use_cache: bool = True
+
+
+SETTINGS = {setting.name for setting in fields(Search)}
 
 
 class CTranslate2Model(EngineModel):
@@ -73,7 +102,6 @@ class CTranslate2Model(EngineModel):
         finally:
             torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
-        check_sizes(Path(folder), config, *map(len, self.tokens))
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
         self.generation_config = GenerationConfig.from_pretrained(folder)
         self.eval()
@@ -96,12 +124,10 @@ class CTranslate2Model(EngineModel):
         return self
 
     def get_input_embeddings(self) -> torch.nn.Module:
-        """A table without values, for callers that ask for the number of tokens."""
         return empty_table(self.config.vocab_size)
 
     @property
     def embed_positions(self) -> torch.nn.Module:
-        """A table without values, for callers that ask how long a text may be."""
         return empty_table(self.config.max_position_embeddings)
 
     def forward(self, *args, **kwargs):
@@ -127,7 +153,7 @@ class CTranslate2Model(EngineModel):
             inputs, input_ids: `(batch, source_length)`; give one of the two.
             attention_mask: `(batch, source_length)`, 0 for padding.
             decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start token.
-            kwargs: search settings; see `SETTINGS`.
+            kwargs: search settings; see `Search`.
 
         Returns:
             Ids `(batch * num_return_sequences, length)`, starting with the decoder's start token and padded on the
@@ -137,103 +163,82 @@ class CTranslate2Model(EngineModel):
             ValueError: a setting is invalid, or CTranslate2 does not support it.
         """
         source = inputs if input_ids is None else input_ids
-        search = self._settings(kwargs, generation_config)
+        search = self._search(kwargs, generation_config)
         mask = torch.ones_like(source) if attention_mask is None else attention_mask
         rows = [ids[kept].tolist() for ids, kept in zip(source, mask.bool())]
-        prompts = self._prompts(decoder_input_ids, len(rows), search)
-        results = self._translate(rows, prompts, search)
-        return self._output(results, prompts, self._limits(rows, prompts, search), search)
+        prompts = _prompts(decoder_input_ids, len(rows), search)
+        limits = self._limits(rows, prompts, search)
+        return self._output(self._translate(rows, prompts, limits, search), prompts, limits, search)
 
-    def _settings(self, given: dict[str, Any], config: GenerationConfig | None) -> dict[str, Any]:
+    def _search(self, given: dict[str, Any], config: GenerationConfig | None) -> Search:
         """All settings: the call's arguments take precedence over its config, and that over the model's own."""
         given = {name: value for name, value in given.items() if value is not None}
-        of_call = {**(config.to_diff_dict() if config else {}), **given}
+        call = {**(config.to_diff_dict() if config else {}), **given}
         own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
-        if unknown := unsupported({**own, **of_call}):
+        if unknown := unsupported({**own, **call}):
             raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the original model.")
-        settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - {OFFSET, *LENGTHS}}
+        names = SETTINGS - {OFFSET, *LENGTHS}
+        settings = {name: value for name, value in {**own, **call}.items() if name in names and value is not None}
         offset = length_offset(given, config, self.generation_config)
-        settings |= {OFFSET: offset} if offset is not None else length_rule(of_call) or length_rule(own)
-        errors = setting_errors(settings, self.config.decoder_vocab_size)
-        beams, n_best = settings.get("num_beams", 1), settings.get("num_return_sequences", 1)
-        if not errors and n_best > beams and not settings.get("do_sample"):
-            errors = [f"num_return_sequences={n_best} exceeds num_beams={beams}"]
+        settings |= {OFFSET: offset} if offset is not None else length_rule(call) or length_rule(own)
+        tokens = {name: getattr(self.config, name) for name in TOKENS}
+        errors, search = setting_errors(settings, self.config.decoder_vocab_size), Search(**tokens | settings)
+        if not errors and search.num_return_sequences > search.num_beams and not search.do_sample:
+            errors = [f"num_return_sequences={search.num_return_sequences} exceeds num_beams={search.num_beams}"]
         if errors:
             raise ValueError("; ".join(errors))
-        return settings
+        return search
 
-    def _prompts(
-        self, decoder_input_ids: torch.LongTensor | None, count: int, search: dict[str, Any]
-    ) -> list[list[int]]:
-        """The tokens that each output begins with, after the decoder's start token."""
-        if decoder_input_ids is None:
-            return [[]] * count
-        start = self._start(search)
-        rows = [ids[1:] if ids[:1] == [start] else ids for ids in decoder_input_ids.tolist()]
-        return rows if len(rows) == count else rows * count
-
-    def _start(self, search: dict[str, Any]) -> int:
-        return search.get("decoder_start_token_id", self.config.decoder_start_token_id)
-
-    def _translate(self, rows: list[list[int]], prompts: list[list[int]], search: dict[str, Any]) -> list[Any]:
+    def _translate(
+        self, rows: list[list[int]], prompts: list[list[int]], limits: list[int], search: Search
+    ) -> list[Any]:
         source_tokens, target_tokens = self.tokens
-        beams, samples = search.get("num_beams", 1), bool(search.get("do_sample"))
-        n_best = search.get("num_return_sequences", 1)
-        eos = search.get("eos_token_id", self.config.eos_token_id)
-        longest = max(self._limits(rows, prompts, search))
-        ranks = beams > 1 and (search.get("length_penalty_type", "length") == "gnmt" or any(prompts))
-        options: dict[str, Any] = {
-            "beam_size": beams,
-            "num_hypotheses": beams if ranks else n_best,
-            "length_penalty": search.get("length_penalty", 1.0),
-            "max_decoding_length": longest,
-            "min_decoding_length": min(self._shortest(prompts, search), longest),
-            "repetition_penalty": search.get("repetition_penalty", 1.0),
-            "no_repeat_ngram_size": search.get("no_repeat_ngram_size", 0),
-            "suppress_sequences": [[target_tokens[i] for i in ids] for ids in suppressed(search)] or None,
-            "end_token": [eos] if isinstance(eos, int) else list(eos),
-            "return_end_token": True,
-            "return_scores": True,
-            "max_batch_size": BATCH_TOKENS,
-            "batch_type": "tokens",
+        eos = search.eos_token_id
+        longest = max(limits)
+        ranks = search.num_beams > 1 and (search.length_penalty_type == "gnmt" or any(prompts))
+        suppressed = [*search.bad_words_ids, *([i] for i in search.suppress_tokens)]
+        sampling = {
+            "sampling_topk": min(search.top_k, self.config.decoder_vocab_size),
+            "sampling_topp": search.top_p,
+            "sampling_temperature": search.temperature,
         }
-        if samples:
-            options |= {
-                "sampling_topk": min(search.get("top_k", 50), self.config.decoder_vocab_size),
-                "sampling_topp": search.get("top_p", 1.0),
-                "sampling_temperature": search.get("temperature", 1.0),
-            }
         prefix = [[target_tokens[i] for i in prompt] or None for prompt in prompts]
         return self.translator.translate_batch(
-            [[source_tokens[i] for i in ids] for ids in rows], prefix if any(prefix) else None, **options
+            [[source_tokens[i] for i in ids] for ids in rows],
+            prefix if any(prefix) else None,
+            beam_size=search.num_beams,
+            num_hypotheses=search.num_beams if ranks else search.num_return_sequences,
+            length_penalty=search.length_penalty,
+            max_decoding_length=longest,
+            min_decoding_length=min(_shortest(prompts, search), longest),
+            repetition_penalty=search.repetition_penalty,
+            no_repeat_ngram_size=search.no_repeat_ngram_size,
+            suppress_sequences=[[target_tokens[i] for i in ids] for ids in suppressed] or None,
+            end_token=[eos] if isinstance(eos, int) else list(eos),
+            return_end_token=True,
+            return_scores=True,
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
+            **sampling if search.do_sample else {},
         )
 
-    def _shortest(self, prompts: Sequence[list[int]], search: dict[str, Any]) -> int:
-        """The minimum number of tokens in each output, without the start and end tokens."""
-        of_all, new = search.get("min_length") or 0, search.get("min_new_tokens") or 0
-        lengths = set(map(len, prompts))
-        if new and len(lengths) > 1:
-            raise ValueError("min_new_tokens needs prefixes of the same length with CTranslate2.")
-        return max(of_all - 1, new + max(lengths) if new else 0, 0)
-
-    def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: dict[str, Any]) -> list[int]:
+    def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: Search) -> list[int]:
         """The maximum number of tokens in each source's output, with its end token but without the start token."""
-        table = self.config.max_position_embeddings
-        if "max_length_offset" in search:
-            limits = [len(ids) + search["max_length_offset"] for ids in rows]
-        elif "max_new_tokens" in search:
-            limits = [len(prompt) + search["max_new_tokens"] for prompt in prompts]
+        if search.max_length_offset is not None:
+            limits = [len(ids) + search.max_length_offset for ids in rows]
+        elif search.max_new_tokens is not None:
+            limits = [len(prompt) + search.max_new_tokens for prompt in prompts]
         else:
-            limits = [search["max_length"] - 1] * len(rows)
-        return [min(limit, table) for limit in limits]
+            limits = [search.max_length - 1] * len(rows)
+        return [min(limit, self.config.max_position_embeddings) for limit in limits]
 
     def _output(
-        self, results: list[Any], prompts: list[list[int]], limits: list[int], search: dict[str, Any]
+        self, results: list[Any], prompts: list[list[int]], limits: list[int], search: Search
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
-        scoring = Scoring(search.get("length_penalty", 1.0), search.get("length_penalty_type", "length"))
+        scoring = Scoring(search.length_penalty, search.length_penalty_type)
         sequences: list[list[int]] = []
         scores: list[float] = []
-        forced = None if "max_length_offset" in search else search.get("forced_eos_token_id")
+        forced = search.forced_eos_token_id if search.max_length_offset is None else None
         forced = forced[0] if isinstance(forced, list) else forced
         for result, prompt, limit in zip(results, prompts, limits):
             # The engine has a single limit for all sentences, the largest.
@@ -249,16 +254,31 @@ class CTranslate2Model(EngineModel):
                 found.sort(key=lambda pair: -pair[0])
             if forced is not None:
                 found = [(score, [*ids[:-1], forced] if len(ids) == limit else ids) for score, ids in found]
-            for score, ids in found[: search.get("num_return_sequences", 1)]:
-                sequences.append([self._start(search), *ids])
+            for score, ids in found[: search.num_return_sequences]:
+                sequences.append([search.decoder_start_token_id, *ids])
                 scores.append(score)
         length = max(map(len, sequences))
-        padding = search.get("pad_token_id", self.config.pad_token_id)
-        padding = 0 if padding is None else padding
-        ids = torch.tensor([row + [padding] * (length - len(row)) for row in sequences])
-        if not search.get("return_dict_in_generate"):
+        ids = torch.tensor([row + [search.pad_token_id or 0] * (length - len(row)) for row in sequences])
+        if not search.return_dict_in_generate:
             return ids
         return GenerateBeamEncoderDecoderOutput(sequences=ids, sequences_scores=torch.tensor(scores))
+
+
+def _prompts(decoder_input_ids: torch.LongTensor | None, count: int, search: Search) -> list[list[int]]:
+    """The tokens that each output begins with, after the decoder's start token."""
+    if decoder_input_ids is None:
+        return [[]] * count
+    start = [search.decoder_start_token_id]
+    rows = [ids[1:] if ids[:1] == start else ids for ids in decoder_input_ids.tolist()]
+    return rows if len(rows) == count else rows * count
+
+
+def _shortest(prompts: Sequence[list[int]], search: Search) -> int:
+    """The minimum number of tokens in each output, without the start and end tokens."""
+    lengths = set(map(len, prompts))
+    if search.min_new_tokens and len(lengths) > 1:
+        raise ValueError("min_new_tokens needs prefixes of the same length with CTranslate2.")
+    return max(search.min_length - 1, search.min_new_tokens + max(lengths) if search.min_new_tokens else 0, 0)
 
 
 def unsupported(settings: dict[str, Any]) -> list[str]:
@@ -272,38 +292,12 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
     )
 
 
-def suppressed(settings: dict[str, Any]) -> list[list[int]]:
-    """The sequences of tokens that no output may contain."""
-    return [*(settings.get("bad_words_ids") or []), *([i] for i in settings.get("suppress_tokens") or [])]
-
-
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
     """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
 
 
 def read_tokens(folder: Path, side: str) -> list[str]:
-    """Read the tokens of `"source"` or `"target"`, in the order of their ids.
-
-    Raises:
-        InputError: the folder has no such vocabulary.
-    """
-    for name in (f"{side}_vocabulary.json", "shared_vocabulary.json"):
-        if (folder / name).exists():
-            return json.loads((folder / name).read_text(encoding="utf-8"))
-    raise InputError(f"{folder} has neither {side}_vocabulary.json nor shared_vocabulary.json. {AGAIN}")
-
-
-def check_sizes(folder: Path, config: CTranslate2Config, source_tokens: int, target_tokens: int) -> None:
-    """Raise an `InputError` if a folder's vocabularies are not those of its config, or its texts have no length."""
-    own = (config.vocab_size, config.decoder_vocab_size)
-    if own != (source_tokens, target_tokens):
-        raise InputError(
-            f"{folder} has vocabularies of {source_tokens:,} source and {target_tokens:,} target tokens, but its "
-            f"config.json is for {own[0]:,} and {own[1]:,}. {AGAIN}"
-        )
-    if config.max_position_embeddings < 1:
-        raise InputError(f"{folder / 'config.json'}: max_position_embeddings must be at least 1. {AGAIN}")
-
-
-__all__ = ["CTranslate2Model"]
+    """The tokens of `"source"` or `"target"`, in the order of their ids."""
+    path = folder / f"{side}_vocabulary.json"
+    return json.loads((path if path.exists() else folder / "shared_vocabulary.json").read_text(encoding="utf-8"))

@@ -1,5 +1,6 @@
 """What the models of other engines have in common: they are opened from a folder and hold no torch weights."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,12 @@ def empty_table(rows: int) -> nn.Module:
     """A table of embeddings without values, for callers that ask only how many rows it has."""
     with torch.device("meta"):
         return nn.Embedding(rows, 1)
+
+
+def weights_digest(model: nn.Module) -> str:
+    """The SHA-256 of all weights, which tells a model's exports and translations from those of another."""
+    result = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        result.update(name.encode())
+        result.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return result.hexdigest()

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import MarianMTModel, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration as Model
 from ..errors import InputError
-from ..interop.folders import write_marian
-from . import ctranslate2_export, onnx_export, transformers_js_export, web_export
+from ..interop.marian import write_marian
+from . import ctranslate2_export, transformers_js_export, web_page
 from .ctranslate2_model import CTranslate2Model
-from .onnx_model import OnnxModel
-from .verify import BEAMS
+from .differences import BEAMS
+from .onnx import onnx_export
+from .onnx.onnx_model import OnnxModel
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Format:
     """
 
     engine: str
-    write: Callable[[VaswaniForConditionalGeneration, PreTrainedTokenizerBase, Path, str | None], None]
-    open: Callable[[Path, VaswaniForConditionalGeneration], PreTrainedModel]
+    write: Callable[[Model, Tokenizer, Path, str | None], None]
+    open: Callable[[Path, Model], PreTrainedModel]
     num_beams: int = BEAMS
     has_logits: bool = True
     keeps_dtype: bool = False
@@ -42,16 +44,9 @@ class Format:
     quantization: str | None = None
 
 
-def _write_marian(
-    model: VaswaniForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    folder: Path,
-    quantization: str | None = None,
-) -> None:
+def _write_marian(model: Model, tokenizer: Tokenizer, folder: Path, quantization: str | None = None) -> None:
     if quantization is not None:
-        raise InputError(
-            f"The marian format keeps the model's own weights; quantization must not be set, got {quantization!r}."
-        )
+        raise InputError(f"The marian format keeps the weights; quantization must not be set, got {quantization!r}.")
     write_marian(model, tokenizer, folder)
 
 
@@ -78,11 +73,9 @@ FORMATS = {
     # Only the model: `web_page.py` adds the page.
     "web": Format(
         "a web page",
-        web_export.write,
-        lambda folder, model: OnnxModel(model.config, folder / web_export.MODEL_FOLDER),
+        web_page.write_model,
+        lambda folder, model: OnnxModel(model.config, folder / web_page.MODEL_FOLDER),
         1,
-        quantization=web_export.QUANTIZATION,
+        quantization=web_page.QUANTIZATION,
     ),
 }
-
-__all__ = ["FORMATS", "Format"]

@@ -1,7 +1,7 @@
 """Exports models to transformers.js, which translates in browsers and in Node.js.
 
-The graphs are those of `onnx_stacks.py`. transformers.js chooses the class that runs them by `model_type`: the exports
-use Marian's, whose encoder and decoder have the same inputs and outputs. Its search is greedy.
+The graphs are those of `onnx/graph_stacks.py`. transformers.js chooses the class that runs them by `model_type`: the
+exports use Marian's, whose encoder and decoder have the same inputs and outputs. Its search is greedy.
 """
 
 import json
@@ -14,10 +14,11 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..pipeline.arguments import DEFAULT_MAX_NEW_TOKENS
-from . import onnx_export, transformers_js_tokenizer
-from .extras import import_extra
-from .onnx_config import DECODER, ENCODER, checked_quantization, graph_file
-from .onnx_stacks import make_decoder, make_encoder
+from ..runtime.imports import import_extra
+from . import transformers_js_tokenizer
+from .onnx import onnx_export
+from .onnx.graph_stacks import make_decoder, make_encoder
+from .onnx.onnx_config import DECODER, ENCODER, checked_quantization, graph_file
 
 # Names of weight types here → in transformers.js.
 DTYPES = {"float32": "fp32", "int8": "q8"}
@@ -49,7 +50,7 @@ def write(
         InputError: `onnx` is not installed, transformers.js cannot represent the model or its tokenizer, or
             `quantization` is unknown.
     """
-    features = onnx_export.unsupported_features(model) + transformers_js_tokenizer.unsupported_features(tokenizer)
+    features = onnx_export.unsupported_features(model) + transformers_js_tokenizer.unsupported_rules(tokenizer)
     if not with_alignment:  # the web page creates its caches itself
         features += _other_widths(model.config)
     if features:
@@ -76,10 +77,8 @@ def write(
 
 def _other_widths(config: VaswaniConfig) -> list[str]:
     """List head widths that transformers.js does not support: it sizes the first cache by d_model and heads alone."""
-    usual = config.d_model // config.decoder_attention_heads
-    others = [
-        f"{name}={width}" for name, width in (("d_k", config.d_k), ("d_v", config.d_v)) if width not in (None, usual)
-    ]
+    usual = (None, config.d_model // config.decoder_attention_heads)
+    others = [f"{name}={getattr(config, name)}" for name in ("d_k", "d_v") if getattr(config, name) not in usual]
     return [f"{' and '.join(others)} (head widths other than d_model / heads)"] if others else []
 
 
@@ -106,6 +105,3 @@ def search_settings(config: VaswaniConfig, own: GenerationConfig) -> dict[str, A
     )
     given = own.to_diff_dict()
     return settings | {name: given[name] for name in SETTINGS if given.get(name) is not None}
-
-
-__all__ = ["write"]

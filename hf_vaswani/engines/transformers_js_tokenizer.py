@@ -6,6 +6,7 @@ expressions that both interpret in the same way. A tokenizer that does not norma
 the normalizer that the translation pipeline uses for it.
 """
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,13 +25,15 @@ KNOWN = {
     "decoder": ("Sequence", "Metaspace", "ByteFallback", "Fuse", "Replace", "Strip"),
 }
 REASONS = {"Unigram": ", in which it merges consecutive unknown characters into one"}
+# A part of a tokenizer.json.
+Rule = dict[str, Any]
 NESTED = ("normalizers", "pretokenizers", "decoders")
 # Unicode's punctuation and ASCII's.
 PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token")
 
 
-def unsupported_features(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+def unsupported_rules(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """List the features of a tokenizer that transformers.js does not support."""
     if not tokenizer.is_fast:
         return [f"a {type(tokenizer).__name__}, which has no tokenizer.json"]
@@ -38,27 +41,20 @@ def unsupported_features(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     features = ["a tokenizer with separate vocabularies"] if source != target else []
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     for part, known in KNOWN.items():
-        unknown = (kind for kind in _types(rules[part]) if kind not in known)
+        unknown = (rule["type"] for rule in _nested_rules(rules[part]) if rule["type"] not in known)
         features += [f"the tokenizer's {part.replace('_', '-')} {kind}{REASONS.get(kind, '')}" for kind in unknown]
     return features
 
 
-def _types(rule: dict[str, Any] | None) -> list[str]:
-    """The types of a rule and of all rules nested in it."""
-    return [part["type"] for part in _parts(rule)]
-
-
-def _parts(rule: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _nested_rules(rule: Rule | None) -> Iterator[Rule]:
     """Yield a rule and all rules nested in it."""
-    if rule is None:
-        return
-    yield rule
-    for name in NESTED:
-        for part in rule.get(name) or ():
-            yield from _parts(part)
+    if rule is not None:
+        yield rule
+        for part in itertools.chain.from_iterable(rule.get(name) or () for name in NESTED):
+            yield from _nested_rules(part)
 
 
-def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> Rule:
     """The contents of `tokenizer.json` for transformers.js; the `tokenizers` library interprets it in the same way."""
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     rules |= {"truncation": None, "padding": None}
@@ -66,7 +62,7 @@ def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         outer = outer_normalizer(tokenizer, rules["model"]["vocab"])
         parts = [json.loads(part.__getstate__()) for part in (outer, tokenizer.backend_tokenizer.normalizer) if part]
         rules["normalizer"] = {"type": "Sequence", "normalizers": parts}
-    for rule in _parts(rules["normalizer"]):
+    for rule in _nested_rules(rules["normalizer"]):
         if rule.get("pattern") == {"Regex": r"\z"}:
             # On its own, the pattern also matches inside characters beyond U+FFFF in JavaScript.
             rule["pattern"] = {"Regex": r"(?<=[\s\S])\z"}
@@ -78,7 +74,7 @@ def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     return rules
 
 
-def tokenizer_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def tokenizer_settings(tokenizer: PreTrainedTokenizerBase) -> Rule:
     """The contents of `tokenizer_config.json` for transformers.js."""
     named = {name: str(getattr(tokenizer, name)) for name in SPECIAL if getattr(tokenizer, name) is not None}
     return {
@@ -91,7 +87,7 @@ def tokenizer_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     }
 
 
-def _plain_splits(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _plain_splits(rule: Rule) -> Iterator[Rule]:
     """Rewrite a pre-tokenizer as one or more that split in the same way in both libraries."""
     kind = rule["type"]
     if kind == "Sequence":
@@ -119,18 +115,11 @@ MERGED: dict[str, Callable[[str], str]] = {
 BEHAVIORS = {**MERGED, "Contiguous": lambda pattern: f"(?:{pattern})+"}
 
 
-def _isolated(pattern: str, behavior: str = "Isolated") -> dict[str, Any]:
-    return {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Removed" if behavior == "Removed" else "Isolated",
-        "invert": False,
-    }
+def _isolated(pattern: str, behavior: str = "Isolated") -> Rule:
+    behavior = "Removed" if behavior == "Removed" else "Isolated"
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
 
 
 def _escaped(text: str) -> str:
     """A regular expression that matches a text literally."""
     return "".join(rf"\{character}" if character in r".*+?^${}()|[]\/" else character for character in text)
-
-
-__all__ = ["unsupported_features", "tokenizer_rules", "tokenizer_settings"]

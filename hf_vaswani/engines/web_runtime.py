@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,18 +82,14 @@ def find_runtime(given: str | Path | None = None) -> Path | None:
     Raises:
         InputError: files are missing from the folder or wrong (lists them), or there is neither a folder nor npm.
     """
-    if given is None:
-        folder = Path(NODE_MODULES)
-        if any((folder / package.name).is_dir() for package in PACKAGES):
-            check_runtime(folder)
-            return folder
+    folder = Path(given or NODE_MODULES)
+    if given is None and not any((folder / package.name).is_dir() for package in PACKAGES):
         if shutil.which("npm"):
             return None
         raise InputError(
             f"A web page needs two npm packages, but npm is not installed. Install Node.js, or run `{INSTALL}` on "
             "another machine, copy its node_modules folder here, and pass it with --runtime FOLDER."
         )
-    folder = Path(given)
     if (folder / NODE_MODULES).is_dir():
         folder = folder / NODE_MODULES
     check_runtime(folder)
@@ -138,38 +133,17 @@ def fetched_runtime(folder: Path | None) -> Iterator[Path]:
         yield folder
         return
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for package in PACKAGES:
-            _fetch(folder, package)
-        check_runtime(folder)
-        yield folder
-
-
-def _fetch(folder: Path, package: Package) -> None:
-    npm = shutil.which("npm") or "npm"
-    command = [npm, "pack", "--silent", "--pack-destination", str(folder), package.specification]
-    try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder)
-        lines = (process.stderr or process.stdout).strip().splitlines()
-        if process.returncode:
-            raise OSError(lines[-1] if lines else f"status {process.returncode}")
-        with tarfile.open(folder / process.stdout.split()[-1]) as archive:
-            for name in (PACKAGE_FILE, LICENSE_FILE, *package.files):
-                _extract(archive, name, folder / package.name / name)
-    except (OSError, IndexError, tarfile.TarError, subprocess.TimeoutExpired) as error:
-        raise InputError(
-            f"npm cannot fetch {package.specification}: {reason(error)}. On a machine with a connection, run "
-            f"`{INSTALL}`, then pass its node_modules folder with --runtime FOLDER."
-        ) from None
-
-
-def _extract(archive: tarfile.TarFile, name: str, path: Path) -> None:
-    """Extract one file of a package, if the package has it."""
-    member = next((found for found in archive if found.name == f"package/{name}" and found.isfile()), None)
-    content = archive.extractfile(member) if member else None
-    if content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.read())
+        command = [shutil.which("npm") or "npm", *INSTALL.split()[1:], "--loglevel=error", "--prefix", name]
+        try:
+            subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            lines = (getattr(error, "stderr", None) or reason(error)).strip().splitlines()
+            raise InputError(
+                f"npm cannot fetch {' and '.join(package.specification for package in PACKAGES)}: {lines[0]}. On a "
+                f"machine with a connection, run `{INSTALL}`, then pass its node_modules folder with --runtime FOLDER."
+            ) from None
+        check_runtime(Path(name) / NODE_MODULES)
+        yield Path(name) / NODE_MODULES
 
 
 def copy_runtime(source: Path, page: Path) -> None:
@@ -188,16 +162,7 @@ def copy_runtime(source: Path, page: Path) -> None:
             shutil.copyfile(folder / name, target / new)
         if (folder / LICENSE_FILE).is_file():
             shutil.copyfile(folder / LICENSE_FILE, target / f"{LICENSE_FILE}.{package.name.rpartition('/')[2]}")
-        packages.append(
-            {
-                **{key: about.get(key) for key in ("name", "version", "license")},
-                "files": {
-                    new: {"from": name, "sha256": hashlib.sha256((target / new).read_bytes()).hexdigest()}
-                    for name, new in package.files.items()
-                },
-            }
-        )
+        digests = {new: hashlib.sha256((target / new).read_bytes()).hexdigest() for new in package.files.values()}
+        files = {new: {"from": name, "sha256": digests[new]} for name, new in package.files.items()}
+        packages.append({**{key: about.get(key) for key in ("name", "version", "license")}, "files": files})
     (target / "packages.json").write_text(json.dumps(packages, indent=2) + "\n", encoding="utf-8")
-
-
-__all__ = ["copy_runtime", "fetched_runtime", "find_runtime"]

@@ -10,9 +10,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from ..configuration.yaml_reader import read_yaml
-from ..engines.folders import weights_size
+from ..engines.engine_folders import weights_size
 from ..errors import InputError
-from ..interop.model_files import CONFIG_FILE
+from ..models.model_files import CONFIG_FILE
 from ..text.languages import own_languages
 from .file_names import hub_id, is_hub_id
 from .metadata import hub_languages

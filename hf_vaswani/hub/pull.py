@@ -16,7 +16,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ..errors import InputError
 from ..files import check_names, check_new, lock, new_folder
-from ..interop.model_files import CONFIG_FILE
+from ..models.model_files import CONFIG_FILE
 from .repository import hub_errors, other_kind
 from .run_report import RESULTS_FILE
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.folders import PAGE_FILE, is_exported, is_page
+from ..engines.engine_folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json
-from ..interop.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
+from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
 from .eval_results import EVAL_RESULTS
 from .file_names import is_hub_id
 from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository

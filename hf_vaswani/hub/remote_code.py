@@ -7,7 +7,7 @@ from pathlib import Path
 from ..core.modeling_base import copy_remote_code
 from ..errors import InputError, reason
 from ..files import atomic_write, read_json
-from ..interop.model_files import CONFIG_FILE, model_kind
+from ..models.model_files import CONFIG_FILE, model_kind
 
 # Every file of the code says this of itself, in this version and in earlier ones.
 MARK = re.compile(r"travels\s+with\s+(each\s+checkpoint|such\s+checkpoints)")

@@ -8,7 +8,8 @@ from pathlib import Path
 from huggingface_hub import SpaceCardData
 from transformers.utils import ADAPTER_CONFIG_NAME
 
-from ..engines import ctranslate2_config, onnx_config
+from ..engines import ctranslate2_config
+from ..engines.onnx import onnx_config
 from .markdown import one_line
 from .repository import GRADIO, SPACE, commit_folder, open_repository
 from .usage import quoted

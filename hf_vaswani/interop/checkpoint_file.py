@@ -6,15 +6,12 @@ classes are replaced by a stand-in that only keeps the pickled state.
 """
 
 import argparse
-import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
 from ..errors import InputError
 from ..files import AGAIN
+from ..models.model_loading import foreign_classes
 
 
 class Inert:
@@ -43,8 +40,7 @@ KNOWN_CLASSES = (
     "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar",
     "numpy.dtype", "numpy.ndarray", "functools.partial", "_codecs.encode",
 )  # fmt: skip
-ALLOWED_CLASSES = [argparse.Namespace, set, *((Inert, name) for name in KNOWN_CLASSES)]
-_lock = threading.Lock()
+ALLOWED_CLASSES = {argparse.Namespace, set, *((Inert, name) for name in KNOWN_CLASSES)}
 
 
 def read_checkpoint(path: str) -> dict:
@@ -54,7 +50,8 @@ def read_checkpoint(path: str) -> dict:
         InputError: the file is truncated, is not a checkpoint, or holds forbidden classes, which the error lists.
     """
     try:
-        with _allowed_classes():
+        # Without those that are allowed already, which would be forbidden afterwards.
+        with torch.serialization.safe_globals(list(ALLOWED_CLASSES - set(torch.serialization.get_safe_globals()))):
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
         if classes := foreign_classes(error):
@@ -64,32 +61,4 @@ def read_checkpoint(path: str) -> dict:
             ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-        if _is_text(path):
-            raise InputError(
-                f"{path} is a text file, not a checkpoint written by torch.save. Choose another."
-            ) from None
         raise InputError(f"{path} is not a checkpoint written by torch.save, or it is truncated. {AGAIN}") from None
-
-
-def foreign_classes(error: Exception) -> str:
-    """The classes that PyTorch refused to load, according to its error."""
-    return ", ".join(sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error)))))
-
-
-def _is_text(path: str) -> bool:
-    """Whether a file begins with 100 bytes that may be UTF-8 text."""
-    with open(path, "rb") as file:
-        start = file.read(100)
-    return b"\0" not in start and bool(start.decode("utf-8", "ignore")) and start[:1] != b"\x80"
-
-
-@contextmanager
-def _allowed_classes() -> Iterator[None]:
-    """Extend PyTorch's list of allowed classes, which is global to the process, and restore it afterwards."""
-    with _lock:
-        before = torch.serialization.get_safe_globals()
-        try:
-            with torch.serialization.safe_globals(ALLOWED_CLASSES):
-                yield
-        finally:
-            torch.serialization.add_safe_globals(before)

@@ -1,7 +1,7 @@
 """The result that all readers return, which is checked and built into a model, and the helpers that they share."""
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,14 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_layers import sinusoidal_positions
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..errors import InputError, counted, reason
+from ..errors import InputError, listed, reason
+from ..models.model_loading import REPORTING, report_errors
+from ..runtime.logs import quiet
 
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
 TARGET_EMBEDDINGS = "model.decoder.embed_tokens.weight"
 LM_HEAD = "lm_head.weight"
-NAMES_SHOWN = 5
 PLAIN = (bool, int, float, str, list, type(None))
 
 
@@ -48,65 +49,20 @@ class Conversion:
             InputError: weights are missing, unknown or not floating-point, or their shapes do not fit the
                 configuration.
         """
-        if not isinstance(dtype, torch.dtype):
-            raise ValueError(f"dtype must be a torch.dtype, such as torch.float32, got {dtype!r}.")
-        self._check_weights()
+        if other := [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]:
+            raise InputError(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
         # Copies, since the source may be a model that stays in use.
         weights = {name: tensor.detach().to(dtype, copy=True).contiguous() for name, tensor in self.weights.items()}
-        model = VaswaniForConditionalGeneration.from_pretrained(
-            None, config=self.config, state_dict=weights, dtype=dtype
-        )
+        with quiet("transformers"):
+            model, report = VaswaniForConditionalGeneration.from_pretrained(
+                None, config=self.config, state_dict=weights, dtype=dtype, **REPORTING
+            )
+        if errors := report_errors(self.source, report):
+            raise InputError.of(errors)
         model.name_or_path = self.source
         if self.generation_config is not None:
             model.generation_config = self.generation_config
         return model.eval()
-
-    def _check_weights(self) -> None:
-        with torch.device("meta"):
-            state = VaswaniForConditionalGeneration(self.config).state_dict()
-        expected = {name: tuple(tensor.shape) for name, tensor in state.items()}
-        found = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
-        common = expected.keys() & found.keys()
-        errors = weight_errors(
-            self.source,
-            [
-                (name, found[name], shape)
-                for name, shape in expected.items()
-                if name in common and found[name] != shape
-            ],
-            expected.keys() - common,
-            found.keys() - common,
-        )
-        other = [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]
-        if other:
-            errors.append(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
-        if errors:
-            raise InputError.of(errors)
-
-
-def weight_errors(
-    source: str, mismatched: Iterable[tuple[str, tuple, tuple]], missing: Iterable[str], unknown: Iterable[str]
-) -> list[str]:
-    """Errors for mismatches between the weights of a source and its configuration.
-
-    Args:
-        mismatched: name, shape found and shape expected of each weight with the wrong shape.
-        missing: names of weights that are expected but not found.
-        unknown: names of weights that are found but not expected.
-    """
-    mismatched = list(mismatched)
-    errors = [
-        f"{source}: {name} has shape {tuple(found)}, but its configuration expects {tuple(expected)}."
-        for name, found, expected in mismatched[:NAMES_SHOWN]
-    ]
-    if len(mismatched) > NAMES_SHOWN:
-        more = counted(len(mismatched) - NAMES_SHOWN, "more weight")
-        errors.append(f"{source}: the same for {more}.")
-    if missing:
-        errors.append(f"{source} lacks weights that its configuration expects: {listed(missing)}.")
-    if unknown:
-        errors.append(f"{source} has weights that do not belong to this model: {listed(unknown)}.")
-    return errors
 
 
 def split_projections(attention: str, kind: str, joined: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -202,12 +158,16 @@ def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]
     ]
 
 
-def listed(names: Iterable[str]) -> str:
-    """The first names in sorted order, and how many more there are."""
-    names = sorted(names)
-    rest = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def _kind(value: object) -> str:
     return f"a {type(value).__name__}" if value else f"nothing ({value!r})"
+
+
+def unexportable_features(model: VaswaniForConditionalGeneration) -> dict[str, bool]:
+    """A description of each feature that cannot be exported → whether the model has it."""
+    return {
+        "an adapter (merge it: train it with --merge true, or call PEFT's merge_and_unload())": hasattr(
+            model, "peft_config"
+        ),
+        "quantized weights (export the model that was quantized)": hasattr(model.config, "quantization_config"),
+        "no decoder_start_token_id": model.config.decoder_start_token_id is None,
+    }

@@ -30,13 +30,9 @@ SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
 PROJECTION = "decoder.output_projection.weight"
 ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_accurate": "gelu_pytorch_tanh",
-    "gelu_fast": "gelu_pytorch_tanh",
-    "tanh": "tanh",
-    "linear": "linear",
-}
+    "relu": "relu", "gelu": "gelu", "gelu_accurate": "gelu_pytorch_tanh", "gelu_fast": "gelu_pytorch_tanh",
+    "tanh": "tanh", "linear": "linear",
+}  # fmt: skip
 # The supported values of options that would otherwise change the architecture.
 OFF, ZERO, UNSET = (False, None), (0, None), (None,)
 NEUTRAL = {
@@ -56,6 +52,11 @@ DEFAULTS = {
     "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "label_smoothing": 0.0,
     "source_lang": None, "target_lang": None, "arch": None,
 }  # fmt: skip
+# Options with the same meaning and name here.
+SAME = (
+    "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "dropout",
+    "attention_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing",
+)  # fmt: skip
 # The options to read from each group of `cfg`; None for all.
 GROUPS = {"criterion": ("label_smoothing",), "task": ("source_lang", "target_lang"), "model": None}
 # Architectures with the same weight names, but a different forward pass or task.
@@ -77,11 +78,9 @@ def is_checkpoint(contents: dict) -> bool:
 
 
 def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
-    """Read a fairseq checkpoint.
+    """Read a fairseq checkpoint and its contents, from `read_checkpoint`.
 
     Args:
-        path: the file, with vocabularies in the same folder.
-        contents: from `read_checkpoint`.
         vocabularies: folder with `dict.LANGUAGE.txt` and subword files; default: the checkpoint's folder.
 
     Raises:
@@ -103,20 +102,11 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
     config = make_config(
         str(path),
         d_model=options["encoder_embed_dim"],
-        encoder_layers=options["encoder_layers"],
-        decoder_layers=options["decoder_layers"],
-        encoder_attention_heads=options["encoder_attention_heads"],
-        decoder_attention_heads=options["decoder_attention_heads"],
         encoder_ffn_dim=options["encoder_ffn_embed_dim"],
         decoder_ffn_dim=options["decoder_ffn_embed_dim"],
         activation_function=ACTIVATIONS[options["activation_fn"]],
-        dropout=options["dropout"],
-        attention_dropout=options["attention_dropout"],
         # Older versions call it relu_dropout, which newer ones still accept.
         activation_dropout=options["activation_dropout"] or options["relu_dropout"],
-        encoder_layerdrop=options["encoder_layerdrop"],
-        decoder_layerdrop=options["decoder_layerdrop"],
-        label_smoothing=options["label_smoothing"],
         norm_position="pre" if options["encoder_normalize_before"] else "post",
         final_norm="model.encoder.layer_norm.weight" in weights,
         layer_norm_eps=1e-5,
@@ -127,6 +117,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
         decoder_start_token_id=EOS,
         source_language=language_code(options["source_lang"]),
         target_language=language_code(options["target_lang"]),
+        **{name: options[name] for name in SAME},
         **fields,
         **positions,
     )
@@ -180,10 +171,7 @@ def unsupported(options: dict) -> list[str]:
 
 def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Tensor]:
     """Rename weights as in fairseq's last version; keep only parameters, tied ones under each of their names."""
-    norms = {
-        "encoder": ("self_attn_layer_norm", "final_layer_norm"),
-        "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
-    }
+    norms = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
     upgraded = {}
     for name, tensor in state.items():
         stack = name.split(".")[0]
@@ -198,7 +186,7 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
             continue
         match = re.search(r"^(.*)\.layer_norms\.(\d)\.(weight|bias)$", name)
         if match and int(match[2]) < len(norms.get(stack, ())):
-            name = f"{match[1]}.{norms[stack][int(match[2])]}.{match[3]}"
+            name = f"{match[1]}.{norms[stack][int(match[2])]}_layer_norm.{match[3]}"
         if name == "decoder.embed_out":
             name = PROJECTION
         upgraded[name] = tensor

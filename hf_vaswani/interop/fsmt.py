@@ -7,7 +7,7 @@ from transformers import FSMTForConditionalGeneration
 from ..errors import InputError
 from ..text.languages import own_languages
 from .conversion import LM_HEAD, Conversion, embedding_fields, is_sinusoidal
-from .pretrained import conversion_of, open_model
+from .pretrained import make_conversion, open_model
 
 MODEL_CLASS = FSMTForConditionalGeneration
 
@@ -23,7 +23,7 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
         raise InputError(f"{name} has a position table that does not hold FSMT's sinusoids.")
     weights[LM_HEAD] = weights.pop("model.decoder.output_projection.weight")
     source_language, target_language = own_languages(model.config)
-    return conversion_of(
+    return make_conversion(
         source,
         model,
         name,

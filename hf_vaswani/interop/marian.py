@@ -8,16 +8,17 @@ import copy
 from pathlib import Path
 
 import torch
-from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers import GenerationConfig, MarianConfig, MarianMTModel, PreTrainedTokenizerBase
 
 from ..core.generation_beam_search import LENGTH_PENALTY_TYPES
 from ..core.generation_vaswani import OWN_SETTINGS
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
+from ..files import new_folder
 from ..text.languages import own_languages
-from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal
-from .pretrained import common_fields, conversion_of, open_model
-from .unexportable import unexportable
+from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal, unexportable_features
+from .pretrained import common_fields, make_conversion, open_model
 
 MODEL_CLASS = MarianMTModel
 POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -42,7 +43,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
     if not fields["share_encoder_decoder_embeddings"]:
         weights.pop(SHARED, None)
     fields["source_language"], fields["target_language"] = own_languages(config)
-    return conversion_of(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
+    return make_conversion(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
 
 
 def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
@@ -89,6 +90,31 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     return marian.eval()
 
 
+def export_checkpoint(
+    model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, output: str | Path
+) -> None:
+    """Export a model and its tokenizer to a folder, as a MarianMT model of transformers.
+
+    A tokenizer with two vocabularies becomes two plain ones, in the subfolders `source_tokenizer` and
+    `target_tokenizer`. With this package, or with `trust_remote_code=True`, `AutoTokenizer` joins them again;
+    otherwise it finds no tokenizer, so that it cannot use the source tokenizer for both sides.
+
+    Raises:
+        InputError: lists everything that Marian cannot represent; or `output` cannot be written.
+    """
+    with new_folder(output) as folder:
+        write_marian(model, tokenizer, folder)
+
+
+def write_marian(
+    model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, folder: Path
+) -> None:
+    """Do the same as [`export_checkpoint`], but in a folder that already exists."""
+    write(model).save_pretrained(folder)
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder, beside_other_model=True)
+
+
 def lost_settings(config: GenerationConfig) -> list[str]:
     """The settings of a model's search that MarianMT does not have, as `name=value`."""
     values = {name: getattr(config, name, None) for name in OWN_SETTINGS}
@@ -105,7 +131,7 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     is_wide = any(width * count != config.d_model for width in own_widths for count in heads)
     embedding_dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
     checks = {
-        **unexportable(model),
+        **unexportable_features(model),
         'norm_position="pre"': config.norm_position == "pre",
         "final_norm=True": bool(config.final_norm),
         f"layer_norm_eps={config.layer_norm_eps}": config.layer_norm_eps != LAYER_NORM_EPS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..errors import InputError, counted
+from ..errors import InputError, counted, listed
 from .checkpoint_file import Inert
 from .conversion import (
     SOURCE_EMBEDDINGS,
@@ -19,7 +19,6 @@ from .conversion import (
     check_state,
     embedding_fields,
     is_sinusoidal,
-    listed,
     make_config,
     not_neutral,
 )
@@ -39,24 +38,21 @@ NEUTRAL = {
     "lora_embedding": OFF, "lora_layers": EMPTY, "quant_layers": EMPTY,
 }  # fmt: skip
 # This model's name for each part of a layer → OpenNMT's.
+PROJECTIONS = {
+    "q_proj": "linear_query", "k_proj": "linear_keys", "v_proj": "linear_values", "out_proj": "final_linear",
+}  # fmt: skip
 ENCODER_PARTS = {
+    **{f"self_attn.{name}": f"self_attn.{part}" for name, part in PROJECTIONS.items()},
     "self_attn_layer_norm": "layer_norm",
-    "self_attn.q_proj": "self_attn.linear_query",
-    "self_attn.k_proj": "self_attn.linear_keys",
-    "self_attn.v_proj": "self_attn.linear_values",
-    "self_attn.out_proj": "self_attn.final_linear",
     "final_layer_norm": "feed_forward.layer_norm",
     "fc1": "feed_forward.w_1",
     "fc2": "feed_forward.w_2",
 }
 DECODER_PARTS = {
     **ENCODER_PARTS,
+    **{f"encoder_attn.{name}": f"context_attn.{part}" for name, part in PROJECTIONS.items()},
     "self_attn_layer_norm": "layer_norm_1",
     "encoder_attn_layer_norm": "layer_norm_2",
-    "encoder_attn.q_proj": "context_attn.linear_query",
-    "encoder_attn.k_proj": "context_attn.linear_keys",
-    "encoder_attn.v_proj": "context_attn.linear_values",
-    "encoder_attn.out_proj": "context_attn.final_linear",
 }
 SINUSOIDS = {
     "SinusoidalInterleaved": {},
@@ -72,12 +68,7 @@ def is_checkpoint(contents: dict) -> bool:
 
 
 def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
-    """Read an OpenNMT-py checkpoint.
-
-    Args:
-        path: the file, for messages.
-        contents: from `read_checkpoint`.
-        vocabularies: must be None, since the checkpoint contains its vocabularies.
+    """Read an OpenNMT-py checkpoint and its contents, from `read_checkpoint`, which include its vocabularies.
 
     Raises:
         InputError: lists all unsupported options, or weights and vocabularies that do not fit.
@@ -99,7 +90,8 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
     start = contents["vocab"].get("decoder_start_token") or BOS
     _check_vocabularies(path, own, {"src": fields["vocab_size"], "tgt": fields["decoder_vocab_size"]}, start)
     # One rate, or a list with one for each stage of training.
-    dropout, attention_dropout = (_first(options.get(name)) for name in ("dropout", "attention_dropout"))
+    rates = [options.get(name) for name in ("dropout", "attention_dropout")]
+    dropout, attention_dropout = (next(iter(rate), None) if isinstance(rate, list) else rate for rate in rates)
     dropout = 0.1 if dropout is None else dropout
     heads = options.get("heads", 8)
     config = make_config(
@@ -242,12 +234,6 @@ def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def _layers(state: dict[str, torch.Tensor], prefix: str) -> int:
     return len({name[len(prefix) :].split(".")[0] for name in state if name.startswith(prefix)})
-
-
-def _first(rate: float | list[float] | None) -> float | None:
-    if isinstance(rate, list):
-        return rate[0] if rate else None
-    return rate
 
 
 def _make_tokenizer(vocabularies: dict[str, list[str]]) -> PreTrainedTokenizerBase:

@@ -1,26 +1,20 @@
-"""Loads transformers models and their tokenizers strictly: missing weights are errors, not initialized at random.
+"""What the readers of transformers models share: opening a model, and the tokenizer that fits it.
 
-An import never runs code from a folder. transformers raises many types of exceptions if a file is damaged, missing or
-not what it claims to be; each becomes one clear error.
+An import never runs code from a folder.
 """
 
 import copy
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..errors import InputError, counted, reason
-from ..files import AGAIN, model_path_error, where_not_found
-from ..pipeline.model_checks import damaged_weights
+from ..errors import InputError, counted
+from ..models.model_loading import load_model
 from ..text.vocabularies import vocabularies
-from .checkpoint_file import foreign_classes, read_checkpoint
-from .conversion import Conversion, listed, make_config, weight_errors
-from .model_files import check_settings, weight_file_errors
+from .conversion import Conversion, make_config
 
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (
@@ -40,7 +34,7 @@ def open_model(
     return load_model(model_class, str(source)), str(source)
 
 
-def conversion_of(
+def make_conversion(
     source: str | Path | PreTrainedModel, model: PreTrainedModel, name: str, weights: dict[str, torch.Tensor], **fields
 ) -> Conversion:
     """Make the [`Conversion`] of an opened model.
@@ -60,76 +54,6 @@ def conversion_of(
         generation_config=generation_settings(model),
         make_tokenizer=lambda: None if is_model else matching_tokenizer(str(source), rows, model.config),
     )
-
-
-def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedModel:
-    """Load a model from a folder or a Hub id, in float32.
-
-    Raises:
-        InputError: a file is damaged, missing or unsafe, or the weights do not fit the configuration, are quantized,
-            or are not finite.
-    """
-    if Path(source).is_dir():
-        check_settings(Path(source))
-    model, report = read_weights(model_class, source, dtype=torch.float32)
-    errors = weight_errors(
-        source, sorted(report["mismatched_keys"]), report["missing_keys"], report["unexpected_keys"]
-    )
-    if hasattr(model.config, "quantization_config"):
-        errors.append(f"{source} has quantized weights, which cannot be converted. Use the model that was quantized.")
-    if errors := errors + damage_errors(source, model.named_parameters()):
-        raise InputError.of(errors)
-    return model.eval()
-
-
-def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Load a model, with transformers' report on how its weights fit: missing, unexpected and mismatched keys.
-
-    Args:
-        model_class: a model class or an Auto class.
-        options: further arguments of `from_pretrained`.
-
-    Raises:
-        InputError: a file is damaged, missing or unsafe.
-    """
-    if error := model_path_error(source):
-        raise InputError(error)
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # the warnings are in the report too
-    try:
-        return model_class.from_pretrained(source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
-    except InputError:  # from one of this package's engines
-        raise
-    except Exception as error:  # of many types, for damaged or missing files
-        raise InputError.of(_why_not_loaded(source, error)) from None
-    finally:
-        logging.set_verbosity(verbosity)
-
-
-def damage_errors(source: str, weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """One error that lists all weights with non-finite values, or none; `weights` are names and tensors."""
-    damaged = damaged_weights(weights)
-    return [f"{source} has weights with values that are NaN or infinite: {listed(damaged)}. {AGAIN}"] * bool(damaged)
-
-
-def _why_not_loaded(source: str, error: Exception) -> list[str]:
-    """An error for each damaged file, or transformers' own error if none is found."""
-    folder = Path(source)
-    errors = weight_file_errors(folder) if folder.is_dir() else []
-    for path in sorted(folder.glob("pytorch_model*.bin")):
-        try:
-            read_checkpoint(str(path))
-        except InputError as damage:
-            errors.append(str(damage))
-    if errors:
-        return errors
-    if classes := foreign_classes(error):
-        return [
-            f"{source}: its pickle contains {classes}, which weights do not need and which could run code; it was not "
-            "read. Use a copy in safetensors."
-        ]
-    hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
-    return [f"{source}{where_not_found(source)} cannot be loaded: {reason(error)}{hint}"]
 
 
 def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
@@ -161,11 +85,7 @@ def matching_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConf
     tokenizer = load_tokenizer(source, trust_remote_code=False)
     if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
         tokenizer.eos_token = tokenizer.sep_token  # FSMT ends its texts with it
-    try:
-        errors = _misfits(source, tokenizer, rows, config)
-    except TypeError:  # some tokenizers accept ids of any type
-        errors = [f"{source}: its vocabulary has ids that are not whole numbers. {AGAIN}"]
-    if errors:
+    if errors := _misfits(source, tokenizer, rows, config):
         raise InputError.of(errors)
     return tokenizer
 

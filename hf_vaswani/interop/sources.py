@@ -4,20 +4,21 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..errors import InputError, reason
-from ..files import model_path_error, path_error, where_not_found
+from ..data.tokenizers.tokenizer import save_tokenizer
+from ..errors import InputError
+from ..files import check_new, new_folder
+from ..models.model_files import find_model_kind
+from ..text.languages import own_languages
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
-from .model_files import model_kind
 
 KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
 )
-FILE_ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".json")
 NATIVE_MARIAN = (
     "is in Marian's native format, which is not supported. Convert it to a MarianMT folder first, with "
     "convert_marian_to_pytorch.py of the transformers repository."
@@ -62,6 +63,33 @@ def import_tokenizer(source: str | Path, *, vocabularies: str | Path | None = No
     return read_source(source, vocabularies).make_tokenizer()
 
 
+def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: str | Path | None = None) -> str | None:
+    """Import another system's model and tokenizer into a folder, ready for `from_pretrained` and `pipeline`.
+
+    Args:
+        source: folder, `.pt` file or Hub id, as for `import_model`.
+        output: folder to create; if it exists, it must be empty.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`; default: the checkpoint's folder.
+
+    Returns:
+        A description of how the tokenizer splits text; None if the source has no tokenizer.
+
+    Raises:
+        InputError: as in `import_model`, or `output` cannot be written.
+    """
+    check_new(output)
+    conversion = read_source(source, vocabularies)
+    tokenizer = conversion.make_tokenizer()
+    model = conversion.build()
+    # Marian's languages are only in its tokenizer.
+    model.config.source_language, model.config.target_language = own_languages(model.config, tokenizer)
+    with new_folder(output) as folder:
+        model.save_pretrained(folder)
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder)
+    return conversion.splitting if tokenizer is not None else None
+
+
 def read_source(source: Source, vocabularies: str | Path | None = None, **options) -> Conversion:
     """Read another system's model without building it; arguments as in [`import_model`]."""
     if isinstance(source, nn.Transformer):
@@ -73,20 +101,16 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
             return module.read(source)
     if not isinstance(source, str | Path):
         raise InputError(f"A {type(source).__name__} cannot be imported. Supported: {KNOWN}.")
-    if vocabularies is not None and not isinstance(vocabularies, str | Path):
-        raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
         raise InputError(f"{vocabularies} is not a folder. Specify the folder with the dictionaries.")
     path = Path(source)
-    if error := path_error(path / "config.json"):
-        raise InputError(error)
     if path.is_dir() and not (path / "config.json").exists():
         path = _checkpoint_in(path)
     if path.is_file():
         return _read_file(path, Path(vocabularies) if vocabularies is not None else None)
     if vocabularies is not None:
         raise InputError(f"{source} is not a fairseq checkpoint, so no dictionaries can be given.")
-    return _read_pretrained(str(source), path)
+    return _read_pretrained(str(source))
 
 
 def _checkpoint_in(folder: Path) -> Path:
@@ -121,20 +145,8 @@ def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     )
 
 
-def _read_pretrained(source: str, path: Path) -> Conversion:
-    if error := model_path_error(source):
-        raise InputError(error)
-    if path.suffix in FILE_ENDINGS and not path.exists():
-        raise InputError(f"{source} does not exist. Choose another file.")
-    try:
-        if path.is_dir():
-            model_type = model_kind(path)
-        else:
-            model_type = AutoConfig.from_pretrained(source, trust_remote_code=False).model_type
-    except InputError:
-        raise
-    except Exception as error:  # transformers raises many types for an invalid config
-        raise InputError(f"{source}{where_not_found(source)} cannot be read: {reason(error)}") from None
+def _read_pretrained(source: str) -> Conversion:
+    model_type = find_model_kind(source)
     if model_type not in PRETRAINED:
         hint = " It is already a model of this package; load it directly." if model_type == "vaswani" else ""
         raise InputError(f"{source} contains a model of type {model_type!r}.{hint} Supported: {KNOWN}.")

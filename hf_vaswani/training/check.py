@@ -19,7 +19,7 @@ from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..hub.file_names import hub_id
 from ..hub.repository import open_repository
-from ..interop.model_size import TRAINING, memory_errors
+from ..models.model_files import TRAINING, memory_errors
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE

@@ -16,7 +16,7 @@ from ..errors import TrainingError, counted, reason, write_remedy
 from ..hub.card import card_text
 from ..hub.eval_results import EVAL_RESULTS, eval_results
 from ..hub.run_report import RESULTS_FILE, RunReport
-from ..interop.model_files import CONFIG_FILE
+from ..models.model_files import CONFIG_FILE
 from ..pipeline.model_checks import damaged_weights
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from ..translation.lines import write_translations

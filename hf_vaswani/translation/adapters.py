@@ -8,10 +8,10 @@ from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.extras import import_extra
 from ..errors import InputError, reason
 from ..generation.adapters import base_error
 from ..generation.settings import generation_config_in
+from ..runtime.imports import import_extra
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 

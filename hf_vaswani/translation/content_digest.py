@@ -7,9 +7,9 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..data.tokenizers.tokenizer import SAVED_FILES
-from ..engines.folders import WEIGHT_FILES
+from ..engines.engine_folders import WEIGHT_FILES
 from ..errors import InputError
-from ..interop.model_files import CONFIG_FILE, GENERATION_FILE
+from ..models.model_files import CONFIG_FILE, GENERATION_FILE
 from .adapters import adapter_base
 
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)

@@ -19,12 +19,11 @@ from transformers import (
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_token_ids import FIT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..engines.folders import is_engine_folder, is_page
+from ..engines.engine_folders import is_engine_folder, is_page
 from ..errors import InputError
 from ..files import AGAIN
-from ..interop.conversion import weight_errors
-from ..interop.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
-from ..interop.pretrained import damage_errors, read_weights
+from ..models.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
+from ..models.model_loading import damage_errors, read_weights, weight_errors
 from ..pipeline.model_checks import vocabulary_error
 from ..text.vocabularies import target_vocab_size, vocabularies
 from .adapters import adapter_base, add_adapter, has_own_tokenizer

@@ -4,12 +4,11 @@ from threading import RLock
 
 import pytest
 
-from hf_vaswani.app.attention_view import AttentionView
+from hf_vaswani.app.figures import AttentionView, search_figure
 from hf_vaswani.app.models import Languages, LoadedModel
-from hf_vaswani.app.search_view import search_figure
 from hf_vaswani.app.translate import translate_text
 from hf_vaswani.app.views import linked_text
-from hf_vaswani.engines.export import export_model
+from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
 from hf_vaswani.pipeline.translation import TranslationPipeline
 from hf_vaswani.translation.load import load

@@ -36,7 +36,7 @@ def test_all_unusable_models_are_reported_together(tmp_path, model_folder):
     errors = errors_of(model_folder, tmp_path / "bert", tmp_path / "file.txt", tmp_path / "empty", tmp_path / "absent")
     assert len(errors) == 4
     assert "is not an encoder-decoder. Choose one that translates." in errors[0]
-    assert errors[1] == f"{tmp_path}/file.txt is a file. Specify the folder of a model."
+    assert errors[1].startswith(f"{tmp_path}/file.txt cannot be loaded: ")
     assert "has no config.json" in errors[2]
     assert errors[3].startswith(f"{tmp_path}/absent does not exist")
 

@@ -3,8 +3,8 @@
 import pytest
 import sacrebleu
 
+from hf_vaswani.app.figures import search_figure
 from hf_vaswani.app.scores import scored
-from hf_vaswani.app.search_view import search_figure
 from hf_vaswani.errors import InputError
 from hf_vaswani.pipeline.translation import TranslationPipeline
 

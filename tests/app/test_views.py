@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import torch
 
-from hf_vaswani.app.attention_view import AttentionView, draw
+from hf_vaswani.app.figures import AttentionView, draw
 from hf_vaswani.app.models import LoadedModel
 from hf_vaswani.app.translate import Sentence, Translation
 from hf_vaswani.app.views import alternatives, linked_text, paragraphs, table

@@ -1,5 +1,5 @@
 """Fixtures of the engines' tests."""
 
-from ..interop.test_folders import separate
+from ..interop.test_import_and_export import separate
 
 __all__ = ["separate"]

@@ -5,7 +5,7 @@ import torch
 from transformers import MarianMTModel
 
 from hf_vaswani import VaswaniConfig
-from hf_vaswani.engines.export import export_model
+from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import marian
 

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, LogitsProcessor, LogitsProcessorList, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.engines import onnx_export
-from hf_vaswani.engines.export import export_model
+from hf_vaswani.engines.checked_export import export_model
+from hf_vaswani.engines.onnx import onnx_export
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.load import load
 

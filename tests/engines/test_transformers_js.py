@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 from hf_vaswani.cli import main
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer
-from hf_vaswani.engines.export import export_model
-from hf_vaswani.engines.onnx_model import OnnxModel
+from hf_vaswani.engines.checked_export import export_model
+from hf_vaswani.engines.onnx.onnx_model import OnnxModel
 from hf_vaswani.engines.transformers_js_tokenizer import tokenizer_rules
 from hf_vaswani.errors import InputError
 

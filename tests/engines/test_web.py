@@ -15,8 +15,8 @@ from transformers import generation as processors
 from hf_vaswani.cli import main
 from hf_vaswani.core.pipeline_sentences import split_text
 from hf_vaswani.engines import web_runtime
-from hf_vaswani.engines.export import export_model
-from hf_vaswani.engines.folders import is_page
+from hf_vaswani.engines.checked_export import export_model
+from hf_vaswani.engines.engine_folders import is_page
 from hf_vaswani.engines.web_runtime import PACKAGES
 from hf_vaswani.errors import InputError
 from hf_vaswani.pipeline.alignment import alignment_layer, forced_attentions
@@ -228,7 +228,7 @@ def test_failing_npm_is_reported_as_an_error_and_leaves_no_folder(saved_model, t
     npm.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(npm))
     assert main(["export", str(saved_model), "page", "--to", "web"]) == 2
-    assert "npm cannot fetch @huggingface/tokenizers@0.2.0: npm error code ENOTFOUND" in capsys.readouterr().err
+    assert "onnxruntime-web@1.30.0: npm error code ENOTFOUND" in capsys.readouterr().err
     assert not (tmp_path / "page").exists()
 
 

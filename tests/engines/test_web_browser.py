@@ -23,8 +23,8 @@ import zstandard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
 from hf_vaswani.data.sources.built_in import built_in_file
-from hf_vaswani.engines.export import export_model
-from hf_vaswani.engines.onnx_model import OnnxModel
+from hf_vaswani.engines.checked_export import export_model
+from hf_vaswani.engines.onnx.onnx_model import OnnxModel
 from hf_vaswani.engines.web_runtime import PACKAGES
 from hf_vaswani.pipeline.alignment import alignments, forced_attentions, text_mask
 

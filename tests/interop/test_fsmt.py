@@ -80,15 +80,3 @@ def test_folder_with_its_tokenizer_is_imported(tmp_path):
         VaswaniForConditionalGeneration.from_pretrained(tmp_path / "imported"),
         {**inputs, "decoder_input_ids": torch.tensor([[2, 8], [2, 9]])},
     )
-
-
-def test_vocabulary_with_ids_that_are_not_numbers_is_rejected(tmp_path):
-    pytest.importorskip("sacremoses")
-    for side in ("src", "tgt"):
-        tokens = ["<s>", "<pad>", "</s>", "<unk>", *(f"unused{i}</w>" for i in range(31))]
-        (tmp_path / f"vocab-{side}.json").write_text(json.dumps({token: str(i) for i, token in enumerate(tokens)}))
-    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
-    (tmp_path / "tokenizer_config.json").write_text('{"langs": ["de", "en"], "do_lower_case": false}')
-    random_fsmt(0, tgt_vocab_size=35).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="its vocabulary has ids that are not whole numbers"):
-        import_checkpoint(tmp_path, tmp_path / "imported")

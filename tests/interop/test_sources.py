@@ -148,7 +148,7 @@ def test_model_of_this_package_is_not_imported(tmp_path):
 
 @pytest.mark.parametrize("source", ["no/such/folder", "./nothing", "model.pt"])
 def test_missing_source_raises_one_clear_error(source):
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="does not exist|is not a local folder"):
         import_model(source)
 
 
@@ -164,7 +164,7 @@ def test_file_that_is_not_a_checkpoint_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"zip\.pt is not a checkpoint written by torch\.save, or"):
         import_model(tmp_path / "zip.pt")
     (tmp_path / "text.txt").write_text("Ein Hund läuft.\n")
-    with pytest.raises(InputError, match=r"text\.txt is a text file, not a checkpoint written by torch\.save\."):
+    with pytest.raises(InputError, match=r"text\.txt is not a checkpoint written by torch\.save, or"):
         import_model(tmp_path / "text.txt")
 
 
@@ -241,7 +241,7 @@ def test_damaged_generation_config_raises_one_clear_error(tmp_path):
 
 
 def test_name_with_a_dot_may_be_a_hub_id():
-    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 is not a local folder, and cannot be read"):
+    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 is not a local folder, and cannot be loaded"):
         import_model("someone/opus-mt-v1.5")
 
 

@@ -15,8 +15,8 @@ from ...data.prepared import tokenizer_digest
 from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ...errors import InputError, reason
 from ...files import collect_errors, new_folder
-from ...interop.model_files import check_settings, model_kind
-from ...interop.pretrained import damage_errors, load_model
+from ...models.model_files import check_settings, model_kind
+from ...models.model_loading import damage_errors, load_model
 from ...pipeline.model_checks import vocabulary_error
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked

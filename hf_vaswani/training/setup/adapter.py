@@ -17,9 +17,9 @@ from transformers import set_seed
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import has_tokenizer
-from ...engines.extras import import_extra
 from ...errors import InputError
 from ...generation.adapters import BASE_DIGEST, matrices_digest
+from ...runtime.imports import import_extra
 from ...translation.adapters import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
 from ..recipe.adapter_arguments import ALL_LINEAR, PeftArguments

@@ -21,9 +21,8 @@ from ...data.tokenizers.tokenizer import (
 )
 from ...errors import InputError, reason
 from ...interop import import_model, import_tokenizer
-from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
-from ...interop.model_size import WEIGHTS, memory_errors
-from ...interop.pretrained import load_model
+from ...models.model_files import CONFIG_FILE, WEIGHTS, check_settings, memory_errors, model_kind
+from ...models.model_loading import load_model
 from ...pipeline.model_checks import spare_ids, vocabulary_error
 from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies

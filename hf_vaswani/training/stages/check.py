@@ -12,7 +12,7 @@ from ...data.sources.text_files import check_file, iterate_lines
 from ...data.sources.text_source import TextSource, digest
 from ...errors import InputError
 from ...files import collect_errors
-from ...interop.model_files import CONFIG_FILE
+from ...models.model_files import CONFIG_FILE
 from ...text.languages import language_code
 from ..check import look_at, open_hub
 from ..checkpoints.average import members_of, open_members

@@ -18,7 +18,7 @@ from ...data.tokenizers.tokenizer import SAVED_FILES
 from ...errors import InputError, TrainingInterrupted, counted, reason
 from ...hub.run_report import RunReport
 from ...hub.wording import duration
-from ...interop.model_files import CONFIG_FILE
+from ...models.model_files import CONFIG_FILE
 from ...runtime.launcher import is_set
 from ...runtime.process_group import process_group
 from ...runtime.processes import on_main_process, say

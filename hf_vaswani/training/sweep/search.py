@@ -12,8 +12,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...engines.extras import import_extra
 from ...errors import InputError, counted
+from ...runtime.imports import import_extra
 from .folder import stored_combinations
 from .grid import combination_name
 from .plan import MOST_RUNS, SweepPlan, losses_compare, make_plan

@@ -119,6 +119,3 @@ def logit_deviation(
         # NaN counts as infinitely far off.
         largest = max(largest, float((got - expected).abs().nan_to_num(nan=torch.inf).max()))
     return largest
-
-
-__all__ = ["LARGEST_DEVIATION", "Difference", "differences", "logit_deviation", "random_sources"]

@@ -1,4 +1,4 @@
-"""The parts of the encoder and decoder as ONNX graphs, with the arithmetic of `core/modeling_layers.py`."""
+"""The layers of the encoder and decoder as ONNX operations, with the arithmetic of `core/modeling_layers.py`."""
 
 import math
 from collections.abc import Callable
@@ -6,23 +6,57 @@ from collections.abc import Callable
 import numpy as np
 from torch import nn
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_layers import VaswaniAttention, VaswaniLayer
-from .onnx_activations import ACTIVATIONS
-from .onnx_graph import Graph
-from .onnx_weights import WEIGHTS
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_layers import VaswaniAttention, VaswaniLayer
+from .graph import Graph
+from .graph_weights import WEIGHTS
 
 LOWEST = float(np.finfo(np.float32).min)
 # How the names of the caches end.
 KEY, VALUE = "key", "value"
 
 
-def cache_names(layers: int, kind: str) -> list[str]:
-    """The names of the decoder's caches, without the prefix `"past_key_values"` or `"present"`.
+def _gelu(graph: Graph, x: str) -> str:
+    cumulative = graph("Add", graph("Erf", graph("Mul", x, graph.constant(math.sqrt(0.5)))), graph.constant(1))
+    return graph("Mul", graph("Mul", x, graph.constant(0.5)), cumulative)
 
-    Args:
-        kind: `"decoder"` for the target, `"encoder"` for the source.
-    """
+
+def _gelu_tanh(graph: Graph, x: str) -> str:
+    cube = graph("Mul", graph("Mul", graph("Mul", x, x), x), graph.constant(0.044715))
+    inner = graph("Mul", graph("Add", x, cube), graph.constant(math.sqrt(2 / math.pi)))
+    return graph("Mul", graph("Mul", x, graph.constant(0.5)), graph("Add", graph("Tanh", inner), graph.constant(1)))
+
+
+def _silu(graph: Graph, x: str, factor: float = 1.0) -> str:
+    scaled = x if factor == 1 else graph("Mul", x, graph.constant(factor))
+    return graph("Mul", x, graph("Sigmoid", scaled))
+
+
+# Names in transformers' ACT2FN → functions that add the operations to a graph.
+ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
+    "gelu": _gelu,
+    "gelu_python": _gelu,
+    "gelu_new": _gelu_tanh,
+    "gelu_fast": _gelu_tanh,
+    "gelu_accurate": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "gelu_python_tanh": _gelu_tanh,
+    "leaky_relu": lambda graph, x: graph("LeakyRelu", x, alpha=0.01),
+    "linear": lambda graph, x: x,
+    "mish": lambda graph, x: graph("Mul", x, graph("Tanh", graph("Softplus", x))),
+    "quick_gelu": lambda graph, x: _silu(graph, x, 1.702),
+    "relu": lambda graph, x: graph("Relu", x),
+    "relu2": lambda graph, x: graph("Pow", graph("Relu", x), graph.constant(2)),
+    "relu6": lambda graph, x: graph("Clip", x, graph.constant(0), graph.constant(6)),
+    "sigmoid": lambda graph, x: graph("Sigmoid", x),
+    "silu": _silu,
+    "swish": _silu,
+    "tanh": lambda graph, x: graph("Tanh", x),
+}
+
+
+def cache_names(layers: int, kind: str) -> list[str]:
+    """The decoder's caches of the target (`"decoder"`) or the source (`"encoder"`), without a prefix."""
     return [f"{i}.{kind}.{part}" for i in range(layers) for part in (KEY, VALUE)]
 
 
@@ -58,13 +92,7 @@ class Steps:
 
 
 class StackGraph:
-    """Builds the graph of an encoder or decoder from its parts, with the arithmetic of `core/modeling_layers.py`.
-
-    Args:
-        stack: the encoder or decoder; it is not modified.
-        side: `"encoder"` or `"decoder"`.
-        quantization: `"float32"` or `"int8"`.
-    """
+    """Builds the graph of an encoder or decoder (`side`), with weights in `"float32"` or `"int8"`."""
 
     def __init__(self, config: VaswaniConfig, stack: nn.Module, side: str, quantization: str):
         self.config, self.stack, self.side = config, stack, side
@@ -118,12 +146,12 @@ class StackGraph:
         angles = graph("Mul", positions, graph.weight("frequencies", frequencies))
         return graph("Cast", graph("Sin", graph("Add", angles, graph.weight("phases", phases))), to=1)
 
-    def residual(self, name: str, states: str, norm: nn.LayerNorm, sublayer: Callable[[str, str], str]) -> str:
-        """Apply a sub-layer, a function of its name and states, with its residual connection and norm."""
-        is_first = self.config.norm_position == "pre"
-        output = sublayer(name, self.norm(f"{name}_layer_norm", states, norm) if is_first else states)
+    def _sublayer_input(self, name: str, states: str, norm: nn.LayerNorm) -> str:
+        return self.norm(f"{name}_layer_norm", states, norm) if self.config.norm_position == "pre" else states
+
+    def _add_residual(self, name: str, states: str, output: str, norm: nn.LayerNorm) -> str:
         output = self.graph("Add", states, output)
-        return output if is_first else self.norm(f"{name}_layer_norm", output, norm)
+        return output if self.config.norm_position == "pre" else self.norm(f"{name}_layer_norm", output, norm)
 
     def norm(self, name: str, states: str, norm: nn.LayerNorm) -> str:
         weight, bias = self.graph.weight(f"{name}.weight", norm.weight), self.graph.weight(f"{name}.bias", norm.bias)
@@ -134,24 +162,26 @@ class StackGraph:
         return self.norm("layer_norm", states, norm) if isinstance(norm, nn.LayerNorm) else states
 
     def feed_forward(self, name: str, states: str, layer: VaswaniLayer) -> str:
-        def network(_: str, states: str) -> str:
-            inner = self.weights.linear(f"{name}.fc1", states, [layer.fc1])
-            inner = ACTIVATIONS[self.config.activation_function](self.graph, inner)
-            return self.weights.linear(f"{name}.fc2", inner, [layer.fc2])
-
-        return self.residual(f"{name}.final", states, layer.final_layer_norm, network)
+        """Apply the feed-forward network with its residual connection and norm."""
+        norm = layer.final_layer_norm
+        inner = self.weights.linear(f"{name}.fc1", self._sublayer_input(f"{name}.final", states, norm), [layer.fc1])
+        inner = ACTIVATIONS[self.config.activation_function](self.graph, inner)
+        return self._add_residual(
+            f"{name}.final", states, self.weights.linear(f"{name}.fc2", inner, [layer.fc2]), norm
+        )
 
     def self_attention(
-        self, name: str, states: str, attention: VaswaniAttention, mask: str, past: tuple[str, str] | list[str] = ()
+        self, name: str, states: str, layer: VaswaniLayer, mask: str, past: list[str] | None = None
     ) -> tuple[str, str, str]:
-        """Apply self-attention to states `(rows, length, d_model)`.
+        """Apply self-attention with its residual connection and norm to states `(rows, length, d_model)`.
 
         Returns:
-            The attention output `(rows, length, d_model)`, and keys and values including those of the past.
+            The new states, and keys and values including those of the past.
         """
+        name, attention, norm = f"{name}.self_attn", layer.self_attn, layer.self_attn_layer_norm
         graph, heads = self.graph, self._heads(attention)
         layers = [attention.q_proj, attention.k_proj, attention.v_proj]
-        joint = self.weights.linear(f"{name}.qkv_proj", states, layers)
+        joint = self.weights.linear(f"{name}.qkv_proj", self._sublayer_input(name, states, norm), layers)
         widths = graph.ints(*(layer.out_features for layer in layers))
         query, key, value = graph("Split", joint, widths, outputs=3, axis=-1)
         query = graph.split_heads(query, heads, attention.d_k)
@@ -161,16 +191,14 @@ class StackGraph:
         weights = self._attention_weights(query, key, attention, mask)
         attended = graph("Transpose", graph("MatMul", weights, value), perm=[0, 2, 1, 3])
         attended = graph("Reshape", attended, graph.ints(0, 0, heads * attention.d_v))
-        return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
+        output = self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj])
+        return self._add_residual(name, states, output, norm), key, value
 
     def cross_attention(
-        self, name: str, states: str, attention: VaswaniAttention, steps: Steps, past: list[str]
+        self, name: str, states: str, layer: VaswaniLayer, steps: Steps, past: list[str]
     ) -> tuple[str, str, str]:
-        """Apply cross-attention: the source's keys and values come from `past`, or are projected if it is empty.
-
-        Returns:
-            The attention output `(rows, length, d_model)`, and keys and values of the source.
-        """
+        """Like [`self_attention`], but to the source, whose keys and values are projected if `past` is empty."""
+        name, attention, norm = f"{name}.encoder_attn", layer.encoder_attn, layer.encoder_attn_layer_norm
         graph, heads = self.graph, self._heads(attention)
         key_layer, value_layer = attention.k_proj, attention.v_proj
         joint = self.weights.linear(f"{name}.kv_proj", steps.new_source, [key_layer, value_layer])
@@ -181,14 +209,14 @@ class StackGraph:
                 past, graph("Split", joint, widths, outputs=2, axis=-1), (attention.d_k, attention.d_v)
             )
         )
-        query = self.weights.linear(f"{name}.q_proj", states, [attention.q_proj])
+        query = self.weights.linear(f"{name}.q_proj", self._sublayer_input(name, states, norm), [attention.q_proj])
         query = graph("Reshape", query, steps.query_shape(graph, heads, attention.d_k))
         query = graph("Transpose", query, perm=[0, 2, 1, 3])
         weights = self._attention_weights(query, key, attention, steps.source_mask)
         self.cross_weights.append(weights)
         attended = graph("Transpose", graph("MatMul", weights, value), perm=[0, 2, 1, 3])
-        attended = graph("Reshape", attended, steps.shape)
-        return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
+        output = self.weights.linear(f"{name}.out_proj", graph("Reshape", attended, steps.shape), [attention.out_proj])
+        return self._add_residual(name, states, output, norm), key, value
 
     def _attention_weights(self, query: str, key: str, attention: VaswaniAttention, mask: str) -> str:
         """softmax(Q K^T / sqrt(d_k) + mask) (equation 1), `(rows, heads, length, key_length)`."""
@@ -217,6 +245,3 @@ class StackGraph:
         attention = self.stack.layers[0].self_attn
         width = attention.d_k if name.endswith(KEY) else attention.d_v
         return rows, self._heads(attention), length, width
-
-
-__all__ = ["LOWEST", "StackGraph", "Steps", "cache_names", "source_mask"]

@@ -2,8 +2,9 @@ import pytest
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.errors import InputError
-from hf_vaswani.interop import model_size
-from hf_vaswani.interop.model_size import TRAINING, WEIGHTS, free_memory, memory_errors, parameter_count
+from hf_vaswani.models import model_files
+from hf_vaswani.models.model_files import TRAINING, WEIGHTS, memory_errors, parameter_count
+from hf_vaswani.runtime import memory
 from hf_vaswani.training.train import train
 
 from ..conftest import tiny_config
@@ -24,7 +25,7 @@ def test_parameters_are_counted_without_building_the_layers(changes):
 
 
 def test_model_too_large_for_memory_is_reported_with_its_size(monkeypatch):
-    monkeypatch.setattr(model_size, "free_memory", lambda: 10 * 10**9)
+    monkeypatch.setattr(model_files, "free_memory", lambda: 10 * 10**9)
     config = VaswaniConfig(d_model=100_000, encoder_attention_heads=10, decoder_attention_heads=10)
     [error] = memory_errors(config, WEIGHTS)
     count = parameter_count(config)
@@ -35,16 +36,16 @@ def test_model_too_large_for_memory_is_reported_with_its_size(monkeypatch):
 
 
 def test_free_memory_in_a_container_respects_its_limit_and_counts_page_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_size, "CGROUP", tmp_path)
-    monkeypatch.setattr(model_size, "MEMORY_FILE", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "MEMORY_FILE", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemAvailable: 5000 kB\nSwapFree: 0 kB\n")
-    assert free_memory() == 5000 * 1024
+    assert memory.free_memory() == 5000 * 1024
     (tmp_path / "memory.max").write_text("4000000\n")
     (tmp_path / "memory.current").write_text("3500000\n")
     (tmp_path / "memory.stat").write_text("anon 3000000\ninactive_file 200000\n")
-    assert free_memory() == 700_000
+    assert memory.free_memory() == 700_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert free_memory() == 5000 * 1024
+    assert memory.free_memory() == 5000 * 1024
 
 
 def test_training_a_model_too_large_for_memory_fails_before_any_work(tmp_path, write_lines):

@@ -5,26 +5,25 @@ that encoder and decoder share are stored once. It also holds the tokenizer, the
 `onnx_model.py` needs to read it.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import InputError
-from ..interop.unexportable import unexportable
-from .digest import digest
-from .extras import import_extra
-from .onnx_activations import ACTIVATIONS
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...data.tokenizers.tokenizer import save_tokenizer
+from ...errors import InputError
+from ...interop.conversion import unexportable_features
+from ...runtime.imports import import_extra
+from ..engine_model import weights_digest
+from .graph_layers import ACTIVATIONS
+from .graph_stacks import make_decoder, make_encoder
 from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, checked_quantization, graph_file
-from .onnx_stacks import make_decoder, make_encoder
 
 # The size in bytes from which a weight is stored beside the graphs.
 LARGE = 1024
 ALIGNMENT = 64
-OF_CODE = ("auto_map", "architectures", "model_type", "transformers_version")
+CODE_FIELDS = ("auto_map", "architectures", "model_type", "transformers_version")
 
 
 def write(
@@ -53,10 +52,9 @@ def write(
         },
         f"model{SUFFIXES[quantization]}.onnx_data",
     )
-    fields = {name: value for name, value in model.config.to_dict().items() if name not in OF_CODE}
-    made_from = {"weights_digest": digest(model), "num_weights": model.num_parameters()}
-    config = OnnxConfig.from_dict({**fields, **made_from, "architectures": ["OnnxModel"]})
-    config.save_pretrained(folder)
+    fields = {name: value for name, value in model.config.to_dict().items() if name not in CODE_FIELDS}
+    fields |= {"weights_digest": weights_digest(model), "num_weights": model.num_parameters()}
+    OnnxConfig.from_dict({**fields, "architectures": ["OnnxModel"]}).save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
 
@@ -65,7 +63,7 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     """List the features of a model that cannot be written as a graph."""
     config = model.config
     checks = {
-        **unexportable(model),
+        **unexportable_features(model),
         f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
         "no eos_token_id": config.eos_token_id is None,
     }
@@ -81,8 +79,10 @@ def write_together(models: dict[Path, Any], data_name: str) -> None:
     folder = next(iter(models)).parent
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / data_name, "wb") as file:
-        for tensor in _large_weights(models.values()):
+        for tensor in (tensor for model in models.values() for tensor in model.graph.initializer):
             content = tensor.raw_data
+            if len(content) < LARGE:
+                continue
             if content not in offsets:
                 file.write(b"\0" * (-file.tell() % ALIGNMENT))
                 offsets[content] = file.tell()
@@ -91,13 +91,3 @@ def write_together(models: dict[Path, Any], data_name: str) -> None:
             tensor.ClearField("raw_data")
     for path, model in models.items():
         path.write_bytes(model.SerializeToString())
-
-
-def _large_weights(models: Iterable[Any]) -> Iterable[Any]:
-    for model in models:
-        for tensor in model.graph.initializer:
-            if len(tensor.raw_data) >= LARGE:
-                yield tensor
-
-
-__all__ = ["unsupported_features", "write"]

@@ -1,4 +1,4 @@
-"""Runs a function once another package's module has been imported: now, if it has been already, or later."""
+"""Imports optional libraries when they are needed, and calls functions once other packages have been imported."""
 
 import importlib.util
 import sys
@@ -6,6 +6,25 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from ..errors import InputError, is_out_of_memory, reason
+
+
+def import_extra(library: str, extra: str | None = None) -> ModuleType:
+    """Import an optional library, which this package's extra of the same name installs unless `extra` names another.
+
+    Raises:
+        InputError: the library is not installed, or its installation is broken.
+        ImportError: there is not enough memory.
+    """
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        if is_out_of_memory(error):
+            raise
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == library
+        what = "is not installed" if is_missing else f"cannot be imported ({reason(error)})"
+        raise InputError(f'{library} {what}. Install it with: pip install "hf-vaswani[{extra or library}]"') from None
 
 
 def after_import(name: str, callback: Callable[[], object]) -> None:

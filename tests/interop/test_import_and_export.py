@@ -19,7 +19,7 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTo
 from hf_vaswani.cli import main
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
-from hf_vaswani.interop import export_marian, folders
+from hf_vaswani.interop import export_marian, sources
 from hf_vaswani.interop.vocabulary import word_backend
 
 from ..conftest import tiny_model
@@ -166,10 +166,10 @@ def test_full_disk_leaves_no_folder(tmp_path, monkeypatch):
         (folder / "config.json").write_text("{")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders.VaswaniForConditionalGeneration, "save_pretrained", full)
+    monkeypatch.setattr(sources.VaswaniForConditionalGeneration, "save_pretrained", full)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(InputError, match="out cannot be written: No space left on device"):
-        folders.import_checkpoint(tmp_path / "marian", tmp_path / "out")
+        sources.import_checkpoint(tmp_path / "marian", tmp_path / "out")
     assert sorted(tmp_path.iterdir()) == before
 
 

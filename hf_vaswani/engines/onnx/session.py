@@ -13,24 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..errors import InputError, reason
-from .extras import import_extra
+from ...core.configuration_vaswani import VaswaniConfig
+from ...errors import InputError, reason
+from ...runtime.imports import import_extra
+from .graph_layers import cache_names
 from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
-from .onnx_layers import cache_names
 
 TYPES = {torch.float32: np.float32, torch.int64: np.int64}
 
 
 class GraphSession:
-    """Runs one graph.
-
-    Args:
-        file: the file of the graph.
-
-    Raises:
-        InputError: ONNX Runtime is not installed, or cannot open the file.
-    """
+    """Runs the graph in a file; raises an `InputError` if ONNX Runtime is not installed or cannot open it."""
 
     def __init__(self, file: Path):
         self.file = file
@@ -140,6 +133,3 @@ class OnnxGraphs:
                 tensors.update({f"{prefix}.{name}": value.contiguous() for name, value in zip(names, values)})
         self.decoder(inputs, outputs)
         return logits, new["decoder"], new.get("encoder", list(source))
-
-
-__all__ = ["GraphSession", "OnnxGraphs"]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..errors import InputError
+from ...core.configuration_vaswani import VaswaniConfig
+from ...errors import InputError
 
 MODEL_TYPE = "vaswani_onnx"
 GRAPH_FOLDER = "onnx"
@@ -30,11 +30,7 @@ class OnnxConfig(VaswaniConfig):
 
 
 def checked_quantization(quantization: str | None) -> str:
-    """The weight type of a graph: float32 unless another one is given.
-
-    Raises:
-        InputError: graphs cannot have this type.
-    """
+    """The weight type of a graph, by default float32; raises an `InputError` for an unknown one."""
     if quantization not in (None, *SUFFIXES):
         raise InputError(f"quantization must be one of {', '.join(SUFFIXES)}, got {quantization!r}.")
     return quantization or "float32"
@@ -47,10 +43,5 @@ def graph_file(folder: Path, name: str, quantization: str) -> Path:
 
 def stored_quantization(folder: Path) -> str | None:
     """The weight type for which a folder has both graphs; `None` if it has no such pair."""
-    for quantization in SUFFIXES:
-        if all(graph_file(folder, name, quantization).exists() for name in (ENCODER, DECODER)):
-            return quantization
-    return None
-
-
-__all__ = ["OnnxConfig"]
+    pairs = {kind: [graph_file(folder, name, kind) for name in (ENCODER, DECODER)] for kind in SUFFIXES}
+    return next((kind for kind, pair in pairs.items() if all(path.exists() for path in pair)), None)

@@ -5,28 +5,24 @@ silently. Commands and importers run these checks before loading, to catch what 
 failure, to find the file that caused it.
 """
 
+import copy
 import json
 from pathlib import Path
-from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..errors import InputError, counted, reason
-from ..files import AGAIN, collect_errors, read_json, type_errors, unreadable
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..errors import InputError, reason
+from ..files import AGAIN, collect_errors, model_path_error, read_json, unreadable, where_not_found
 from ..generation.settings import check_generation_file
-from .model_size import WEIGHTS, memory_errors
+from ..runtime.memory import free_memory
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
-# Types that transformers itself does not check.
-TYPES: dict[str, Any] = {
-    "dtype": str | dict | None,
-    "is_encoder_decoder": bool | None,
-    "prefix": str | None,
-    "task_specific_params": dict[str, dict] | None,
-}
-INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+# Bytes per parameter: in float32, and with its gradient and Adam's two moments.
+WEIGHTS, TRAINING = 4, 16
 # What exports for other engines have in place of weight files, by model type.
 ENGINE_FILES = {
     "vaswani_ctranslate2": "model.bin and shared_vocabulary.json (or source_… and target_vocabulary.json)",
@@ -46,6 +42,22 @@ def model_kind(folder: Path) -> str:
         got = "has no model_type" if kind is None else f"has the model_type {json.dumps(kind)}"
         raise InputError(f"{path} {got}, so the type of the model is unknown. {AGAIN}")
     return kind
+
+
+def find_model_kind(name: str) -> str | None:
+    """The `model_type` of a model in a folder or on the Hub.
+
+    Raises:
+        InputError: there is no such model, its config is damaged, or it cannot be reached.
+    """
+    if Path(name).is_dir():
+        return model_kind(Path(name))
+    if error := model_path_error(name):
+        raise InputError(error)
+    try:
+        return PreTrainedConfig.get_config_dict(name)[0].get("model_type")
+    except Exception as error:  # of many types, for what is missing, private, or no model
+        raise InputError(f"{name}{where_not_found(name)} cannot be loaded: {reason(error)}") from None
 
 
 def check_settings(folder: Path) -> None:
@@ -92,21 +104,19 @@ def weight_file_errors(folder: Path) -> list[str]:
         return [f"{folder} has no weights (model.safetensors). Let its training finish, or choose another folder."]
     errors: list[str] = []
     for path in sorted(folder.glob("*.safetensors")):
-        collect_errors(errors, lambda path=path: _check_safetensors(path))
-    indices = [folder / name for name in INDEX_FILES if (folder / name).exists()]
-    for path in indices:
-        collect_errors(errors, lambda path=path: _check_index(path))
-    shards = len(list(folder.glob("model-*-of-*.safetensors")))
-    if shards and not indices and not (folder / "model.safetensors").exists():
-        errors.append(f"{folder / INDEX_FILES[0]} is missing, the index of {counted(shards, 'weight file')}. {AGAIN}")
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except OSError as error:
+            errors.append(f"{path} cannot be read: {reason(error)}")
+        except SafetensorError as error:
+            errors.append(str(unreadable(path, f"truncated or damaged ({reason(error)})")))
     return errors
 
 
 def _read_config(path: Path) -> PreTrainedConfig:
     """Read and check the config of a translation model."""
-    kind, stored = model_kind(path.parent), read_json(path)
-    if errors := type_errors(stored, TYPES, optional=True):
-        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
+    kind = model_kind(path.parent)
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Choose a model that translates.")
     if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
@@ -115,8 +125,6 @@ def _read_config(path: Path) -> PreTrainedConfig:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
-    if stored.get("is_encoder_decoder") is False:
-        raise InputError(f"{path}: is_encoder_decoder must be true. {AGAIN}")
     if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
@@ -131,22 +139,22 @@ def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
         raise InputError(f"{path} has no decoder_start_token_id, which config.json has. {AGAIN}")
 
 
-def _check_safetensors(path: Path) -> None:
-    if not path.is_file():
-        raise InputError(f"{path} is not a file. {AGAIN}")
-    try:
-        with safe_open(path, "pt"):
-            pass
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {reason(error)}") from None
-    except SafetensorError as error:
-        raise unreadable(path, f"truncated or damaged ({reason(error)})") from None
+def parameter_count(config: VaswaniConfig) -> int:
+    """The number of parameters, counting tied ones once, without building all layers."""
+    small = copy.deepcopy(config)
+    small.encoder_layers = small.decoder_layers = 1
+    with torch.device("meta"):
+        model = VaswaniForConditionalGeneration(small)
+    stacks = [(model.get_encoder(), config.encoder_layers), (model.get_decoder(), config.decoder_layers)]
+    more = sum((layers - 1) * sum(p.numel() for p in stack.layers[0].parameters()) for stack, layers in stacks)
+    return model.num_parameters() + more
 
 
-def _check_index(path: Path) -> None:
-    files = read_json(path).get("weight_map")
-    if not isinstance(files, dict) or not files or not all(isinstance(name, str) for name in files.values()):
-        raise InputError(f"{path} cannot be read: it names no weight files (weight_map). {AGAIN}")
-    missing = sorted(name for name in set(files.values()) if not (path.parent / name).is_file())
-    if missing:
-        raise InputError(f"{path} names missing files: {', '.join(missing)}. {AGAIN}")
+def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
+    """An error if a model does not fit into free memory; empty if it does."""
+    count, free = parameter_count(config), free_memory()
+    if count * bytes_per_parameter <= free:
+        return []
+    need = f"{count * bytes_per_parameter / 1e9:,.0f} GB"
+    what = "to train" if bytes_per_parameter == TRAINING else "for its weights"
+    return [f"the model has {count:,} parameters and needs {need} {what}, but {free / 1e9:,.1f} GB are free"]

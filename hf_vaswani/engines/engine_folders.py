@@ -2,20 +2,16 @@
 
 from pathlib import Path
 
-from ..interop.model_files import model_kind
-from . import ctranslate2_config, onnx_config
+from ..models.model_files import model_kind
+from . import ctranslate2_config
+from .onnx import onnx_config
 
 # The files of a web page that its script and browsers read first.
 PAGE_FILE, INDEX_FILE = "page.json", "index.html"
 # The weight files of transformers, CTranslate2, ONNX, and web pages.
 WEIGHT_FILES = (
-    "*.safetensors",
-    "pytorch_model*.bin",
-    "model.bin",
-    "onnx/*.onnx",
-    "onnx/*.onnx_data",
-    "model/onnx/*.onnx",
-)
+    "*.safetensors", "pytorch_model*.bin", "model.bin", "onnx/*.onnx", "onnx/*.onnx_data", "model/onnx/*.onnx",
+)  # fmt: skip
 
 
 def is_engine_folder(folder: Path) -> bool:
@@ -43,6 +39,3 @@ def is_page(folder: Path) -> bool:
 def weights_size(folder: Path) -> int:
     """The total size in bytes of a folder's weight files, regardless of the engine."""
     return sum(path.stat().st_size for pattern in WEIGHT_FILES for path in folder.glob(pattern))
-
-
-__all__ = ["is_engine_folder", "is_exported", "is_page", "weights_size"]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from hf_vaswani.runtime.import_hooks import after_import
+from hf_vaswani.runtime.imports import after_import
 
 
 @pytest.fixture

@@ -95,6 +95,3 @@ def _value(name: str, dtype: Any, shape: Sequence[int | str]) -> Any:
     from onnx import helper
 
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
-
-
-__all__ = ["CONTRIB", "Graph"]

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..fast.packed_linear import joint_weights
-from .onnx_graph import CONTRIB, Graph
+from ...fast.packed_linear import joint_weights
+from .graph import CONTRIB, Graph
 
 LARGEST_WEIGHT, LARGEST_STATE, ZERO = 64, 127, 128
 
@@ -26,8 +26,7 @@ class FloatWeights:
     def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
         """Apply linear layers to the same input: `(rows, length, in_features)` → their outputs, concatenated."""
         weight, bias = joint_weights(layers)
-        product = self.graph("MatMul", states, self.graph.weight(name, weight.float().T))
-        return self._with_bias(name, product, bias)
+        return self._with_bias(name, self._product(name, states, weight), bias)
 
     def embedding(self, name: str, ids: str, weight: torch.Tensor) -> str:
         """Look up ids `(…)` in a matrix `(rows, width)`: `(…, width)`."""
@@ -35,9 +34,15 @@ class FloatWeights:
 
     def projection(self, name: str, states: str, layer: nn.Linear) -> str:
         """Apply a linear layer whose matrix may also be that of an embedding, in which case it is stored only once."""
-        matrix = self.graph.weight(name, layer.weight.float())
-        product = self.graph("MatMul", states, self.graph("Transpose", matrix, perm=[1, 0]))
-        return self._with_bias(name, product, layer.bias)
+        return self._with_bias(name, self._product(name, states, layer.weight, is_shared=True), layer.bias)
+
+    def _product(self, name: str, states: str, weight: torch.Tensor, is_shared: bool = False) -> str:
+        return self.graph("MatMul", states, self._transposed(name, weight.float().detach().cpu().numpy(), is_shared))
+
+    def _transposed(self, name: str, matrix: np.ndarray, is_shared: bool) -> str:
+        if not is_shared:
+            return self.graph.weight(name, matrix.T)
+        return self.graph("Transpose", self.graph.weight(name, matrix), perm=[1, 0])
 
     def _with_bias(self, name: str, product: str, bias: torch.Tensor | None) -> str:
         return product if bias is None else self.graph("Add", product, self.graph.weight(f"{name}.bias", bias.float()))
@@ -46,30 +51,15 @@ class FloatWeights:
 class Int8Weights(FloatWeights):
     """Weights in int8; biases stay in float32."""
 
-    def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
-        """As in [`FloatWeights`]."""
-        weight, bias = joint_weights(layers)
-        codes, scales = rounded(weight)
-        matrix = self.graph.weight(name, codes.T)
-        return self._with_bias(name, self._product(name, states, matrix, scales), bias)
-
     def embedding(self, name: str, ids: str, weight: torch.Tensor) -> str:
-        """As in [`FloatWeights`]."""
         graph = self.graph
         codes, scales = rounded(weight)
         rows = graph("Cast", graph("Gather", graph.weight(name, codes), ids), to=1)
         scale = graph("Gather", graph.weight(f"{name}.scale", scales), ids)
         return graph("Mul", rows, graph("Unsqueeze", scale, graph.ints(-1)))
 
-    def projection(self, name: str, states: str, layer: nn.Linear) -> str:
-        """As in [`FloatWeights`]."""
-        codes, scales = rounded(layer.weight)
-        matrix = self.graph("Transpose", self.graph.weight(name, codes), perm=[1, 0])
-        return self._with_bias(name, self._product(name, states, matrix, scales), layer.bias)
-
-    def _product(self, name: str, states: str, matrix: str, scales: np.ndarray) -> str:
-        """Multiply float32 states `(rows, length, in_features)` by int8 codes `(in_features, out_features)`."""
-        graph = self.graph
+    def _product(self, name: str, states: str, weight: torch.Tensor, is_shared: bool = False) -> str:
+        graph, (matrix, scales) = self.graph, rounded(weight)
         # ONNX Runtime before 1.32 does not reduce the shape if the length is 0.
         largest = graph("ReduceMax", graph("Abs", states), axes=[-1], keepdims=1)
         largest = graph("Reshape", largest, graph.ints(0, 0, 1))
@@ -78,7 +68,7 @@ class Int8Weights(FloatWeights):
         product = graph(
             "MatMulIntegerToFloat",
             graph("Cast", codes, to=2),
-            matrix,
+            self._transposed(name, matrix, is_shared),
             graph.constant(1),
             graph.weight(f"{name}.scale", scales),
             graph.constant(ZERO, np.uint8),
@@ -95,5 +85,3 @@ def rounded(weight: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 WEIGHTS = {"float32": FloatWeights, "int8": Int8Weights}
-
-__all__ = ["WEIGHTS", "FloatWeights", "Int8Weights"]

@@ -9,13 +9,12 @@ a beam attend to the same source.
 from typing import Any
 
 import numpy as np
-from torch import nn
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..pipeline.alignment import alignment_layer
-from .onnx_graph import Graph
-from .onnx_layers import LOWEST, StackGraph, Steps, source_mask
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...pipeline.alignment import alignment_layer
+from .graph import Graph
+from .graph_layers import LOWEST, StackGraph, Steps, source_mask
 
 
 def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "float32") -> Any:
@@ -30,12 +29,7 @@ def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "fl
     mask = source_mask(graph, graph.input("attention_mask", np.int64, shape))
     states = stack.embed(ids, graph.constant(0, np.int64))
     for i, layer in enumerate(stack.stack.layers):
-        states = stack.residual(
-            f"layers.{i}.self_attn",
-            states,
-            layer.self_attn_layer_norm,
-            lambda name, x, layer=layer: stack.self_attention(name, x, layer.self_attn, mask)[0],
-        )
+        states, *_ = stack.self_attention(f"layers.{i}", states, layer, mask)
         states = stack.feed_forward(f"layers.{i}", states, layer)
     graph.output(stack.final_norm(states), "last_hidden_state", (*shape, model.config.d_model))
     return graph.model("encoder")
@@ -73,29 +67,12 @@ def make_decoder(
     steps = Steps(graph, ids, source, past_length, caches["encoder"][0], mask)
     presents: dict[str, list[str]] = {"decoder": [], "encoder": []}
 
-    def attend_to_target(i: int, name: str, states: str, layer: nn.Module) -> str:
-        past = caches["decoder"][2 * i : 2 * i + 2]
-        attended, *present = stack.self_attention(name, states, layer.self_attn, steps.causal_mask, past)
-        presents["decoder"] += present
-        return attended
-
-    def attend_to_source(i: int, name: str, states: str, layer: nn.Module) -> str:
-        past = caches["encoder"][2 * i : 2 * i + 2]
-        attended, *present = stack.cross_attention(name, states, layer.encoder_attn, steps, past)
-        presents["encoder"] += present
-        return attended
-
     for i, layer in enumerate(stack.stack.layers):
-        for part, norm, attend in (
-            ("self_attn", layer.self_attn_layer_norm, attend_to_target),
-            ("encoder_attn", layer.encoder_attn_layer_norm, attend_to_source),
-        ):
-            states = stack.residual(
-                f"layers.{i}.{part}",
-                states,
-                norm,
-                lambda name, x, i=i, layer=layer, attend=attend: attend(i, name, x, layer),
-            )
+        target_past, source_past = (caches[kind][2 * i : 2 * i + 2] for kind in ("decoder", "encoder"))
+        states, *target = stack.self_attention(f"layers.{i}", states, layer, steps.causal_mask, target_past)
+        states, *source_present = stack.cross_attention(f"layers.{i}", states, layer, steps, source_past)
+        presents["decoder"] += target
+        presents["encoder"] += source_present
         states = stack.feed_forward(f"layers.{i}", states, layer)
     logits = stack.weights.projection("lm_head", stack.final_norm(states), model.lm_head)
     if for_greedy_batches:
@@ -120,6 +97,3 @@ def with_lasting_ends(graph: Graph, config: VaswaniConfig, logits: str, ids: str
     is_later = graph("Greater", past_length, graph.ints(0))
     is_end = graph("And", graph("Cast", is_end, to=9), is_later)
     return graph("Where", is_end, graph.weight("only_end", only_end), logits)
-
-
-__all__ = ["make_decoder", "make_encoder"]

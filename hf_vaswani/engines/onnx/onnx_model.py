@@ -14,16 +14,15 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils import GENERATION_CONFIG_NAME
 
-from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
-from ..core.modeling_token_ids import check_length
-from ..errors import InputError
-from ..generation.mixin import FastGenerationMixin
-from ..generation.settings import check_generation_file
-from .engine_model import EngineModel, empty_table
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_cache import CACHE_NAME, accepts_past_key_values
+from ...core.modeling_token_ids import check_length
+from ...errors import InputError
+from ...generation.mixin import FastGenerationMixin
+from ...generation.settings import check_generation_file
+from ..engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
-from .onnx_decoder import OnnxDecoder
-from .onnx_session import OnnxGraphs
+from .session import OnnxGraphs
 
 
 class OnnxEncoder(nn.Module):
@@ -54,6 +53,65 @@ class OnnxEncoder(nn.Module):
             check_length(0, input_ids.shape[1], limit)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         return BaseModelOutput(last_hidden_state=self.graphs.encode(input_ids.cpu(), mask.cpu()))
+
+
+class OnnxDecoder:
+    """Runs the decoder for each step of a search; its states are logits.
+
+    As in `generation/beam_decoder.py`, all hypotheses of a sentence attend to the same source, which is never copied
+    or reordered, and finished sentences leave the batch. Only the states of the target have a row per hypothesis.
+
+    Args:
+        graphs: the graphs to run.
+        prompt: `(sentences, prompt_length)`, the tokens that all hypotheses of a sentence begin with.
+        states: the encoder's output, `(sentences, source_length, d_model)`.
+        mask: `(sentences, source_length)`, 1 for tokens and 0 for padding.
+    """
+
+    sentences_may_leave = True
+    # The caches are of no use outside the search.
+    cache = None
+
+    def __init__(self, graphs: OnnxGraphs, prompt: torch.Tensor, states: torch.Tensor, mask: torch.Tensor):
+        self.graphs, self.prompt, self.states, self.mask = graphs, prompt, states, mask
+        self.past: list[torch.Tensor] = []
+        self.source: list[torch.Tensor] = []
+        self.width = 1  # rows per sentence in the caches
+        self.places = torch.arange(len(prompt))  # the first of these rows for each sentence
+
+    def first(self) -> torch.Tensor:
+        """The logits `(sentences, 1, vocab_size)` after the prompt, the same for all hypotheses of a sentence."""
+        return self._step(self.prompt)[:, -1:]
+
+    def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+        """The logits `(sentences, beams, vocab_size)` after `sequences` `(sentences, beams, length)`.
+
+        Args:
+            parents: `(sentences, beams)`, the hypothesis of the previous step that each sequence continues.
+        """
+        n, beams = parents.shape
+        rows = self.places.unsqueeze(1) + (parents if self.width > 1 else torch.zeros_like(parents))
+        rows = rows.flatten()
+        if len(rows) != len(self.past[0]) or not torch.equal(rows, torch.arange(len(rows))):
+            self.past = [tensor.index_select(0, rows) for tensor in self.past]
+        self.width, self.places = beams, torch.arange(n) * beams
+        return self._step(sequences[:, :, -1].reshape(-1, 1)).view(n, beams, -1)
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        return states
+
+    def keep(self, order: torch.Tensor) -> None:
+        """Keep only the sentences in `order`, in that order."""
+        self.places = self.places[order]
+        self.states, self.mask, *self.source = (
+            tensor.index_select(0, order) for tensor in (self.states, self.mask, *self.source)
+        )
+
+    def _step(self, tokens: torch.Tensor) -> torch.Tensor:
+        if limit := self.graphs.config.longest_sequence:
+            check_length(self.past[0].shape[2] if self.past else 0, tokens.shape[1], limit)
+        logits, self.past, self.source = self.graphs.decode(tokens, self.states, self.mask, self.past, self.source)
+        return logits
 
 
 class OnnxModel(FastGenerationMixin, EngineModel):
@@ -89,10 +147,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
             raise InputError(f"ONNX Runtime computes in float32 here, not in {dtype}. Leave out the dtype.")
         return {}
 
-    @property
-    def computed_by(self) -> str:
-        """The engine and its device."""
-        return "ONNX Runtime on the CPU"
+    computed_by = "ONNX Runtime on the CPU"
 
     def num_parameters(self, *args, **kwargs) -> int:
         """The number of parameters of the exported model; 0 if unknown."""
@@ -106,15 +161,12 @@ class OnnxModel(FastGenerationMixin, EngineModel):
 
     @property
     def embed_positions(self) -> nn.Module | None:
-        """As in [`OnnxEncoder`]."""
         return self.encoder.embed_positions
 
     def get_input_embeddings(self) -> nn.Module:
-        """A table without values, for callers that ask for the number of source tokens."""
         return empty_table(self.config.vocab_size)
 
     def get_output_embeddings(self) -> nn.Module:
-        """A table without values, for callers that ask for the number of target tokens."""
         return empty_table(self.config.decoder_vocab_size)
 
     @accepts_past_key_values
@@ -181,6 +233,3 @@ def store(cache: DynamicCache, tensors: list[torch.Tensor]) -> None:
         if not layer.is_initialized:
             layer.lazy_initialization(key, value)
         layer.keys, layer.values = key, value
-
-
-__all__ = ["OnnxModel"]

@@ -1,4 +1,4 @@
-"""The attention of a sentence as a heat map of any layer and head, and in words."""
+"""The figures of the page: the attention of a sentence as a heat map and in words, and the tree of its search."""
 
 import base64
 import io
@@ -16,14 +16,17 @@ from ..evaluation.attention import (
     sentence_attention,
     set_languages,
 )
+from ..evaluation.beam_tree import beam_tree, search_errors
+from ..evaluation.beam_tree_figure import beam_tree_svg, settings_line, stop_line
 from ..text.invisible import is_blank
-from .limits import LONGEST_FIGURE, check_text
+from .limits import LONGEST_FIGURE, MOST_BEAMS, check_text, explained
 from .models import NO_LANGUAGES, Languages, LoadedModel
-from .problems import explained
-from .views import image
+from .views import figure, image, paragraphs
 
 MEAN, ALL = "mean", "all"
 KEPT = 8
+# Browsers may hide the scrollbar, so that a wide figure looks as if it were cut.
+HOW_TO_SCROLL = "If the figure is wider than the page, scroll it sideways, or click on it and use the arrow keys."
 
 
 class AttentionView:
@@ -105,3 +108,21 @@ def description(attention: SentenceAttention, kind: str, layer: Which, head: Whi
     strongest = weights.mean((0, 1)).argmax(-1).tolist()
     looks = ", ".join(f"{row} at {columns[column]}" for row, column in zip(rows, strongest))
     return f"{KINDS[kind].capitalize()}. Most attention: {looks}."
+
+
+def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
+    """The tree of a search, and why it ended, as HTML.
+
+    Raises:
+        InputError: the text is empty or too long, the number of beams is not allowed, or the model's search cannot be
+            recorded.
+    """
+    check_text(text, LONGEST_FIGURE)
+    if not 1 <= num_beams <= MOST_BEAMS:
+        raise InputError(f"1 to {MOST_BEAMS} beams can be drawn, not {num_beams}.")
+    if errors := search_errors(loaded.model, {"num_beams": num_beams}):
+        raise InputError.of(errors)
+    with loaded.lock, explained():
+        tree = beam_tree(loaded.model, loaded.tokenizer, text, num_beams=num_beams)
+    drawn = figure(beam_tree_svg(tree), "Beam search")
+    return paragraphs(HOW_TO_SCROLL) + drawn + paragraphs(stop_line(tree), settings_line(tree))

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +11,13 @@ from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from ..files import check_new, new_folder
+from ..files import new_folder
 from ..pipeline.alignment import to_tokens
 from ..pipeline.source_limits import position_limit
 from ..text.languages import own_languages
-from .folders import weights_size
+from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
+from .engine_folders import weights_size
 from .formats import FORMATS, Format
-from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .web_page import write_page
 from .web_runtime import fetched_runtime, find_runtime
 
@@ -25,19 +26,12 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of an export.
-
-    Attributes:
-        engine: the engine that it is for.
-        sentences: number of sentences in the sample that both the model and the engine translated.
-        different: number of sentences that the engine translates differently; 0 in float32.
-        size: size of the weights in bytes.
-    """
+    """The result of an export."""
 
     engine: str
-    sentences: int
-    different: int
-    size: int
+    sentences: int  # of the sample
+    different: int  # sentences that the engine translates differently; 0 in float32
+    size: int  # of the weights, in bytes
 
 
 def export_model(
@@ -69,14 +63,12 @@ def export_model(
             a sentence of the sample is too long for it, `output` cannot be written, or the engine translates
             differently.
     """
-    check_new(output)
-    if to != "web":
-        with new_folder(output) as folder:
-            return write_checked(model, tokenizer, folder, quantization, texts, to)
-    languages = [code for code in own_languages(model.config, tokenizer) if code]
-    with fetched_runtime(find_runtime(runtime)) as modules, new_folder(output) as folder:
+    packages = fetched_runtime(find_runtime(runtime)) if to == "web" else nullcontext()
+    with packages as modules, new_folder(output) as folder:
         result = write_checked(model, tokenizer, folder, quantization, texts, to)
-        write_page(folder, modules, Path(output).resolve().name, languages)
+        if modules:
+            languages = [code for code in own_languages(model.config, tokenizer) if code]
+            write_page(folder, modules, Path(output).resolve().name, languages)
         return result
 
 
@@ -103,10 +95,9 @@ def write_checked(
         f"sentence {number} has {len(ids)}" for number, ids in enumerate(sources, 1) if limit and len(ids) > limit
     ]
     if longer:
-        rest = f" and {len(longer) - SHOWN} more are longer" if len(longer) > SHOWN else ""
         raise InputError(
             f"{target.engine} can read at most {limit} tokens with this model, but in the sample, "
-            f"{', '.join(longer[:SHOWN])}{rest}. Leave out long sentences."
+            f"{', '.join(longer[:SHOWN])}. Leave out long sentences."
         )
     sources = sources or random_sources(tokenizer, model.config.vocab_size, limit)
     target.write(original if target.keeps_dtype else model, tokenizer, folder, quantization)
@@ -129,12 +120,9 @@ def _compare(
     """
     engine = target.open(folder, model)
     found = differences(model, engine, sources, target.num_beams)
-    errors = [_in_words(difference, tokenizer, target.engine) for difference in found[:SHOWN]]
-    if (
-        is_exact
-        and target.has_logits
-        and not (deviation := logit_deviation(model, engine, sources)) <= LARGEST_DEVIATION
-    ):
+    errors = [_describe(difference, tokenizer, target.engine) for difference in found[:SHOWN]]
+    deviation = logit_deviation(model, engine, sources) if is_exact and target.has_logits else 0.0
+    if not deviation <= LARGEST_DEVIATION:
         errors.append(
             f"{target.engine} gives logits that differ from the model's by up to {deviation:.3g}. Nothing was written."
         )
@@ -143,12 +131,9 @@ def _compare(
     return len(found)
 
 
-def _in_words(difference: Difference, tokenizer: PreTrainedTokenizerBase, engine: str) -> str:
+def _describe(difference: Difference, tokenizer: PreTrainedTokenizerBase, engine: str) -> str:
     source = " ".join(to_tokens(tokenizer, difference.source))
     return (
         f"{engine} translates {source!r} as tokens {difference.got}; the model gives {difference.expected}, whose "
         f"log-probability per token is {difference.loss:.3g} higher. Nothing was written."
     )
-
-
-__all__ = ["Exported", "export_model", "write_checked"]

@@ -1,0 +1,1 @@
+"""ONNX graphs of a model, written operation by operation, and ONNX Runtime as a transformers model."""
