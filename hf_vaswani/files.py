@@ -202,9 +202,7 @@ def writing(path: str | Path, then: str = "try again") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {reason(error)}. {write_remedy(error)}, then {then}."
-        ) from None
+        raise InputError(f"{path} cannot be written: {reason(error)}. {write_remedy(error)}, then {then}.") from None
 
 
 @contextmanager

@@ -68,6 +68,11 @@ class Provenance(BaseModel):
 
         return walk(self)
 
+    def replayable(self) -> Iterator[tuple[str, "Provenance"]]:
+        """The earlier runs that were trained on text alone, and left a trail from which they can be replayed."""
+        return ((name, made) for name, made in self.earlier()
+                if made.command == "train" and not made.inputs and "trail" in made.results)  # fmt: skip
+
 
 class Input(BaseModel):
     """Something that a product was made from.
@@ -121,4 +126,6 @@ def read_provenance(product: Path) -> Provenance | None:
     try:
         return Provenance.model_validate_json(file.read_bytes()) if file.is_file() else None
     except (OSError, ValidationError, RecursionError) as error:
-        raise InputError(f"{file} cannot be read: {reason(error)}. Delete it; its product is then made again.") from None
+        raise InputError(
+            f"{file} cannot be read: {reason(error)}. Delete it; its product is then made again."
+        ) from None

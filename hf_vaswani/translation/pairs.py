@@ -1,6 +1,6 @@
 """Translations as pairs to train on: back-translation, forward translation, and sequence-level distillation.
 
-A command first writes all translations of each text with their scores, window by window, so that it can be resumed; and
+A command first writes all translations of each text with their scores, window by window, so that it resumes, and
 then chooses among them.
 
 Source: Sennrich et al., "Improving Neural Machine Translation Models with Monolingual Data", ACL 2016
