@@ -12,7 +12,7 @@
 #
 # Options are keys of the recipe of the student. TRANSLATE="--num_beams 8 --n_best 4 --keep_closest bleu" translates in
 # another way, with the options of hf-vaswani translate.
-set -euo pipefail
+set -eo pipefail
 usage="usage: bash distill.sh TEACHER TEXT [--key value ...]"
 teacher=${1:?$usage} text=${2:?$usage}
 out=${OUT:-outputs/distill}

@@ -17,7 +17,7 @@
 # For the text of published results, save the recipe (hf-vaswani recipes multi30k_muon > my.yaml), name its files as in
 # the recipe multi30k_tiny, add pre_tokenizer: whitespace and word_boundary: after to its tokenizer and tokenize: none to
 # its evaluation, and set RECIPE=my.yaml. docs/results.md says what else was tried.
-set -euo pipefail
+set -eo pipefail
 out=${OUT:-outputs/multi30k_best}
 run=${HF_VASWANI:-hf-vaswani}
 keys=("$@")

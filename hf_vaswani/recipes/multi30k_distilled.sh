@@ -8,7 +8,7 @@
 # --seed.
 #
 #   bash multi30k_distilled.sh
-set -euo pipefail
+set -eo pipefail
 out=${OUT:-outputs/multi30k_distilled}
 run=${HF_VASWANI:-hf-vaswani}
 keys=("$@")

@@ -1,4 +1,4 @@
-"""The recipes that come with the package, used by name (`hf-vaswani train quickstart`), and scripts of several runs."""
+"""The recipes and scripts that come with the package; recipes are used by name: `hf-vaswani train quickstart`."""
 
 from pathlib import Path
 
