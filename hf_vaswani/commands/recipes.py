@@ -10,8 +10,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "recipes",
         help="list the recipes of this package, or print one",
         usage="hf-vaswani recipes [NAME | --schema]",
-        description="List the recipes and scripts that come with this package. With a name, print that one, to read it "
-        "or edit a copy: hf-vaswani recipes multi30k_de_en > my.yaml; hf-vaswani train my.yaml",
+        description="List the recipes and scripts that come with this package. With a name, print that one, to read "
+        "it or edit a copy: hf-vaswani recipes multi30k_de_en > my.yaml; hf-vaswani train my.yaml",
     )
     recipes.add_argument("name", nargs="?", metavar="NAME", help="recipe or script to print")
     recipes.add_argument("--schema", action="store_true", help="print the JSON schema of recipes, for editors")
