@@ -1,4 +1,4 @@
-"""The first stage: reports everything wrong with a recipe that can be found before long work, in one error."""
+"""The first part of a run: reports everything wrong with a recipe that can be found before long work, in one error."""
 
 import os
 from dataclasses import dataclass
