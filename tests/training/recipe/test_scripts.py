@@ -70,6 +70,7 @@ def test_commands_are_valid_and_read_only_what_those_before_them_made(commands, 
             made.add(recipe.training.output_dir)
         else:
             options = _parser().parse_args(command)
+            Path(options.pairs).parent.mkdir(parents=True, exist_ok=True)
             assert pair_errors(options) == []
             options.format = "jsonl"
             assert option_errors(options) == []
