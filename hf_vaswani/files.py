@@ -174,6 +174,38 @@ def descriptor_of(stream: io.TextIOBase | None) -> int | None:
 
 
 @contextmanager
+def reading(path: str | Path, remedy: str = "") -> Iterator[None]:
+    """Turn errors of the system while a file or folder is read into one that names it.
+
+    Args:
+        remedy: what to do about it, as the next sentence.
+
+    Raises:
+        InputError: instead of an `OSError`, or an error of the encoding.
+    """
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}. {remedy}".strip()) from None
+
+
+@contextmanager
+def writing(path: str | Path, then: str = "try again") -> Iterator[None]:
+    """Turn errors of the system while a file or folder is written into one that names it and says what to do.
+
+    Args:
+        then: what to do afterwards, to end that sentence.
+
+    Raises:
+        InputError: instead of an `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {reason(error)}. {write_remedy(error)}, then {then}.") from None
+
+
+@contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield the path of a hidden file in the same folder; what the block writes to it then replaces the file.
 

@@ -33,6 +33,16 @@ from .common.options import (
     up_to,
     with_option_names,
 )
+from .common.pairs import (
+    SELECTION,
+    add_pair_options,
+    are_finished,
+    candidates_file,
+    finish_pairs,
+    iterate_texts,
+    pair_errors,
+    provenance,
+)
 from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -48,7 +58,7 @@ if TYPE_CHECKING:
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
     "command", "run", "model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite", "resume",
-    "num_workers",
+    "num_workers", "needs_torch", "saves_memory",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
@@ -97,6 +107,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--scores", action="store_true", help="scores of translations")
     what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
     add_search_options(parser)
+    add_pair_options(parser)
     lines = parser.add_argument_group("lines")
     lines.add_argument(
         "--prefix", **INPUT_FILE, help="file with the beginning of each translation, one per line, in whole words"
@@ -149,15 +160,39 @@ def add_batch_options(speed: argparse._ActionsContainer) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..runtime.process_group import launched_processes
+    from ..runtime.processes import on_main_process
 
     with launched_processes() as processes:
-        _run(options, processes)
+        on_main_process(processes, lambda: _check_pair_options(options))
+        if options.pairs:
+            _make_pairs(options, processes)
+        else:
+            _run(options, processes)
 
 
-def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> None:
-    """Translate with all processes; the main one reads the input and writes the output."""
+def _check_pair_options(options: argparse.Namespace) -> None:
+    if errors := pair_errors(options):
+        raise InputError.of(errors)
+
+
+def _make_pairs(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> None:
+    """Translate into a file beside the pairs, which is resumed, and choose the pairs from it."""
+    from ..runtime.processes import on_main_process
+
+    options.output, options.format = candidates_file(options.pairs), "jsonl"
+    options.resume, options.scores = not options.overwrite, not options.mbr
+    made = on_main_process(processes, lambda: provenance(options, output_settings(options)))
+    if on_main_process(processes, lambda: are_finished(options, made)):
+        return
+    seconds = _run(options, processes)
+    on_main_process(processes, lambda: finish_pairs(options, made, seconds))
+
+
+def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> float:
+    """Translate with all processes; the main one reads the input and writes the output. Returns the seconds taken."""
     from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
     from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
+    from ..translation.pairs import as_candidates
     from ..translation.resumable_output import ResumableOutput
     from ..translation.translator_settings import fingerprint_of_all
     from .common.source_text import file_warnings
@@ -171,7 +206,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         return output is not None
 
     if not on_main_process(processes, check):
-        if processes.is_main_process:
+        if processes.is_main_process and not options.pairs:
             is_newer = options.input and os.stat(options.input).st_mtime > os.stat(options.output).st_mtime
             why = f"{options.input} is newer" if is_newer else "Which text and model it is from is not recorded"
             print(
@@ -179,13 +214,17 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 f"({why}; to translate again, use --overwrite.)",
                 file=sys.stderr,
             )
-        return
+        return 0.0
     model, tokenizer, translate = first_on_each_machine(processes, lambda: _translator(options))
     if options.sample and not getattr(model, "samples_follow_seed", True) and processes.is_main_process:
         print(f"note: {model.computed_by}: samples differ each time, regardless of --seed.", file=sys.stderr)
     own = fingerprint_of_all(model, tokenizer, translate)
     _check_same_model(options, processes, own)
     write_line = as_json if options.format == "jsonl" else as_text
+    if options.pairs:
+        write_line = partial(as_candidates, translate.engine)
+        if target_language := translate.engine.preprocess.get("tgt_lang"):
+            translate.engine.pipeline.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
     reports = LineReports()
     is_resumable, samples = isinstance(output, ResumableOutput), bool(options.sample or options.mbr)
 
@@ -200,7 +239,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     if not begun:  # the main process has the lines
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
-        return
+        return 0.0
     [(lines, is_waiting)] = begun
     for warning in file_warnings(options.input, options.target_language, model, tokenizer):
         print(warning, file=sys.stderr)
@@ -227,11 +266,15 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             if not is_resumable:
                 raise
             done = counted(output.progress.lines, "line")
-            how = "--resume instead of --overwrite" if options.overwrite else "--resume"
+            if options.pairs:
+                how = " without --overwrite" if options.overwrite else ""
+            else:
+                how = " with --resume instead of --overwrite" if options.overwrite else " with --resume"
             raise KeyboardInterrupt(
-                f"Interrupted after {done}. Run the same command again with {how} to continue."
+                f"Interrupted after {done}. Run the same command again{how} to continue."
             ) from None
     reports.summarize()
+    return output.progress.seconds
 
 
 def output_settings(options: argparse.Namespace, further: Collection[str] = ()) -> dict[str, Any]:
@@ -241,6 +284,7 @@ def output_settings(options: argparse.Namespace, further: Collection[str] = ()) 
         further: names of more options that the output does not depend on.
     """
     left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
+    left_out |= {"pairs", *SELECTION} if getattr(options, "pairs", None) else set()
     return {name: value for name, value in vars(options).items() if name not in left_out and name not in further}
 
 
@@ -267,11 +311,11 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
         errors += [
             f"{processes} processes can divide a file among them, but not a stream. Specify a file with --{name}."
             for name, path in (("input", options.input), ("output", options.output))
-            if path is None or (Path(path).exists() and not Path(path).is_file())
+            if path is None or (Path(path).exists() and not Path(path).is_file() and not options.pairs)
         ]
         if errors:
             raise InputError.of(errors)
-    for path in filter(None, (options.input, options.prefix)):
+    for path in filter(None, (options.input if not options.pairs else None, options.prefix)):
         collect_errors(errors, partial(check_lines, path))
     path = Path(options.output) if options.output else None
     errors += _same_file_errors(options)
@@ -286,7 +330,8 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
         output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"), path)  # noqa: SIM115
     else:
         try:
-            output = ResumableOutput(path, options.overwrite, options.resume)
+            continues = "Run the same command again to continue." if options.pairs else "Resume later with --resume."
+            output = ResumableOutput(path, options.overwrite, options.resume, continues)
         except NothingToResume as error:
             if not errors and _has_a_line_for_each(path, options):
                 return None
@@ -413,6 +458,8 @@ def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> I
     from ..data.sources.text_files import iterate_lines
     from ..translation.windows import IncomingLines
 
+    if options.pairs:
+        return (text for text, _ in iterate_texts(options))
     if options.input:
         return iterate_lines(options.input, report)
     return IncomingLines(sys.stdin.buffer, "standard input", report)

@@ -5,6 +5,7 @@ not made as [`Markdown`] is escaped where it is filled in, so that it shows as p
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import jinja2
 import yaml
 
 from ..errors import counted
+from ..provenance import Provenance
 from .file_names import file_names
 from .markdown import Markdown, code, fenced, in_html, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
-from .run_report import RunReport, Source, StageReport
+from .run_report import RunReport, Source
 from .trail import Trail
 from .usage import usage_code
 from .wording import (
@@ -34,6 +36,8 @@ from .wording import (
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
 MOST_FIGURES = 4
+# Candidates of minimum Bayes risk decoding if a command does not name a number.
+DEFAULT_SAMPLES = 32
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
 
 
@@ -73,8 +77,10 @@ def card_text(
         optimization=optimization(recipe["training"], report.processes),
         regularization=regularization(recipe, report),
         energy=energy(report),
-        stages=_stages(report),
-        start=recipe["training"]["start_from"],
+        earlier=_earlier(report),
+        total_seconds=report.seconds + sum(made.seconds for _, made in report.provenance().earlier()),
+        start=file_names(recipe["training"]["start_from"]),
+        replayed=next((name for name, _ in report.provenance().replayable()), None),
         teacher=_teacher(report),
         has_moving_average=bool(recipe["training"]["ema_decay"]),
         analysis=report.analysis,
@@ -83,7 +89,7 @@ def card_text(
         again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
         trail=_trail(report.trail) if report.trail else None,
-        stage_trails={stage.name: _trail(stage.trail) for stage in report.stages or [] if stage.trail},
+        provenance=fenced(_provenance(report), "json") if report.inputs else None,
         **_figures(report.figures, figures_in),
     )
     return text.encode("utf-8", "replace").decode()
@@ -108,10 +114,10 @@ def _summary(recipe: dict[str, Any], report: RunReport) -> str:
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
-    if report.stages:
-        first = next((stage.start for stage in report.stages if stage.name == start), start)
-        stages = f"in {len(report.stages) + 1} stages"
-        origin = f"trained {stages}" if not first or report.has_stage(first) else f"{origin}, {stages}"
+    if earlier := list(report.provenance().earlier()):
+        commands = f"by {len(earlier) + 1} commands"
+        is_own = not start or report.has_made("training.start_from")
+        origin = f"trained {commands}" if is_own else f"{origin}, {commands}"
     part = f"{report.epochs:.2g} epochs of " if _saw_a_part(report) else ""
     size = f" on {part}{counted(pairs, 'sentence pair')}" if pairs else ""
     size += f" of {plain(report.text)}" if size and report.text else ""
@@ -191,8 +197,6 @@ def _texts(recipe: dict[str, Any], report: RunReport) -> str:
 def _origin(source: Source) -> str:
     weight = ", reversed" if source.reversed else ""
     weight += f", weight {source.weight:g}" if source.weight else ""
-    if source.stage is not None:
-        return f"made by stage {plain(source.stage)}" + weight
     if source.files is not None:
         return ", ".join(map(plain, source.files)) + weight
     name = source.dataset
@@ -234,36 +238,74 @@ def _trail(trail: Trail) -> str:
     return fenced(trail.shown().to_json().strip(), "json")
 
 
-def _stages(report: RunReport) -> str:
-    """A table of the stages before the last run."""
+def _provenance(report: RunReport) -> str:
+    """How the model was made, as JSON, without the run itself, which the recipe describes."""
+    made = report.provenance().model_copy(update={"settings": {}, "results": {}})
+    return made.to_json()
+
+
+def _earlier(report: RunReport) -> str:
+    """A table of what was made before this run; empty if nothing was, or if that is unknown."""
     rows = [
-        [stage.name, _what_was_done(stage), _what_came_of_it(stage), duration(stage.seconds)]
-        for stage in report.stages or []
+        [name, _in_words(_what_was_done, made), _in_words(_what_came_of_it, made), duration(made.seconds)]
+        for name, made in report.provenance().earlier()
     ]
-    return table(["stage", "does", "result", "time"], rows) if rows else ""
+    return table(["product", "made by", "result", "time"], rows) if rows else ""
 
 
-def _what_was_done(stage: StageReport) -> str:
-    models = " + ".join(stage.models or [])
-    if stage.kind == "train":
-        start = f", from {stage.start}" if stage.start else ""
-        teachers = f", distilling {models}" if models else ""
-        return f"trains on {stage.text or 'own'}{start}{teachers}"
-    if stage.kind == "translate":
-        return f"{models} translates {stage.text or ''}, {stage.side} side: {stage.search or ''}"
-    return f"mean of {models}"
+def _in_words(describe: Callable[[Provenance], str], made: Provenance) -> str:
+    try:
+        return describe(made)
+    except (AttributeError, KeyError, TypeError, ValueError):  # it is as another program or version wrote it
+        return "–"
 
 
-def _what_came_of_it(stage: StageReport) -> str:
-    if stage.kind == "train":
-        scores = [f"{name} {test.bleu:.2f} BLEU" for name, test in (stage.tests or {}).items() if test.bleu]
-        loss = f"validation loss {stage.validation_loss:.4f}"
-        return "; ".join([f"{counted(stage.steps, 'step')}, {stage.parameters:,} parameters", loss, *scores])
-    if stage.kind == "translate":
-        left_out = ", ".join(f"{number:,} {why}" for why, number in (stage.left_out or {}).items())
-        return f"{counted(stage.pairs, 'pair')} of {counted(stage.lines, 'line')}" + (
-            f"; left out: {left_out}" if left_out else ""
+def _what_was_done(made: Provenance) -> str:
+    names: dict[str, str] = {}
+    for source in made.inputs:
+        names[source.role] = f"{names[source.role]} + {source.name}" if source.role in names else source.name
+    if made.command == "train":
+        data = made.settings.get("data", {})
+        text = data.get("text") or ["own"]
+        weights = [f"{name} {weight:g}" for name, weight in text.items()] if isinstance(text, dict) else text
+        words = f"training on {', '.join(weights)}" + (", reversed" if data.get("reversed") else "")
+        for role, how in (("training.start_from", "from"), ("training.distill_from", "distilling")):
+            words += f", {how} {names[role]}" if role in names else ""
+        return words
+    if made.command == "translate":
+        settings = made.settings
+        return (
+            f"{names.get('model')} translates {names.get('input')}, {settings.get('side')} side: {_search(settings)}"
         )
+    return f"mean of {names.get('model')}"
+
+
+def _search(settings: dict[str, Any]) -> str:
+    """The search of a command that translated, in words."""
+    if settings.get("mbr"):
+        words = mbr_search(settings["mbr"], settings.get("samples") or DEFAULT_SAMPLES)
+    elif settings.get("sample"):
+        words = f"samples at temperature {settings['sample']:g}"
+    else:
+        beams = settings.get("num_beams")
+        words = search_name(beams) if beams else "the model's own search"
+    best, closest = settings.get("n_best", 1), settings.get("keep_closest")
+    words += f", {best} best" if best > 1 else ""
+    return words + (f", of these the closest to the text's own ({closest})" if closest else "")
+
+
+def _what_came_of_it(made: Provenance) -> str:
+    found = made.results
+    if made.command == "train":
+        tests = found.get("tests", {})
+        scores = [f"{name} {test['bleu']:.2f} BLEU" for name, test in tests.items() if test.get("bleu")]
+        loss = f"validation loss {found['validation_loss']:.4f}"
+        return "; ".join([f"{counted(found['steps'], 'step')}, {found['parameters']:,} parameters", loss, *scores])
+    if made.command == "translate":
+        reasons = ("failed", "repeated", "empty", "cut", "farther", "low")
+        left_out = ", ".join(f"{found[why]:,} {why}" for why in reasons if found.get(why))
+        pairs = f"{counted(found['pairs'], 'pair')} of {counted(found['lines'], 'line')}"
+        return pairs + (f"; left out: {left_out}" if left_out else "")
     return "–"
 
 
@@ -315,12 +357,7 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
         command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process instead of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
-    teachers = [name for name in training.get("distill_from") or [] if not report.has_stage(name)]
-    if report.stages:
-        start = "" if report.has_stage(training["start_from"]) else start
-        # In one process, the stages would make different steps than in several.
-        command = "hf-vaswani train recipe.yaml --output_dir FOLDER"
-        how = f", all stages, here in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
+    teachers = [name for name in training.get("distill_from") or []]
     others = start + "".join(f", {plain(file_names(name))}" for name in teachers)
     return Markdown(f"{code(command)} with this file{others} and the text above trains the model again{how}.{words}")
 

@@ -17,7 +17,8 @@ def file_names(value: Any, is_path: bool = False) -> Any:
             as one.
     """
     if isinstance(value, dict):
-        return {name: file_names(entry, name in PATH_FIELDS) for name, entry in value.items()}
+        # The names of a mixture may be files, too.
+        return {file_names(name): file_names(entry, name in PATH_FIELDS) for name, entry in value.items()}
     if isinstance(value, list):
         return [file_names(entry, is_path) for entry in value]
     if not isinstance(value, str):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from ..errors import InputError, reason
+from ..provenance import Input, Provenance
 from .trail import Trail
 
 RESULTS_FILE = "results.json"
@@ -48,7 +49,6 @@ class Source(Part):
     split: str | None = None
     revision: str | None = None
     weight: float | None = None
-    stage: str | None = None
     reversed: bool = False
 
 
@@ -233,41 +233,6 @@ class Analysis(Part):
     beyond_training: int | None = None
 
 
-class StageReport(Part):
-    """The results of a stage before the last run; what does not belong to its kind is `None`.
-
-    Attributes:
-        kind: train, translate or average.
-        seconds: time spent on it.
-        text: the text that was trained on, or translated.
-        start: the model that training started from.
-        steps, parameters, validation_loss, tests: those of a training run, as in [`RunReport`].
-        models: the models that translated, were averaged, or were distilled word by word.
-        side: the side of the text that was translated.
-        search: the search that translated, in words.
-        lines, pairs: number of lines that were translated, and of pairs that came of them.
-        left_out: reason → number of translations that are not among the pairs.
-        trail: trail of a training run that needs no other stage, so that it can be replayed from the card.
-    """
-
-    name: str
-    kind: str
-    seconds: float
-    text: str | None = None
-    start: Text | None = None
-    steps: int | None = None
-    parameters: int | None = None
-    validation_loss: float | None = None
-    tests: dict[str, TestScores] | None = None
-    models: list[Text] | None = None
-    side: str | None = None
-    search: str | None = None
-    lines: int | None = None
-    pairs: int | None = None
-    left_out: dict[str, int] | None = None
-    trail: Trail | None = None
-
-
 class SearchReport(Part):
     """Speed and scores of a model's translations of the sentences on which teacher and student are compared."""
 
@@ -285,7 +250,7 @@ class TeacherReport(Part):
         parameters: number of parameters of all of them.
         sentences: number of sentences compared on.
         test: the test set that they come from.
-        teacher: the teacher's results, with the search of its stage.
+        teacher: the teacher's results, by its own search.
         student: the final model's results, with greedy search.
         agreement: BLEU of the student's translations against the teacher's.
         signature: sacreBLEU's signature of all BLEU scores here.
@@ -335,9 +300,8 @@ class RunReport(Part):
         card: digest of the card that was written with the report.
         recipe: the recipe as the card shows it.
         trail: the trail that the run can be replayed from.
-        stages: the stages before this run, in order; `None` if the recipe has none.
-        total_seconds: time that all stages and this run took.
-        teacher: comparison with the model that it learned from, if there is one.
+        inputs: the models, tokenizers and pairs that the run was made from, with their provenance.
+        teacher: comparison with another model, such as the one that it learned from.
     """
 
     folder: Path = Field(default=Path(), exclude=True)
@@ -378,13 +342,21 @@ class RunReport(Part):
     card: str | None = None
     recipe: dict[str, dict[str, Any]] | None = None
     trail: Trail | None = None
-    stages: list[StageReport] | None = None
-    total_seconds: float | None = None
+    inputs: list[Input] = []
     teacher: TeacherReport | None = None
 
-    def has_stage(self, name: str | None) -> bool:
-        """Whether a stage before this run has this name."""
-        return any(stage.name == name for stage in self.stages or [])
+    def has_made(self, *roles: str) -> bool:
+        """Whether what the run used in these roles was made by commands whose records it has."""
+        found = [source.made for source in self.inputs if source.role in roles]
+        return bool(found) and None not in found
+
+    def provenance(self) -> Provenance:
+        """How the final model was made."""
+        results = {name: getattr(self, name) for name in ("steps", "parameters", "validation_loss")}
+        tests = {name: scores.model_dump(exclude_unset=True) for name, scores in self.tests.items()}
+        trail = {"trail": self.trail.shown().model_dump(exclude_defaults=True)} if self.trail else {}
+        return Provenance(command="train", settings=self.recipe or {}, inputs=self.inputs,
+                          results={**results, "tests": tests, **trail}, seconds=self.seconds)  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The keys and values of `results.json`.

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..errors import counted
+from ..provenance import Input
 from .file_names import file_names
 from .run_report import RunReport
 
@@ -19,6 +20,8 @@ DROPOUT = {
     "decoder_word_dropout": "dropout of target tokens", "encoder_layerdrop": "LayerDrop in the encoder",
     "decoder_layerdrop": "LayerDrop in the decoder",
 }  # fmt: skip
+# What a run uses the tokenizer of.
+TOKENIZER_ROLES = ("tokenizer.path", "training.start_from")
 KWH = 3.6e6
 # Grams of CO2 per kWh of the world's electricity in 2018 (International Energy Agency, 2019).
 CARBON_INTENSITY = 475
@@ -32,10 +35,7 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
         if tokenizer.joint
         else f"vocabularies of {tokenizer.source_tokens:,} (source) and {tokenizer.target_tokens:,} (target)"
     )
-    # A tokenizer that existed before the run was used as it was, whatever these keys say.
-    loaded = [name for name in (recipe["tokenizer"]["path"], recipe["training"]["start_from"]) if name]
-    was_loaded = any(not report.has_stage(name) for name in loaded)
-    settings = {} if was_loaded else recipe["tokenizer"]
+    settings = _tokenizer_settings(recipe, report.inputs)
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("pre_tokenizer") == "whitespace":
         treatment.append("words split only at whitespace")
@@ -46,6 +46,14 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
     return ", ".join([KINDS.get(tokenizer.type, tokenizer.type), sizes, *treatment])
+
+
+def _tokenizer_settings(recipe: dict[str, Any], inputs: list[Input]) -> dict[str, Any]:
+    """The keys by which a run's tokenizer was learned, by the run itself or an earlier one; empty if unknown."""
+    if not (recipe.get("tokenizer", {}).get("path") or recipe.get("training", {}).get("start_from")):
+        return recipe.get("tokenizer", {})
+    earlier = [source.made for source in inputs if source.role in TOKENIZER_ROLES and source.made]
+    return _tokenizer_settings(earlier[0].settings, earlier[0].inputs) if earlier else {}
 
 
 def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
@@ -139,7 +147,7 @@ def emissions(recipe: dict[str, Any], report: RunReport) -> dict[str, Any] | Non
     return {
         "emissions": float(f"{kwh * CARBON_INTENSITY:.3g}"),
         "source": f"{kwh:.3g} kWh, measured by codecarbon, at the world's mean of {CARBON_INTENSITY} g CO2 per kWh",
-        "training_type": "fine-tuning" if start and not report.has_stage(start) else "pre-training",
+        "training_type": "fine-tuning" if start and not report.has_made("training.start_from") else "pre-training",
         "hardware_used": "; then ".join(report.machines) or "not recorded",
     }
 

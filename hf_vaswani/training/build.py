@@ -1,4 +1,4 @@
-"""The second stage: from a checked recipe to everything that the first step needs."""
+"""The second part of a run: from a checked recipe to everything that the first step needs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +22,7 @@ from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .optimization.word_distillation import WordTeacher
 from .recipe.recipe import Recipe
+from .setup.inputs import local_digests
 from .setup.output import begin_output, check_base, check_teacher, hold_output
 from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
@@ -152,7 +153,8 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
 
 def circumstances(recipe: Recipe, splits: Splits, processes: Accelerator) -> Circumstances:
     """What identifies a run besides its recipe."""
-    return Circumstances(splits.digests, processes.mixed_precision, processes.num_processes, recipe.made_from)
+    texts, precision = splits.digests, processes.mixed_precision
+    return Circumstances(texts, precision, processes.num_processes, local_digests(recipe))
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:

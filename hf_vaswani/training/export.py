@@ -1,4 +1,4 @@
-"""The last stage: scores the final weights of a run, and saves them with everything needed to use them."""
+"""The last part of a run: scores the final weights of a run, and saves them with everything needed to use them."""
 
 import shutil
 from collections.abc import Callable
@@ -43,20 +43,17 @@ from .reporting.artifacts import (
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .reporting.scores import ScoredTest, score_test
+from .reporting.teacher import compare
+from .setup.compared import open_compared
 from .setup.final_model import FinalModel
 from .setup.reranker import open_reranker_of
-
-Complete = Callable[[TrainingSetup, VaswaniForConditionalGeneration, RunReport], RunReport]
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
-def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | None = None) -> RunReport | None:
+def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     """Choose the final weights, score the model, and save everything needed to use it.
-
-    Args:
-        complete: called in the main process to add to the report before it is written.
 
     Returns:
         The report, in the main process; `None` in the others.
@@ -94,7 +91,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | 
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        report = complete(setup, model, report) if complete else report
+        if teacher := open_compared(recipe):
+            report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
         return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)
@@ -164,7 +162,7 @@ def save_report(
         TrainingError: if the files cannot be written.
     """
     folder, part = setup.folder, setup.folder / FINAL_PART
-    recipe, before = (setup.recipe.whole or setup.recipe).to_dict(), read_results(folder)
+    recipe, before = setup.recipe.to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
     name = before.get(CARD_NAME) or setup.repository
     report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})
@@ -180,6 +178,7 @@ def save_report(
             (part / CARD_FILE).write_bytes(card.encode())
         report = report.model_copy(update={"card": digest})
         (part / RESULTS_FILE).write_bytes(report.to_json().encode())
+        report.provenance().write(part)
         if content := eval_results(recipe, report):
             (part / EVAL_RESULTS).parent.mkdir()
             (part / EVAL_RESULTS).write_bytes(content.encode())

@@ -42,10 +42,6 @@ def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = No
 
 def _check(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
     """The sources, and the tokenizer that the recipe names, if any."""
-    if recipe.stages:
-        raise InputError(
-            "A recipe with stages makes part of its training text itself, so there is nothing to prepare. Train it."
-        )
     errors: list[str] = []
     found: Any = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
     errors += source_errors(recipe.data, found) + path_errors(recipe)

@@ -1,4 +1,4 @@
-"""The processes that train, set up for their devices. Several runs may share one process group."""
+"""The processes that train, set up for their devices."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,13 +19,8 @@ from .setup.precision import precision_to_begin_with
 
 
 @contextmanager
-def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerator]:
-    """Set up the processes that train, each for its device, while the block runs.
-
-    Args:
-        ends_group: whether the process group ends with the block; if not, it ends with the `runtime.process_group`
-            block around it.
-    """
+def processes_of(recipe: Recipe) -> Iterator[Accelerator]:
+    """Set up the processes that train, each for its device, while the block runs."""
     accelerator = make_accelerator(recipe)
     try:
         if accelerator.device.type == "cpu":
@@ -42,13 +37,9 @@ def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerato
     finally:
         # First the distributed model, then its process group: in the other order, their threads can deadlock.
         accelerator.free_memory()
-        if ends_group:
-            accelerator.end_training()
-        else:
-            for tracker in accelerator.trackers:
-                tracker.finish()
+        accelerator.end_training()
         # Another run in this process may want another precision.
-        AcceleratorState._reset_state(reset_partial_state=ends_group)
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def make_accelerator(recipe: Recipe) -> Accelerator:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -24,12 +25,14 @@ from ..files import NO_LINK, atomic_write, check_types, lock, path_error, read_j
 
 @dataclass
 class Progress:
-    """What of an output is complete: windows and lines of the input, a digest of those lines, bytes of the output."""
+    """What of an output is complete: windows and lines of the input, a digest of those lines, bytes of the output, and
+    the seconds that it took."""
 
     windows: int = 0
     lines: int = 0
     bytes: int = 0
     digest: str = ""
+    seconds: float = 0.0
 
 
 def progress_file(path: Path) -> Path:
@@ -141,6 +144,7 @@ class ResumableOutput:
             InputError: another run is writing the file, or it cannot be written.
         """
         settings = json.loads(json.dumps(settings))
+        self._began = time.monotonic() - self.progress.seconds
         try:
             # Nothing is cut off before this run holds the lock. A file that is replaced is locked as well, which is
             # how runs notice each other.
@@ -175,7 +179,11 @@ class ResumableOutput:
             self._file.write(content)
             _to_disk(self._file)
             self.progress = Progress(
-                done.windows + 1, done.lines + len(lines), done.bytes + len(content), self._digest.hexdigest()
+                done.windows + 1,
+                done.lines + len(lines),
+                done.bytes + len(content),
+                self._digest.hexdigest(),
+                time.monotonic() - self._began,
             )
             self._save_progress()
         except OSError as error:

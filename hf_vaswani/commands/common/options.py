@@ -306,6 +306,12 @@ def finite(text: str) -> float:
     return value
 
 
+def share(text: str) -> float:
+    if not 0 < (value := finite(text)) <= 1:
+        raise argparse.ArgumentTypeError(f"must be above 0, and at most 1, got {text!r}")
+    return value
+
+
 def temperature(text: str) -> float:
     value = finite(text)
     least, most = TEMPERATURES

@@ -221,17 +221,17 @@ def digest(source: TextSource) -> str:
         raise InputError.of(errors)
     columns = [source.source_column, source.target_column]
     if source.dataset == BUILT_IN:
-        parts = [BUILT_IN, _file_digest(str(built_in.built_in_file(source.split)))]
+        parts = [BUILT_IN, file_digest(str(built_in.built_in_file(source.split)))]
     elif source.dataset:
         data = _hub_dataset(source)
-        files = [(_kind(path), _file_digest(path)) for path in data.files()] if data.is_local else []
+        files = [(_kind(path), file_digest(path)) for path in data.files()] if data.is_local else []
         content = files or [source.dataset, data.commit]
         parts = ["dataset", source.config, data.split, content, columns]
     elif source.file:
-        parts = ["file", _kind(source.file), _file_digest(source.file), columns]
+        parts = ["file", _kind(source.file), file_digest(source.file), columns]
         parts += [] if source.header is None else [source.header]
     else:
-        parts = [[(_kind(path), _file_digest(path)) for path in side] for side in (source.source, source.target)]
+        parts = [[(_kind(path), file_digest(path)) for path in side] for side in (source.source, source.target)]
     parts += [name for name in ("reversed", "made") if getattr(source, name)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -246,7 +246,12 @@ def _kind(path: str) -> tuple[str, str]:
     return file_format(path), suffix if suffix in COMPRESSED else ""
 
 
-def _file_digest(path: str) -> str:
+def file_digest(path: str) -> str:
+    """The SHA-256 digest of a text file's bytes.
+
+    Raises:
+        InputError: if it cannot be read.
+    """
     check_file(path)
     digest = hashlib.sha256()
     try:

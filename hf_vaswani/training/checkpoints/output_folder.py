@@ -24,14 +24,6 @@ UPLOADS = ".uploads"
 # The final files until all of them are written.
 FINAL_PART = ".final.part"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
-# The output of a recipe's stages, each in a folder of its name.
-STAGES_FOLDER = "stages"
-
-
-def folders_of_stages(folder: Path) -> list[Path]:
-    """Where the stages of an output folder may be: in it or, if it is that of a stage itself, beside it."""
-    places = [folder / STAGES_FOLDER, folder.parent]
-    return [place for place in places if place.name == STAGES_FOLDER]
 
 
 def is_checkpoint(folder: Path) -> bool:

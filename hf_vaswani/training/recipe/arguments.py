@@ -16,8 +16,10 @@ LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
 MOST_SAMPLES = 10_000
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
-# The key of a model that only takes part in scoring what a run made.
-RERANKER = "evaluation.rerank_with"
+# The keys of models that only take part in scoring what a run made.
+RERANKER, COMPARED = "evaluation.rerank_with", "evaluation.compare_with"
+# What a model may be trained on besides files of pairs.
+OWN, REVERSED = "own", "reversed"
 # A path, the fields of a `TextSource`, or a list of these to mix.
 Sources = str | dict | list | None
 
@@ -81,9 +83,10 @@ class DataArguments(Section):
     text: dict | list | None = Key(
         None,
         "what to train on: own, the training text that these keys name; reversed, the same with its sides "
-        "swapped; and stages that translate, by name. A list, or a weight for each: {own: 2, forward: 1}; "
-        "default: own",
+        "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: "
+        "{own: 2, pairs.jsonl.gz: 1}; default: own",
         resumable=True,
+        is_path=True,
     )
     reversed: bool = Key(False, "train the opposite direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
@@ -205,7 +208,7 @@ class TrainingArguments(Section):
     distill_from: str | list[str] | None = Key(
         None,
         "model whose distributions over the next token are learned as well as the labels (word-level distillation), "
-        "by folder, Hub id or stage; a list: the mean of several. Its vocabulary must be the run's",
+        "by folder or Hub id; a list: the mean of several. Its vocabulary must be the run's",
     )
     distill_weight: float | None = Key(
         None,
@@ -372,8 +375,14 @@ class EvaluationArguments(Section):
     samples: int = Key(32, "number of candidates for mbr", ge=2, le=MOST_SAMPLES, resumable=True)
     rerank_with: str | None = Key(
         None,
-        "also score the test sets with noisy-channel reranking by this model of the other direction: a stage, folder, "
+        "also score the test sets with noisy-channel reranking by this model of the other direction, a folder "
         "or Hub id",
+        resumable=True,
+    )
+    compare_with: str | list[str] | None = Key(
+        None,
+        "also compare the final model in speed, size and scores with this one, such as the teacher whose translations "
+        "it learned from, by folder or Hub id; a list is an ensemble",
         resumable=True,
     )
     rerank_beams: int = Key(
@@ -398,3 +407,8 @@ class EvaluationArguments(Section):
         "these figures: the mean of all layers and heads, or one figure per layer with all its heads",
         resumable=True,
     )
+
+    @property
+    def compared(self) -> list[str]:
+        """The models of `compare_with`."""
+        return [self.compare_with] if isinstance(self.compare_with, str) else self.compare_with or []

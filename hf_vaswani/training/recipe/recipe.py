@@ -1,10 +1,8 @@
 """The recipe of a run: a YAML file with sections of keys, each of which is also a command-line option.
 
-The keys are declared in `arguments.py`. A recipe of several training runs and translations also has stages; see
-`hf_vaswani.training.stages`.
+The keys are declared in `arguments.py`.
 """
 
-import copy
 import typing
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,11 +21,6 @@ from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...evaluation.bleu_tokenizers import default_tokenizer
 from ...presets import preset_fields
-from ..stages.arguments import SECTION_OF_KIND, Stage
-from ..stages.options import PREFIX as STAGES
-from ..stages.options import key_of_stage
-from ..stages.order import reference_errors
-from ..stages.read import read_stages
 from .adapter_arguments import PeftArguments
 from .arguments import HUB_KEYS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .bundled_recipes import recipe_file
@@ -47,17 +40,10 @@ class Recipe(BaseModel):
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
-    stages: dict[str, Stage] = Field(default_factory=dict, exclude=True)  # those that run before it
-    whole: "Recipe | None" = Field(default=None, exclude=True)  # the recipe with stages of which this is the last run
-    # Of the last run of such a recipe: stage → digest of what the run uses of it; and what else its stages read, each
-    # file or model with the key that names it.
-    made_from: dict[str, str] = Field(default_factory=dict, exclude=True)
-    stages_read: list[tuple[str, str]] = Field(default_factory=list, exclude=True)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """The sections with plain values, as in the YAML file, and the stages as they were given."""
-        stages = {name: {stage.kind: stage.given} for name, stage in self.stages.items()}
-        return {**self.model_dump(), **({STAGES: stages} if stages else {})}
+        """The sections with plain values, as in the YAML file."""
+        return self.model_dump()
 
     @property
     def tokenizer_source(self) -> str | None:
@@ -89,43 +75,21 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
         InputError: for all errors together: unknown keys, with the most similar known one, invalid values, and values
             that contradict each other.
     """
-    values, contents, errors = _read_yaml(recipe_file(path))
-    given, of_stages = parse_options(options or [], contents, errors)
-    architecture = values.get("model", {})
+    values, errors = _read_yaml(recipe_file(path))
+    given = parse_options(options or [], errors)
     apply_options(values, given)
-    # Copied before the recipe's own values imply others.
-    inherited = copy.deepcopy(values)
-    if "preset" not in _not_null(given).get("model", {}):
-        # Only the last run starts from a given model; the stages train the architecture that the file describes, which
-        # is also that of a model from a stage.
-        inherited["model"] = {**architecture, **values.get("model", {})}
-        if given.get("training", {}).get("start_from") in contents:
-            values["model"] = dict(inherited["model"])
     recipe, found = make_recipe(values, str(path))
     errors += found
     without_effect = sorted(_not_null(given).get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
-    # With stages, one of them may learn a tokenizer from these keys.
-    if recipe.tokenizer_source and without_effect and not contents:
+    if recipe.tokenizer_source and without_effect:
         names = ", ".join(f"--{name}" for name in without_effect)
         what = "this option" if len(without_effect) == 1 else "these options"
         errors.append(f"{names}: the tokenizer of {recipe.tokenizer_source} is used as it is; remove {what}")
     if not recipe.training.push_to_hub and (of_hub := hub_options(_not_null(given).get("training", {}))):
         errors.append(f"{of_hub}: no effect without --push_to_hub true")
-    recipe.stages, found = read_stages(str(path), contents, of_stages, inherited, recipe)
-    errors += [error for error in found if error not in errors]
-    errors += reference_errors(recipe)
     if errors:
         raise InputError.of(errors)
     return recipe
-
-
-def stages_in(path: str | Path) -> dict[str, Any]:
-    """Name → content of the stages in a recipe, as they are written.
-
-    Raises:
-        InputError: if there is no such recipe, or if it cannot be read.
-    """
-    return _read_yaml(recipe_file(path))[1]
 
 
 def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
@@ -225,34 +189,18 @@ def recipe_keys() -> dict[str, dict[str, FieldInfo]]:
     return {name: cls.model_fields for name, cls in SECTIONS.items()}
 
 
-def _read_yaml(path: Path) -> tuple[Sections, dict[str, Any], list[str]]:
-    """A file's values of known keys, its stages as they are, and errors about unknown keys."""
+def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
+    """A file's values of known keys, and errors about unknown keys."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
     if not isinstance(content, dict):
         raise InputError(f"{path} must contain the sections {', '.join(recipe_keys())}, each with its keys.")
-    stages = content.pop(STAGES, None) or {}
-    values, errors = known_values(content, str(path), [STAGES])
-    if not isinstance(stages, dict):
-        return values, {}, [*errors, f"{path}: section '{STAGES}' must map names to stages, not be {stages!r}"]
-    return values, {str(name): stage for name, stage in stages.items()}, errors
-
-
-def known_values(content: dict[Any, Any], path: str, others: Iterable[str] = ()) -> tuple[Sections, list[str]]:
-    """The values of known keys, and errors about the others.
-
-    Args:
-        content: the content of a recipe or of a stage that trains.
-        path: where the content is from, for messages.
-        others: further valid sections, which are read elsewhere.
-    """
     keys, errors, values = recipe_keys(), [], {}
     for section, entries in content.items():
         if section not in keys:
-            known = {key: key for key in (*keys, *others)}
-            errors.append(f"{path}: unknown section '{section}'{_nearest(section, known)}")
+            errors.append(f"{path}: unknown section '{section}'{_nearest(section, {key: key for key in keys})}")
         elif not isinstance(entries or {}, dict):
             errors.append(f"{path}: section '{section}' must contain keys and values, not {entries!r}")
         else:
@@ -269,19 +217,15 @@ def known_values(content: dict[Any, Any], path: str, others: Iterable[str] = ())
 OptionTexts = dict[str, dict[str, str]]
 
 
-def parse_options(
-    options: list[str], stages: dict[str, Any], errors: list[str]
-) -> tuple[OptionTexts, dict[str, OptionTexts]]:
-    """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text, and the same for each stage.
+def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
+    """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text.
 
     Args:
-        stages: as in [`stages_in`].
         errors: the list to which errors are added.
     """
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
     parsed: OptionTexts = {}
-    of_stages: dict[str, OptionTexts] = {}
     rest = list(options)
     for option in rest:
         if not isinstance(option, str):
@@ -295,20 +239,16 @@ def parse_options(
         if not has_value:
             text = rest.pop(0) if rest and not rest[0].startswith("--") else None
         name = name.replace("-", "_")
-        number = len(errors)
-        stage, section, bare = key_of_stage(name, stages, section_of, errors) or ("", None, name.rpartition(".")[2])
-        if not stage and len(errors) == number and name.partition(".")[0] not in (STAGES, *stages):
-            section = section_of(name, errors)
-        if section:
-            key = (SECTION_OF_KIND.get(section) or SECTIONS[section]).model_fields[bare]
+        if section := section_of(name, errors):
+            bare = name.rpartition(".")[2]
+            key = SECTIONS[section].model_fields[bare]
             if text is None and bool not in types_of(key):
                 errors.append(f"--{name} needs a value: {describe_type(key)}")
             elif text == "":
                 errors.append(f"--{name} is empty; use null for no value")
             else:
-                texts = of_stages.setdefault(stage, {}) if stage else parsed
-                texts.setdefault(section, {})[bare] = text or "true"
-    return parsed, of_stages
+                parsed.setdefault(section, {})[bare] = text or "true"
+    return parsed
 
 
 def option_value(text: str, key: FieldInfo) -> Any:

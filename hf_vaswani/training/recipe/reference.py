@@ -7,15 +7,7 @@ from typing import Any
 
 from ...configuration.keys import Section, describe_bounds, describe_type
 from ...data.tokenizers.arguments import as_option
-from ..stages.arguments import SECTION_OF_KIND, TRAIN
-from ..stages.options import PREFIX
 from .recipe import SECTIONS
-
-STAGES = {
-    PREFIX: "Stages that run before the last training run, which all other sections describe: each has one kind, "
-    "and a name by which others refer to its output.",
-    TRAIN: "A stage that trains: the same sections as the recipe, whose values it inherits unless it sets others.",
-}
 
 
 def key_tables() -> str:
@@ -26,17 +18,11 @@ def key_tables() -> str:
 def recipe_schema() -> dict[str, Any]:
     """The JSON schema of a recipe."""
     sections = {name: cls.model_json_schema() for name, cls in SECTIONS.items()}
-    run = {"type": "object", "description": STAGES[TRAIN], "additionalProperties": False,
-           "properties": {name: {"$ref": f"#/properties/{name}"} for name in sections}}  # fmt: skip
-    kinds = {TRAIN: run, **{name: cls.model_json_schema() for name, cls in SECTION_OF_KIND.items()}}
-    stage = {"type": "object", "properties": kinds, "additionalProperties": False, "minProperties": 1,
-             "maxProperties": 1}  # fmt: skip
-    stages = {"type": "object", "description": STAGES[PREFIX], "additionalProperties": stage}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A recipe of hf_vaswani",
         "type": "object",
-        "properties": {**sections, PREFIX: stages},
+        "properties": sections,
         "additionalProperties": False,
     }
 
@@ -49,11 +35,6 @@ def schema_text() -> str:
 def _table_lines() -> Iterator[str]:
     for section, cls in SECTIONS.items():
         yield f"## {section}\n\n{cls.__doc__}\n"
-        yield from _rows(cls)
-    yield f"## {PREFIX}\n\n{STAGES[PREFIX]} See [Recipes of several stages](../how_to/stages.md).\n"
-    yield f"### {TRAIN}\n\n{STAGES[TRAIN]}\n"
-    for kind, cls in SECTION_OF_KIND.items():
-        yield f"### {kind}\n\n{cls.__doc__}\n"
         yield from _rows(cls)
 
 

@@ -8,7 +8,7 @@ from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
 from ..optimization.schedule import SCHEDULES
 from .adapter_arguments import PeftArguments
-from .arguments import SPLITS, DataArguments, TrainingArguments, text_keys
+from .arguments import OWN, REVERSED, SPLITS, DataArguments, TrainingArguments, text_keys
 
 # In bytes: file names have at most 255, and contain more than the name of the test set.
 LONGEST_TEST_NAME = 100
@@ -51,7 +51,7 @@ def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
                 f"data.{split}_split is missing: the split of the dataset to validate on (or data.validation_share: "
                 "0.05, to hold out that share of the training pairs)"
             )
-    errors += _test_name_errors(data)
+    errors += _test_name_errors(data) + _mixture_errors(data.text)
     if not data.dataset:
         errors += [
             f"data.{name} selects a part of a dataset, but data.dataset is not given"
@@ -263,3 +263,23 @@ def _model_errors(
             "positions; lower the former or raise the latter"
         ]
     return []
+
+
+def _mixture_errors(text: dict[str, Any] | list[Any] | None) -> list[str]:
+    """What is wrong with `data.text`."""
+    if text is None:
+        return []
+    if not text or not all(isinstance(name, str) for name in text):
+        return [f"data.text must name at least one text, {OWN}, {REVERSED}, or a file of pairs; got {text!r}"]
+    errors = []
+    if isinstance(text, dict):
+        errors += [
+            f"data.text: the weight of {name} must be a number above 0, got {weight!r}"
+            for name, weight in text.items()
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0
+        ]
+    elif len(set(text)) < len(text):
+        errors.append("data.text lists a text twice; to count one more often, give weights: {own: 2, …}")
+    if set(text) == {REVERSED}:
+        errors.append("data.text: reversed alone is the opposite direction; to train it, set data.reversed: true")
+    return errors

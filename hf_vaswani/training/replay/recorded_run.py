@@ -2,13 +2,13 @@
 
 import json
 import re
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from ...configuration.renamed_keys import with_new_names
 from ...configuration.yaml_reader import read_yaml
@@ -16,18 +16,16 @@ from ...errors import InputError, reason
 from ...files import where_not_found
 from ...hub.file_names import hub_id
 from ...hub.trail import TRAIL_FILE, Trail, parse_trail, read_trail
+from ...provenance import PROVENANCE_FILE, Provenance
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
-from ..recipe.recipe import SECTIONS, load_recipe
+from ..recipe.recipe import SECTIONS
 from ..reporting.artifacts import CARD_FILE, RESULTS_FILE, read_results
-from ..stages.plan import make_plan
-from ..stages.read import OF_THE_LAST_RUN
 
 # A file embedded in a card: its name in a <summary>, its content in a fenced block.
 IN_CARD = re.compile(
-    r"<summary>(recipe\.yaml|(?:stages/[^/<]+/)?trail\.json)</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL
+    r"<summary>((?:recipe|provenance|trail)\.(?:yaml|json))</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL
 )
-OF_STAGE = re.compile(r"stages/(.+)/trail\.json")
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class RecordedRun:
         recipe: section → key → value.
         copy: the file that the trail was read from in place of a trail.json that is missing or damaged; or "".
         folder: of the run; `None` if only its card was read.
-        stage: the name of the stage, if this is a stage from the card of a run with stages.
+        product: the name of the run, if it is an earlier one from the card of another.
     """
 
     name: str
@@ -49,7 +47,7 @@ class RecordedRun:
     trail: Trail
     copy: str = ""
     folder: Path | None = None
-    stage: str | None = None
+    product: str | None = None
 
     def __post_init__(self):
         # Earlier versions had no such key, and kept invisible characters and all whitespace.
@@ -129,49 +127,28 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
         recipe = read_yaml(files["recipe.yaml"])
     if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
         raise InputError(f"{name}: its recipe.yaml is damaged. Copy or download the card again.")
-    if "stages" in recipe:
-        return _first_stage(name, files)
+    if PROVENANCE_FILE in files and (earlier := _earlier_run(name, files[PROVENANCE_FILE])):
+        return earlier
     return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
 
 
-def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
-    """The first stage trained on the text alone, from the card of a run with stages.
+def _earlier_run(name: str, content: str) -> RecordedRun | None:
+    """The first run that was trained on text alone, from the provenance in a card of a run that was not.
 
-    The other stages also need files that only the folder of the run has.
+    The other runs also need models and pairs that a card does not contain.
 
     Args:
         name: where the card was read from, for messages.
-        files: the files embedded in the card, by name.
+        content: the provenance.
     """
-    stage = next((match[1] for file in files if (match := OF_STAGE.fullmatch(file))), None)
-    if stage is None:
-        raise InputError(
-            f"{name} is the card of a run with stages, none of which was trained on the text alone, or it was "
-            "written by an earlier version. Verify the folder of the run, or of one of its stages."
-        )
-    trail = parse_trail(files[f"stages/{stage}/{TRAIL_FILE}"])
-    if trail is None:
-        raise InputError(f"{name}: the trail of stage {stage} is damaged. Copy or download the card again.")
-    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder:
-        file = Path(folder) / RECIPE_FILE
-        try:
-            file.write_text(yaml.safe_dump(_with_one_stage(read_yaml(files["recipe.yaml"]), stage)), encoding="utf-8")
-            recipe = make_plan(load_recipe(file, [f"--training.output_dir={folder}"])).named(stage).arguments
-        except (InputError, KeyError, StopIteration) as error:
-            why = str(error).replace(str(file), "recipe.yaml")
-            raise InputError(f"{name}: its recipe.yaml cannot be read: {why}") from None
-    sections = {section: keys for section, keys in recipe.to_dict().items() if section in SECTIONS}
-    return RecordedRun(name, f"recipe.yaml in {name}", sections, trail, stage=stage)
-
-
-def _with_one_stage(recipe: dict[str, Any], name: str) -> dict[str, Any]:
-    """A recipe without its other stages, which the reader may not have, and what its last run takes from any."""
-    kept = {
-        section: {key: value for key, value in keys.items() if key not in OF_THE_LAST_RUN.get(section, ())}
-        for section, keys in recipe.items()
-        if section != "peft"
-    }
-    return {**kept, "stages": {name: recipe["stages"][name]}}
+    try:
+        made = Provenance.model_validate_json(content)
+    except (ValidationError, RecursionError) as error:
+        raise InputError(f"{name}: its {PROVENANCE_FILE} is damaged: {reason(error)}. Copy the card again.") from None
+    for product, earlier in made.replayable():
+        if trail := parse_trail(json.dumps(earlier.results["trail"])):
+            return RecordedRun(name, f"{PROVENANCE_FILE} in {name}", earlier.settings, trail, product=product)
+    return None
 
 
 def _downloaded_card(repo_id: str) -> Path:

@@ -1,5 +1,6 @@
 """The recipe of a replay: that of the run, with local paths to its text, and without what the steps do not need."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,6 @@ import yaml
 
 from ...configuration.keys import traits
 from ...errors import InputError
-from ..checkpoints.output_folder import STAGES_FOLDER, folders_of_stages
 from ..recipe.arguments import SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, load_recipe, option_value
 from .recorded_run import RecordedRun
@@ -17,7 +17,7 @@ from .recorded_run import RecordedRun
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
     "training": {"license"},
-    "evaluation": {"rerank_with"},
+    "evaluation": {"rerank_with", "compare_with"},
 }
 # Given as options, these would replace what the recipe says about the model.
 PLACES = {
@@ -58,7 +58,7 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
         values.pop("peft", None)
     values.setdefault("data", {})["test_split"] = None
     if run.folder:
-        _name_stages(values, run.folder)
+        _find_moved(values, run.recipe, run.folder)
     for (section, name), value in places.items():
         values.setdefault(section, {})[name] = option_value(value, SECTIONS[section].model_fields[name])
     file = folder / "recipe.yaml"
@@ -76,23 +76,23 @@ def _is_left_out(section: str, name: str) -> bool:
     return name in LEFT_OUT.get(section, ()) or (key is not None and traits(key).private)
 
 
-def _name_stages(values: dict[str, dict[str, Any]], folder: Path) -> None:
-    """Name what the stages of a run made by where it is now, in case that the run's folder was moved.
+def _find_moved(values: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]], folder: Path) -> None:
+    """Name models and pairs by where they are now, in case that they were moved together with the run's folder.
 
     Args:
         values: section → key → value of the run's recipe; changed in place.
-        folder: of the run.
+        stored: the recipe as it was stored, with the output folder of that time.
+        folder: of the run, now.
     """
+    before = stored.get("training", {}).get("output_dir") or "."
 
     def found(value: Any) -> Any:
         if isinstance(value, list):
             return [found(entry) for entry in value]
-        parts = Path(value).parts if isinstance(value, str) else ()
-        if STAGES_FOLDER not in parts:
+        if not isinstance(value, str) or Path(value).exists():
             return value
-        from_last = len(parts) - parts[::-1].index(STAGES_FOLDER)
-        places = [place.joinpath(*parts[from_last:]) for place in folders_of_stages(folder)]
-        return next((str(place) for place in places if place.exists()), value)
+        moved = Path(os.path.normpath(folder / os.path.relpath(value, before)))
+        return str(moved) if moved.exists() else value
 
     for section, name in set(PLACES.values()):
         if values.get(section, {}).get(name):
@@ -101,7 +101,7 @@ def _name_stages(values: dict[str, dict[str, Any]], folder: Path) -> None:
     if isinstance(text, dict):
         values["data"]["text"] = {found(name): weight for name, weight in text.items()}
     elif text:
-        values["data"]["text"] = [found(name) for name in text]
+        values["data"]["text"] = found(text)
 
 
 def hints(errors: list[str], recipe: Recipe) -> list[str]:

@@ -212,8 +212,8 @@ def _replay(
             environments=run.trail.environments,
             parts=[JobPart.of(part, run.trail) for part in together],
         )
-        of_stage = f"stage {run.stage}, " if run.stage else ""
-        report(f"Replaying {of_stage}{' and '.join(map(str, together))}{_by(first)}")
+        product = f"{run.product}, " if run.product else ""
+        report(f"Replaying {product}{' and '.join(map(str, together))}{_by(first)}")
         replayed: Replayed = run_job(job, folder)
         results += [(replayed.trail, part) for part in replayed.parts]
     return results

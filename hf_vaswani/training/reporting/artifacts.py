@@ -17,6 +17,7 @@ from ...errors import InputError
 from ...files import leads_out, type_errors
 from ...hub.eval_results import EVAL_RESULTS
 from ...hub.run_report import RESULTS_FILE, RunReport
+from ...provenance import PROVENANCE_FILE
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 # Endings of file names, after the name of the test set: for the recipe's search, and for each other one.
@@ -91,7 +92,7 @@ def artifacts(folder: Path) -> list[Path]:
     if errors:
         raise InputError.of([f"{results_file}: {error}. Correct or delete that file." for error in errors])
     translations = [f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
-    names = [CARD_FILE, EVAL_RESULTS, *translations, *figures, RESULTS_FILE]
+    names = [CARD_FILE, EVAL_RESULTS, *translations, *figures, PROVENANCE_FILE, RESULTS_FILE]
     paths = [folder / name for name in names]
     if folders := [path for path in paths if path.is_dir()]:
         raise InputError.of([f"{path} is a folder, but should be a file. Move it elsewhere." for path in folders])

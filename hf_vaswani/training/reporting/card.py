@@ -17,7 +17,6 @@ from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
 from ..recipe.recipe import Recipe, value_errors
 from ..recipe.shared_recipe import shared_recipe
-from ..stages.options import PREFIX as STAGES
 from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
@@ -135,8 +134,7 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
         file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
         raise InputError.of([f"{file}: {error}" for error in errors])
     whole = {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
-    stages = {STAGES: recipe[STAGES]} if STAGES in recipe else {}
-    return {**whole, **stages}, _with_base(report)
+    return whole, _with_base(report)
 
 
 def _with_base(report: RunReport) -> RunReport:

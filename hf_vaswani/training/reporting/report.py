@@ -36,6 +36,7 @@ from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
 from ..checkpoints.progress import Progress
 from ..optimization.weights import weights
+from ..setup.inputs import run_inputs
 from ..setup.splits import TESTS
 from .cost import training_flops
 from .scores import ScoredTest, perplexity
@@ -92,6 +93,7 @@ def make_report(
             for split, sources in setup.sources.items()
         },
         base_model=hub_id(recipe.training.start_from),
+        inputs=run_inputs(recipe),
         **describe_adapter(setup),
         text=recipe.data.name,
         pairs={
@@ -149,8 +151,6 @@ def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
 
 def describe_source(source: TextSource) -> Source:
     """A source by names that mean something elsewhere: files, for example, without their folders."""
-    if source.made:
-        return Source(stage=Path(source.file).parent.name, weight=source.weight, reversed=source.reversed)
     if not source.dataset:
         paths = [source.file] if source.file else [*source.source, *source.target]
         turned = {"reversed": True} if source.reversed else {}

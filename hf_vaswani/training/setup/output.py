@@ -27,7 +27,6 @@ from ..checkpoints.output_folder import (
     FINAL_PART,
     LOG_FILE,
     RECIPE_FILE,
-    STAGES_FOLDER,
     TOKENIZER,
     TRACKED_AS,
     UPLOADS,
@@ -36,7 +35,7 @@ from ..checkpoints.output_folder import (
     read_stored,
 )
 from ..optimization.word_distillation import WordTeacher
-from ..recipe.arguments import MAIN_TEST, RERANKER
+from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
 from .adapter import base_digest
@@ -44,7 +43,7 @@ from .resume import Circumstances
 
 ARCHITECTURE_FILES = ("config.json", "generation_config.json")
 # The folders in which a run writes and deletes files.
-OWN_FOLDERS = (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE, FIGURES, STAGES_FOLDER, TRACKED_AS, UPLOADS, FINAL_PART)
+OWN_FOLDERS = (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE, FIGURES, TRACKED_AS, UPLOADS, FINAL_PART)
 Sources = dict[str, list[TextSource]]
 # Stored after the recipe's sections: digests of the weights that an adapter is trained on, and of those of a teacher.
 BASE, TEACHER, DIGEST = "base", "teacher", "digest"
@@ -65,8 +64,7 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
         return [f"{name} cannot be created: {existing} is a file. Choose another folder."]
     if not os.access(existing, os.W_OK | os.X_OK):
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
-    # The output of stages is there before the last run begins.
-    before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else []), *(part.name for part in left_parts(folder))}
+    before = {TRACKED_AS, *(part.name for part in left_parts(folder))}
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         remedy = "Restore that, or choose another --output_dir."
@@ -231,15 +229,15 @@ def earlier_run(folder: Path) -> list[Path]:
 
 
 def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
-    """All existing files and folders that a run and the stages before it read, each with the key that names it."""
-    paths = [*recipe.stages_read, *([("the recipe", recipe.file)] if recipe.file else [])]
+    """All existing files and folders that a run reads, each with the key that names it."""
+    paths = [("the recipe", recipe.file)] if recipe.file else []
     for split, entries in sources.items():
         for source in entries:
             named = (source.dataset, source.file, *source.source, *source.target)
             paths += [(f"data.{split}", path) for path in named if path]
     paths += [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
     paths += [("training.distill_from", name) for name in recipe.training.teachers]
-    paths += [(RERANKER, recipe.evaluation.rerank_with)]
+    paths += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
     return [(key, path) for key, path in paths if path and os.path.exists(path)]
 
 

@@ -1,5 +1,6 @@
 """Decides whether the output folder holds the very run that a recipe describes, which is then resumed."""
 
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +13,11 @@ from ...errors import InputError
 from ...hub.run_report import RESULTS_FILE
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, folders_of_stages, held, read_stored
+from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, held, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
 from ..reporting.artifacts import artifacts, read_results
 
-# The section of the stored recipe with what the run began with and stages have made.
-MADE_FROM = "made_from"
 # The weights of a finished model, or of a finished adapter.
 FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
@@ -31,25 +30,25 @@ class Circumstances:
         texts: digests of training and validation text.
         mixed_precision, processes: the precision and number of processes that it was launched with; `None` if an
             earlier version did not store them.
-        stages: digests of the models and tokenizers from stages that it begins with, by the name of the stage. They
-            are only stored: changes are found before any stage runs.
+        inputs: digests of the local models and tokenizers that it uses, by the key that names them.
     """
 
     texts: dict[str, str]
     mixed_precision: str | None
     processes: int | None
-    stages: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, dict[str, str | int | None]]:
         """The sections to store after those of the recipe."""
         launched = {"mixed_precision": self.mixed_precision, "processes": self.processes}
-        return {"texts": self.texts, "launched": launched, **({MADE_FROM: self.stages} if self.stages else {})}
+        return {"texts": self.texts, "launched": launched, **({"inputs": self.inputs} if self.inputs else {})}
 
     @classmethod
     def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
         """The circumstances in a stored recipe; if an earlier version stored no launch settings, those of `now`."""
         launched = content.get("launched", now.to_dict()["launched"])
-        return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"))
+        texts, inputs = content.get("texts", {}), content.get("inputs", {})
+        return cls(texts, launched.get("mixed_precision"), launched.get("processes"), inputs)
 
 
 def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bool:
@@ -151,12 +150,9 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
         changeable -= {("training", "eval_sentences")}
     if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:
         changeable -= {("training", "max_steps")}
-    folder = recipe.training.output_dir
-    for section, name in (("training", "start_from"), ("tokenizer", "path")):
-        old[section][name] = _in_folder(old[section].get(name), new[section].get(name), folder)
-    before, now = (sections["training"].get("distill_from") for sections in (old, new))
-    if before and now and len(before) == len(now):
-        old["training"]["distill_from"] = [_in_folder(*names, folder) for names in zip(before, now)]
+    for section, name in (("training", "start_from"), ("training", "distill_from"), ("tokenizer", "path")):
+        if _relative(old, section, name) == _relative(new, section, name):  # all folders have moved together
+            changeable |= {(section, name)}
     return [
         f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
         for section in new
@@ -165,16 +161,11 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
     ]
 
 
-def _in_folder(before: str | None, now: str | None, folder: str | None) -> str | None:
-    """The stage that a stored recipe names by its folder, as it is named now that the output folder may have moved.
-
-    Args:
-        before, now: a model's or tokenizer's folder in the stored recipe and in the recipe.
-        folder: the output folder.
-    """
-    if not (before and now and folder) or Path(now).parent not in folders_of_stages(Path(folder)):
-        return before
-    return now if Path(before).parts[-2:] == Path(now).parts[-2:] else before
+def _relative(recipe: dict[str, dict[str, Any]], section: str, name: str) -> list[str]:
+    """The folders that a key names, relative to the output folder; Hub ids remain distinct, too."""
+    value, folder = recipe[section].get(name), recipe["training"].get("output_dir") or "."
+    names = value if isinstance(value, list) else [value] if value else []
+    return [os.path.relpath(entry, folder) for entry in names]
 
 
 def _differences(before: Circumstances, now: Circumstances) -> list[str]:
@@ -182,5 +173,10 @@ def _differences(before: Circumstances, now: Circumstances) -> list[str]:
     differences = []
     if before.mixed_precision != now.mixed_precision:
         differences.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")
+    differences += [
+        f"the content of {key} has changed"
+        for key, digest in now.inputs.items()
+        if before.inputs.get(key, digest) != digest
+    ]
     other_texts = [split for split, digest in now.texts.items() if before.texts.get(split) != digest]
     return differences + [f"data.{split}: the {split} text has changed" for split in other_texts]

@@ -9,6 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
+from hf_vaswani.provenance import read_provenance
 from hf_vaswani.training.checkpoints.average import average
 from hf_vaswani.training.train import train
 
@@ -167,3 +168,23 @@ def test_models_of_two_seeds_or_two_directions_are_not_averaged(tmp_path):
     for name, message in (("unrelated", "unrelated .*--ensemble"), ("back", "source_language is 'en' and 'de'")):
         with pytest.raises(InputError, match=message):
             average([tmp_path / "first", tmp_path / name], tmp_path / "other")
+
+
+def test_mean_says_what_it_was_made_from_and_is_recognized(run_folder, tmp_path, capsys):
+    command = ["average", str(run_folder), "--output", str(tmp_path / "mean")]
+    assert main([*command, "--last", "2"]) == 0
+    made = read_provenance(tmp_path / "mean")
+    assert (made.command, made.settings) == ("average", {"last": 2}) and made.seconds > 0
+    assert [(source.role, source.name, source.made.command) for source in made.inputs] == [("model", "out", "train")]
+    assert str(tmp_path) not in (tmp_path / "mean" / "provenance.json").read_text()
+    before = (tmp_path / "mean" / "model.safetensors").stat().st_mtime_ns
+    capsys.readouterr()
+    assert main([*command, "--last", "2"]) == 0
+    assert f"{tmp_path / 'mean'} is finished. Nothing to do." in capsys.readouterr().err
+    for options, difference in ((["--last", "3"], "last was 2 and is now 3"), (["--best", "2"], "last was 2 and is")):
+        assert main([*command, *options]) == 2
+        assert f"was made in another way: {difference}" in capsys.readouterr().err
+    shutil.rmtree(run_folder / "checkpoints" / "update-00000009")
+    assert main([*command, "--last", "2"]) == 2
+    assert "was made in another way: model out has changed. Choose another folder" in capsys.readouterr().err
+    assert (tmp_path / "mean" / "model.safetensors").stat().st_mtime_ns == before

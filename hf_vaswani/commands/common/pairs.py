@@ -1,0 +1,204 @@
+"""`hf-vaswani translate --pairs`: the options, the text that is translated, and the pairs that are written."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InputError
+from ...files import is_same_file
+from .options import OUTPUT_FILE, finite, share
+
+if TYPE_CHECKING:
+    from ...data.sources.text_source import TextSource
+    from ...provenance import Input, Provenance
+    from ...training.recipe.arguments import DataArguments
+    from ...translation.pairs import Selection, Text
+
+# Options that only choose among translations.
+SELECTION = ("side", "keep_closest", "keep_share", "min_score")
+# Options that do not tell what pairs were made: those of the output, which is always the same.
+OUTPUT = {"pairs", "format", "scores", "alignments", "split_sentences"}
+
+
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `--pairs` to the parser of `hf-vaswani translate`."""
+    pairs = parser.add_argument_group(
+        "translations as pairs to train on",
+        "With --pairs, the same command resumes what was stopped, and does nothing once the pairs are there.",
+    )
+    pairs.add_argument(
+        "--pairs",
+        **OUTPUT_FILE,
+        help="write pairs instead of translations, for the recipe key data.text: JSON lines, also .gz .zst. --input "
+        "may also be such a file, or the folder of a run, for its training text",
+    )
+    pairs.add_argument(
+        "--side",
+        choices=["source", "target"],
+        default="source",
+        help="the side that the text is on: source, for its translations as targets (forward translation), or target, "
+        "for its translations as sources (back-translation) (default: source)",
+    )
+    pairs.add_argument(
+        "--keep_closest",
+        choices=["chrf", "bleu"],
+        help="of the --n_best translations of a text, only the one closest to the text's own, by this metric; "
+        "needs pairs as --input",
+    )
+    pairs.add_argument("--keep_share", type=share, metavar="SHARE", help="only this share, with the best scores")
+    pairs.add_argument(
+        "--min_score",
+        type=finite,
+        metavar="SCORE",
+        help="only translations with at least this score: the log-probability divided by the length penalty; with "
+        "--mbr the utility, 0 to 100",
+    )
+
+
+def pair_errors(options: argparse.Namespace) -> list[str]:
+    """What is wrong with the combination of `--pairs` and other options."""
+    given = [name for name in (*SELECTION[1:], *(["side"] if options.side != "source" else [])) if
+             getattr(options, name) is not None]  # fmt: skip
+    if not options.pairs:
+        return [f"--{name} needs --pairs FILE, a file of pairs to write" for name in given]
+    from ...translation.resumable_output import output_error
+
+    errors = [error] if (error := output_error(options.pairs)) else []
+    if options.input is None:
+        errors.append("--pairs needs --input: a file of text or pairs, or the folder of a run for its training text")
+    unused = [name for name in ("output", "scores", "alignments", "prefix") if getattr(options, name)]
+    errors += [f"--{name} has no effect with --pairs; leave it out" for name in unused]
+    if options.input and is_same_file(options.pairs, options.input):
+        errors.append(f"--pairs {options.pairs} is the input. Choose another file for the pairs.")
+    if options.keep_closest and (options.n_best or 1) == 1:
+        errors.append("--keep_closest chooses among several translations: raise --n_best")
+    return errors
+
+
+def candidates_file(pairs: str) -> str:
+    """The file of all translations, from which the pairs are chosen once it is complete."""
+    path = Path(pairs)
+    return str(path.with_name(f".{path.name}.translations.jsonl"))
+
+
+def selection(options: argparse.Namespace) -> "Selection":
+    """Which translations become pairs."""
+    from ...translation.pairs import Selection
+
+    return Selection(**{name: getattr(options, name) for name in SELECTION})
+
+
+def iterate_texts(options: argparse.Namespace) -> "Iterator[Text]":
+    """The texts to translate, without blank ones, each with its own translations if it comes from pairs."""
+    from ...data.sources.text_files import iterate_lines
+    from ...data.sources.text_source import iterate_pairs
+    from ...text.invisible import is_blank
+    from ...training.setup.splits import stream_of
+    from ...translation.pairs import texts_from_pairs
+
+    if data := _run_data(options.input):
+        pairs = (pair for source in _sources(options.input) for pair in stream_of(data, source))
+        return texts_from_pairs(pairs, options.side)
+    if sources := _sources(options.input):
+        return texts_from_pairs(iterate_pairs(sources[0], (None, None)), options.side)
+    return ((line, []) for line in iterate_lines(options.input) if not is_blank(line))
+
+
+def is_text_file(path: str) -> bool:
+    """Whether an input is a file of lines rather than of pairs, or a run."""
+    return not Path(path).is_dir() and not _sources(path)
+
+
+def _sources(path: str) -> "list[TextSource]":
+    """Where the pairs of an input come from; none for a file of lines."""
+    from ...data.sources.text_files import COMPRESSED
+    from ...data.sources.text_source import TextSource
+    from ...training.setup.splits import own_sources
+
+    if data := _run_data(path):
+        return own_sources(data)
+    file = Path(path)
+    plain = file.with_suffix("") if file.suffix.lower() in COMPRESSED else file
+    is_pairs = plain.suffix.lower() == ".jsonl"
+    return [TextSource(file=path, source_column="source", target_column="target")] if is_pairs else []
+
+
+def _run_data(path: str) -> "DataArguments | None":
+    """What the recipe of a run says about its text; `None` for a file.
+
+    Raises:
+        InputError: if it is a folder without a run.
+    """
+    from ...training.checkpoints.output_folder import RECIPE_FILE, read_stored
+    from ...training.recipe.arguments import DataArguments
+
+    if not Path(path).is_dir():
+        return None
+    if not (Path(path) / RECIPE_FILE).is_file():
+        raise InputError(
+            f"--input {path} is a folder, but not that of a run: it has no {RECIPE_FILE}. Specify a file of text or "
+            "pairs, or the folder of a run."
+        )
+    stored = read_stored(Path(path) / RECIPE_FILE)
+    known = DataArguments.model_fields
+    return DataArguments(**{name: value for name, value in stored.get("data", {}).items() if name in known})
+
+
+def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Provenance":
+    """The settings and inputs of the pairs, by which they are recognized.
+
+    Args:
+        settings: the options of the search.
+    """
+    from ...data.sources.text_source import digest, file_digest
+    from ...provenance import Input, Provenance, make_input
+    from ...training.setup.splits import held_out_of
+    from ...translation.content_digest import content_digest
+
+    def text() -> "Input":
+        sources = _sources(options.input)
+        if not sources:
+            return make_input("input", options.input, file_digest(options.input))
+        digests = " ".join(map(digest, sources))
+        if data := _run_data(options.input):
+            held_out = [repr(held_out_of(data))] if held_out_of(data) else []
+            return Input(role="input", name=f"the training text of {Path(options.input).resolve().name}",
+                         digest=" ".join([digests, *held_out]))  # fmt: skip
+        return make_input("input", options.input, digests)
+
+    models = [make_input("model", name, content_digest(name)) for name in (options.model, *options.ensemble)]
+    if options.rerank_with:
+        models.append(make_input("rerank_with", options.rerank_with, content_digest(options.rerank_with)))
+    used = {name: value for name, value in settings.items() if name not in OUTPUT and value not in (None, False)}
+    chosen = {name: value for name, value in asdict(selection(options)).items() if value is not None}
+    return Provenance(command="translate", settings={**used, **chosen}, inputs=[*models, text()])
+
+
+def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
+    """Whether the pairs are there, made in the same way.
+
+    Raises:
+        InputError: if they were made in another way, or if something else is in their place.
+    """
+    from ...provenance import is_finished
+
+    if options.overwrite or Path(options.output).exists():  # the translations, until everything is done
+        return False
+    return is_finished(Path(options.pairs), now, "Replace it with --overwrite, or choose another file.")
+
+
+def finish_pairs(options: argparse.Namespace, made: "Provenance", seconds: float) -> None:
+    """Choose the pairs among the translations, write them with their provenance, and remove the translations."""
+    from ...files import writing
+    from ...translation.pairs import write_pairs
+
+    candidates, pairs = Path(options.output), Path(options.pairs)
+    with writing(pairs, "run the same command again to continue"):
+        # Whenever the process is killed, the translations or both files are there.
+        counts = write_pairs(candidates, pairs, selection(options), iterate_texts(options))
+        made.model_copy(update={"results": asdict(counts), "seconds": seconds}).write(pairs)
+    candidates.unlink(missing_ok=True)
+    print(f"{pairs}: {counts.in_words()}", file=sys.stderr)
