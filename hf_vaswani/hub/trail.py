@@ -5,8 +5,9 @@ replay the run's first steps and see whether the results are the same.
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -56,9 +57,14 @@ class Environment(TrailPart):
     processor: str = ""
     threads: int = Field(default=0, ge=0)
     processes: int = Field(default=1, ge=1, le=1024)
-    mixed_precision: str = "no"
+    mixed_precision: Literal["no", "fp16", "bf16", "fp8"] = "no"
     loop: str = "loop"
     versions: dict[str, str] = {}
+
+    @property
+    def launch(self) -> tuple[str, int, str, str]:
+        """What cannot change while processes run: device, number of processes, precision and loop."""
+        return self.device, self.processes, self.mixed_precision, self.loop
 
 
 class StepRecord(TrailPart):
@@ -85,10 +91,10 @@ class Trail(TrailPart):
     """The trail of a run.
 
     Attributes:
-        recipe: section → key → value of everything that determines the steps, without what is empty, 0 or false.
+        recipe: section → key → value of everything that determines the steps.
         texts: digests of the text by split: train, validation.
         tokenizer: digest of the tokenizer's files.
-        initial: digest of the weights before the first step; `None` if a version that kept no trail began the run.
+        initial: digest of the weights before the first step; `None` if the record of the beginning is lost.
         teacher: digest of the weights of the models that it distills; `None` if it distills none.
         environments: in order of their first steps.
         steps: the first ones, and those with a checkpoint.
@@ -108,9 +114,13 @@ class Trail(TrailPart):
         lines = [f'"{name}": {_listed(value)}' for name, value in values.items()]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
-    def environment_of(self, step: int) -> Environment:
+    def environment_at(self, step: int) -> Environment:
         """The environment that a step was made in."""
         return [self.environments[0], *(e for e in self.environments if e.first_step <= step)][-1]
+
+    def environments_within(self, first: int, last: int) -> list[Environment]:
+        """The environments in which a range of steps was made, in order."""
+        return [self.environment_at(first), *(e for e in self.environments if first < e.first_step <= last)]
 
     def shown(self) -> "Trail":
         """The trail as a card shows it: not with all checkpoints, but with the last one and others evenly spaced."""
@@ -121,23 +131,20 @@ class Trail(TrailPart):
 
 
 def _listed(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in value) + "\n]"
-    return text
+    lines = value if isinstance(value, list) else []
+    text = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in lines)
+    return f"[\n{text}\n]" if lines else json.dumps(value, ensure_ascii=False)
 
 
-def parse_trail(text: str) -> Trail | None:
+def parse_trail(text: str | bytes) -> Trail | None:
     """What [`Trail.to_json`] wrote; `None` where it is damaged."""
     try:
-        return Trail.model_validate(json.loads(text))
-    except (ValidationError, ValueError, RecursionError):
+        return Trail.model_validate_json(text)
+    except (ValidationError, RecursionError):
         return None
 
 
 def read_trail(folder: Path) -> Trail | None:
     """The trail in a run's folder; `None` where there is none that can be read."""
-    try:
-        return parse_trail((folder / TRAIL_FILE).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return None
+    with suppress(OSError):
+        return parse_trail((folder / TRAIL_FILE).read_bytes())

@@ -17,7 +17,6 @@ from .describe import describe
 from .devices import DeviceListener
 from .listeners import StepListener
 from .publishing.uploads import HubUploads, hub_uploads, wait_for_uploads
-from .replay.loops import loop_name
 from .replay.recorder import TrailRecorder
 from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
@@ -60,7 +59,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     # after everything has been written.
     run.listeners += [
         *listeners_of(run, setup),
-        TrailRecorder(setup, run, loop_name(steps)),
+        TrailRecorder(setup, run, steps),
         *([uploads] if uploads else []),
     ]
     if not run.is_over():

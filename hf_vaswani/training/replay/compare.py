@@ -1,19 +1,19 @@
 """Compares the record of a run with its replay: bit for bit, or to within 1e-5 on another machine."""
 
 import json
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import counted
-from ...hub.trail import Environment, StepRecord, TextDigest
+from ...hub.trail import Environment, StepRecord, TextDigest, Trail
+from .replay import Part, Replayed
 
 # Relative, for losses and weights: more than another order of summation causes in a few steps, and less than any
 # change to the training itself.
 TOLERANCE = 1e-5
-SPLITS = {"train": "training text", "validation": "validation text"}
 
 
 class Outcome(IntEnum):
@@ -42,83 +42,100 @@ class Finding:
         return f"{self.part}: {self.detail}"
 
 
-def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]], file: str) -> Finding:
-    """Compare the recipe keys that determine the steps.
+def compare_trails(
+    then: Trail, replayed: list[tuple[Part, Replayed]], keys: dict[str, dict[str, Any]], file: str
+) -> tuple[list[Finding], list[str]]:
+    """Compare a run with its replay, and list what differs in the environment and may change the last bits of sums.
 
     Args:
-        recorded, now: section → key → value, as [`deciding_keys`] returns them.
-        file: the file that the recipe was read from, for the message.
+        then: the trail of the run.
+        keys: section → key → value of the recipe, as [`deciding_keys`] returns them.
+        file: the file that the recipe was read from, for messages.
     """
-    keys = {(section, name): None for recipe in (recorded, now) for section, names in recipe.items() for name in names}
+    here, steps, causes = replayed[0][1].trail, [], []
+    for part, result in replayed:
+        finding, found = compare_part(then, part, result)
+        steps.append(finding)
+        causes += found
+    is_close = bool(causes) and steps[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
+    findings = [compare_recipes(then.recipe, keys, file)]
+    findings += [compare_texts(split, text, here.texts[split]) for split, text in then.texts.items()]
+    for name, before, now, close in (
+        ("tokenizer", then.tokenizer, here.tokenizer, "different files, but the same token ids in the first steps"),
+        ("initial weights", then.initial, here.initial, "different in the last bits, but the losses agree"),
+        ("teacher", then.teacher, here.teacher, "different in the last bits, but the losses agree"),
+    ):
+        if before == now:
+            findings += [Finding(name, Outcome.EQUAL, "the same")] if now else []
+        elif before or name == "teacher":  # the record of the beginning may be lost
+            findings.append(Finding(name, Outcome.CLOSE, close) if is_close
+                            else Finding(name, Outcome.DIFFERENT, "different from the run's"))  # fmt: skip
+    return findings + steps, list(dict.fromkeys(causes))
+
+
+def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]], file: str) -> Finding:
+    """Compare the recipe keys that determine the steps, section → key → value. The model's may be left at defaults."""
+
+    def value(recipe: dict[str, dict[str, Any]], section: str, name: str) -> Any:
+        default = VaswaniConfig().to_dict().get(name) if section == "model" else None
+        return recipe.get(section, {}).get(name, default)
+
+    keys = dict.fromkeys(
+        (section, name) for recipe in (recorded, now) for section in recipe for name in recipe[section]
+    )
+    pairs = {key: (value(recorded, *key), value(now, *key)) for key in keys}
     changed = [
-        f"{section}.{name} was {_shown(before)} in the run, but is {_shown(after)} in {file} or an option"
-        for section, name in keys
-        if not _is_same_value(
-            section, name, before := recorded.get(section, {}).get(name), after := now.get(section, {}).get(name)
-        )
+        f"{section}.{name} was {_shown(then)} in the run, but is {_shown(here)} in {file} or an option"
+        for (section, name), (then, here) in pairs.items()
+        if json.dumps(then) != json.dumps(here)
     ]
     if changed:
         return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
     return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
 
 
-def _is_same_value(section: str, name: str, before: Any, after: Any) -> bool:
-    """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
-    if json.dumps(before) == json.dumps(after):
-        return True
-    if section != "model":
-        return False
-    # Recipes are read without the model's defaults, and earlier versions recorded no 0 and no false.
-    default = VaswaniConfig().to_dict().get(name)
-    return (after is None and before == default) or (before is None and (after == default or not after))
-
-
-def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
+def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
     """Compare a text by its digests, and say in which pairs it first differs."""
-    part = SPLITS.get(split, split)
-    if recorded.pairs is None or now.pairs is None:
+    part = {"train": "training text", "validation": "validation text"}.get(split, split)
+    if then.pairs is None or here.pairs is None:
         return Finding(part, Outcome.NOT_COMPARED, "streamed; compared only by the sentences of the first steps")
-    if recorded.digest == now.digest:
-        return Finding(part, Outcome.EQUAL, f"{counted(now.pairs, 'pair')}, the same")
+    if then.digest == here.digest:
+        return Finding(part, Outcome.EQUAL, f"{counted(here.pairs, 'pair')}, the same")
     words = "different from the run's"
-    if recorded.pairs != now.pairs:
-        words += f": {counted(recorded.pairs, 'pair')} then, {now.pairs:,} here"
-    if recorded.range_length == now.range_length:
-        ranges = [number for number, pair in enumerate(zip(recorded.ranges, now.ranges)) if pair[0] != pair[1]]
-        if ranges:
-            first = ranges[0] * now.range_length
-            last = min(first + now.range_length, now.pairs)
-            words += f"; it first differs in pairs {first + 1:,} to {last:,}"
-            words += ", counted after filtering" if split == "train" else ""
+    if then.pairs != here.pairs:
+        words += f": {counted(then.pairs, 'pair')} then, {here.pairs:,} here"
+    ranges = [number for number, pair in enumerate(zip(then.ranges, here.ranges)) if pair[0] != pair[1]]
+    if ranges and then.range_length == here.range_length:
+        first = ranges[0] * here.range_length
+        words += f"; it first differs in pairs {first + 1:,} to {min(first + here.range_length, here.pairs):,}"
+        words += ", counted after filtering" if split == "train" else ""
     return Finding(part, Outcome.DIFFERENT, words)
 
 
-def compare_steps(
-    part: str, recorded: list[StepRecord], now: list[StepRecord], other_from: int | None, distance: float | None = None
-) -> Finding:
-    """Compare the steps of a run with those of its replay.
-
-    Args:
-        recorded, now: records of the same steps, as far as the run and the replay made them.
-        other_from: the first step whose environment differs here in a way that may change the last bits.
-        distance: between the final weights, if it is known.
-    """
-    replayed = {record.step: record for record in now}
-    pairs = [(record, replayed.get(record.step)) for record in recorded]
-    first = next(((then, here) for then, here in pairs if difference(then, here)), None)
-    if first is None:
-        return Finding(part, Outcome.EQUAL, "losses and weights are identical bit for bit")
+def compare_part(trail: Trail, part: Part, result: Replayed) -> tuple[Finding, list[str]]:
+    """Compare the steps of a part with those of its replay, and list what may have changed their last bits."""
+    if not result.fits:
+        words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
+        return Finding(str(part), Outcome.DIFFERENT, words), []
+    causes = {
+        then.first_step: environment_causes(then, result.trail.environment_at(max(then.first_step, part.first)))
+        for then in trail.environments_within(part.first, part.last)
+    }
+    replayed = {record.step: record for record in result.trail.steps}
+    pairs = [(then, replayed.get(then.step)) for then in trail.steps if part.first <= then.step <= part.last]
+    different = [(then.step, words) for then, here in pairs if (words := difference(then, here))]
+    all_causes = [cause for found in causes.values() for cause in found]
+    if not different:
+        return Finding(str(part), Outcome.EQUAL, "losses and weights are identical bit for bit"), all_causes
     gaps = [_gap(then.loss, here.loss) for then, here in pairs if here and then.loss and here.loss]
-    is_same_text = all(here and then.batches == here.batches for then, here in pairs if then.batches)
-    is_close = bool(gaps) and max(gaps) <= TOLERANCE and (distance is None or distance <= TOLERANCE)
-    weights = "" if distance is None else f", weights by up to {distance:.1e}"
-    is_explained = other_from is not None and other_from <= first[0].step
-    if is_explained and is_close and is_same_text and all(here for _, here in pairs):
-        return Finding(part, Outcome.CLOSE, f"losses differ by up to {max(gaps):.1e}{weights}")
-    words = f"they first differ at step {first[0].step:,}: {difference(*first)}"
-    if gaps:
-        words += f" (losses of these steps differ by up to {max(gaps):.1e}{weights})"
-    return Finding(part, Outcome.DIFFERENT, words)
+    gap, distance, (first, words) = max(gaps, default=math.inf), result.distance, different[0]
+    is_explained = any(found and step <= first for step, found in causes.items())
+    is_same_text = all(here and (not then.batches or then.batches == here.batches) for then, here in pairs)
+    differ = f"losses differ by up to {gap:.1e}" + ("" if distance is None else f", weights by up to {distance:.1e}")
+    if is_explained and is_same_text and max(gap, distance or 0) <= TOLERANCE:
+        return Finding(str(part), Outcome.CLOSE, differ), all_causes
+    of_these = f" ({differ} in these steps)" if gaps else ""
+    return Finding(str(part), Outcome.DIFFERENT, f"they first differ at step {first:,}: {words}{of_these}"), all_causes
 
 
 def difference(then: StepRecord, here: StepRecord | None) -> str | None:
@@ -137,23 +154,7 @@ def difference(then: StepRecord, here: StepRecord | None) -> str | None:
     return "; ".join(words) or None
 
 
-def compare_digests(part: str, then: str, here: str, is_close: Callable[[], bool], close: str) -> Finding:
-    """Compare something that is known only by its digest.
-
-    Args:
-        is_close: whether the results that depend on it are close enough even if it differs.
-        close: what to report in that case.
-    """
-    if then == here:
-        return Finding(part, Outcome.EQUAL, "the same")
-    return (
-        Finding(part, Outcome.CLOSE, close)
-        if is_close()
-        else Finding(part, Outcome.DIFFERENT, "different from the run's")
-    )
-
-
-def causes_of(then: Environment, here: Environment) -> list[str]:
+def environment_causes(then: Environment, here: Environment) -> list[str]:
     """What differs in an environment and may change the last bits of sums."""
     causes = []
     if then.processor != here.processor:
@@ -171,14 +172,11 @@ def causes_of(then: Environment, here: Environment) -> list[str]:
 
 def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
     """The overall outcome, also in words."""
-    worst = max(finding.outcome for finding in findings)
+    worst, reasons = max(finding.outcome for finding in findings), f" ({'; '.join(causes)})" if causes else ""
     if worst == Outcome.DIFFERENT:
         parts = [finding.part for finding in findings if finding.outcome == Outcome.DIFFERENT]
-        words = f"different: {', '.join(parts)}"
-        return worst, words + (f" ({'; '.join(causes)})" if causes else "")
-    if worst == Outcome.CLOSE:
-        return worst, f"equal to {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
-    return worst, "identical bit for bit"
+        return worst, f"different: {', '.join(parts)}{reasons}"
+    return worst, f"equal to 1e-5{reasons}" if worst == Outcome.CLOSE else "identical bit for bit"
 
 
 def _gap(then: str, here: str) -> float:

@@ -1,31 +1,41 @@
-"""The record of a run: its recipe and its trail, read from its folder, its card or the Hub."""
+"""The record of a run, from its folder, its card or the Hub: its trail, and the recipe to replay it with."""
 
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from ...configuration.renamed_keys import with_new_names
+from ...configuration.keys import traits
+from ...configuration.renamed_keys import Sections, with_new_names
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
-from ...files import where_not_found
+from ...files import reading, where_not_found
 from ...hub.file_names import hub_id
 from ...hub.trail import TRAIL_FILE, Trail, parse_trail, read_trail
 from ...provenance import PROVENANCE_FILE, Provenance
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
-from ..recipe.recipe import SECTIONS
+from ..recipe.arguments import SPLITS, text_keys
+from ..recipe.recipe import SECTIONS, Recipe, apply_options, make_recipe, option_value, parse_options
 from ..reporting.artifacts import CARD_FILE, RESULTS_FILE, read_results
 
 # A file embedded in a card: its name in a <summary>, its content in a fenced block.
 IN_CARD = re.compile(
     r"<summary>((?:recipe|provenance|trail)\.(?:yaml|json))</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL
 )
+# What a run scores and says about its model does not concern its replay. Neither do private keys, such as those that
+# say where to write.
+LEFT_OUT = {
+    "data": {"test", "test_source", "test_target", "tests", "name", "license"},
+    "training": {"license"},
+    "evaluation": {"rerank_with", "compare_with"},
+}
+# Applied as options, these would replace what the recipe says about the model.
+PLACES = (("training", "start_from"), ("training", "distill_from"), ("tokenizer", "path"))
 
 
 @dataclass(frozen=True)
@@ -33,40 +43,20 @@ class RecordedRun:
     """The recipe of a run, and the trail that it left.
 
     Attributes:
-        name: where the run was read from, for messages.
-        recipe_file: the file that its recipe was read from, as messages call it.
-        recipe: section → key → value.
-        copy: the file that the trail was read from in place of a trail.json that is missing or damaged; or "".
-        folder: of the run; `None` if only its card was read.
-        product: the name of the run, if it is an earlier one from the card of another.
+        name: of the run, if it is an earlier one from the card of another.
+        file: the file that its recipe was read from, in words.
+        record: what its trail was read from, in words.
+        is_copy: whether that is only a copy, since trail.json is missing or damaged.
+        checkpoints: those that exist, oldest first.
     """
 
-    name: str
-    recipe_file: str
-    recipe: dict[str, dict[str, Any]]
+    file: str
+    recipe: Sections
+    record: str
     trail: Trail
-    copy: str = ""
-    folder: Path | None = None
-    product: str | None = None
-
-    def __post_init__(self):
-        # Earlier versions had no such key, and kept invisible characters and all whitespace.
-        if "whitespace" not in self.trail.recipe.get("tokenizer", {}):
-            for recipe in (self.recipe, self.trail.recipe):
-                recipe.setdefault("tokenizer", {})["whitespace"] = "keep"
-
-    @property
-    def record(self) -> str:
-        """What a replay is compared with, in words."""
-        if not self.copy:
-            return f"{TRAIL_FILE} in {self.name}"
-        problem = "damaged" if self.folder and (self.folder / TRAIL_FILE).exists() else "missing"
-        return f"the copy in {self.copy}, since {TRAIL_FILE} is {problem}"
-
-    @property
-    def checkpoints(self) -> list[Path]:
-        """The checkpoints that exist, oldest first."""
-        return checkpoint_folders(self.folder / CHECKPOINTS) if self.folder else []
+    name: str = ""
+    is_copy: bool = False
+    checkpoints: list[Path] = field(default_factory=list)
 
 
 def read_run(where: str) -> RecordedRun:
@@ -77,86 +67,123 @@ def read_run(where: str) -> RecordedRun:
     """
     path = Path(where)
     if (path / RECIPE_FILE).is_file():
-        return _of_folder(path)
-    if path.is_file():
-        return _of_card(path)
-    if (path / CARD_FILE).is_file():
-        return _of_card(path / CARD_FILE)
+        return _read_folder(path)
+    if path.is_file() or (path / CARD_FILE).is_file():
+        card = path if path.is_file() else path / CARD_FILE
+        return _read_card(card, str(card))
     if path.is_dir():
-        raise InputError(
-            f"{where} is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}. Choose another one."
-        )
+        raise InputError(f"{where} is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}.")
     if not hub_id(where):
         raise InputError(
             f"{where} does not exist. Specify the folder of a run, its card, or its model's id on the Hub."
         )
-    return _of_card(_downloaded_card(where), where)
-
-
-def _of_folder(folder: Path) -> RecordedRun:
-    recipe = {name: keys for name, keys in read_stored(folder / RECIPE_FILE).items() if name in SECTIONS}
-    trail, copy = read_trail(folder), ""
-    if trail is None and (stored := read_results(folder).get("trail")):
-        trail, copy = parse_trail(json.dumps(stored)), RESULTS_FILE
-    if trail is None:
-        raise InputError(
-            f"{folder} contains no readable trail (trail.json): it was trained by an earlier version, or the file is "
-            "damaged. Without it, there is nothing to compare a replay with."
-        )
-    return RecordedRun(str(folder), str(folder / RECIPE_FILE), recipe, trail, copy, folder)
-
-
-def _of_card(card: Path, name: str | None = None) -> RecordedRun:
-    name = name or str(card)
-    try:
-        text = card.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} cannot be read as a model card: {reason(error)}.") from None
-    files = {file: content for file, _, content in IN_CARD.findall(text)}
-    missing = [file for file in ("recipe.yaml", "trail.json") if file not in files]
-    if missing:
-        raise InputError(
-            f"{name} is not the card of a run: it contains no {' and no '.join(missing)}. If the model was exported "
-            "or copied from a run, verify that run."
-        )
-    trail = parse_trail(files["trail.json"])
-    if trail is None:
-        raise InputError(f"{name}: its trail.json is damaged. Copy or download the card again.")
-    recipe = None
-    with suppress(yaml.YAMLError):
-        recipe = read_yaml(files["recipe.yaml"])
-    if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
-        raise InputError(f"{name}: its recipe.yaml is damaged. Copy or download the card again.")
-    if PROVENANCE_FILE in files and (earlier := _earlier_run(name, files[PROVENANCE_FILE])):
-        return earlier
-    return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
-
-
-def _earlier_run(name: str, content: str) -> RecordedRun | None:
-    """The first run that was trained on text alone, from the provenance in a card of a run that was not.
-
-    The other runs also need models and pairs that a card does not contain.
-
-    Args:
-        name: where the card was read from, for messages.
-        content: the provenance.
-    """
-    try:
-        made = Provenance.model_validate_json(content)
-    except (ValidationError, RecursionError) as error:
-        raise InputError(f"{name}: its {PROVENANCE_FILE} is damaged: {reason(error)}. Copy the card again.") from None
-    for product, earlier in made.replayable():
-        if trail := parse_trail(json.dumps(earlier.results["trail"])):
-            return RecordedRun(name, f"{PROVENANCE_FILE} in {name}", earlier.settings, trail, product=product)
-    return None
-
-
-def _downloaded_card(repo_id: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        return Path(hf_hub_download(repo_id, CARD_FILE))
+        card = Path(hf_hub_download(where, CARD_FILE))
     except Exception as error:  # network errors, Hub errors, unknown names
+        raise InputError(f"{where}{where_not_found(where)} its card cannot be loaded: {reason(error)}") from None
+    return _read_card(card, where)
+
+
+def _read_folder(folder: Path) -> RecordedRun:
+    record, stored = f"{TRAIL_FILE} in {folder}", read_trail(folder)
+    if stored is None:
+        problem = "damaged" if (folder / TRAIL_FILE).exists() else "missing"
+        record = f"the copy in {RESULTS_FILE}, since {TRAIL_FILE} is {problem}"
+    trail = stored or parse_trail(json.dumps(read_results(folder).get("trail")))
+    if trail is None:
         raise InputError(
-            f"{repo_id}{where_not_found(repo_id)} its card cannot be loaded from the Hub: {reason(error)}"
-        ) from None
+            f"{folder} contains no readable trail ({TRAIL_FILE}), nor a copy in {RESULTS_FILE}: there is nothing to "
+            "compare a replay with."
+        )
+    file, checkpoints = folder / RECIPE_FILE, checkpoint_folders(folder / CHECKPOINTS)
+    return RecordedRun(str(file), read_stored(file), record, trail, is_copy=stored is None, checkpoints=checkpoints)
+
+
+def _read_card(card: Path, where: str) -> RecordedRun:
+    with reading(card):
+        files = {file: content for file, _, content in IN_CARD.findall(card.read_text(encoding="utf-8"))}
+
+    def damaged(file: str) -> InputError:
+        return InputError(f"{where}: its {file} is damaged. Copy or download the card again.")
+
+    if missing := [file for file in ("recipe.yaml", TRAIL_FILE) if file not in files]:
+        raise InputError(
+            f"{where} is not the card of a run: it contains no {' and no '.join(missing)}. If the model was exported "
+            "or copied from a run, verify that run."
+        )
+    recipe, trail, name, file = None, parse_trail(files[TRAIL_FILE]), "", "recipe.yaml"
+    with suppress(yaml.YAMLError):
+        recipe = read_yaml(files[file])
+    if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
+        raise damaged(file)
+    if "stages" in recipe:
+        raise InputError(f"{where} is the card of a run in stages, which this version cannot replay.")
+    if PROVENANCE_FILE in files:
+        try:
+            earlier = next(Provenance.model_validate_json(files[PROVENANCE_FILE]).replayable(), None)
+        except (ValidationError, RecursionError):
+            raise damaged(PROVENANCE_FILE) from None
+        if earlier:  # unlike the last run, it needed nothing that the card does not contain
+            name, file, recipe = earlier[0], PROVENANCE_FILE, earlier[1].settings
+            trail = parse_trail(json.dumps(earlier[1].results["trail"]))
+    if trail is None:
+        raise damaged(TRAIL_FILE)
+    return RecordedRun(f"{file} in {where}", with_new_names(recipe), f"{TRAIL_FILE} in {where}", trail, name)
+
+
+def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recipe:
+    """The recipe of a replay: the run's, with local paths to its text and without what the steps do not need.
+
+    Args:
+        options: recipe keys, as on the command line.
+        folder: the output folder.
+
+    Raises:
+        InputError: errors in the recipe or the options.
+    """
+    errors: list[str] = []
+    given = parse_options(options, errors)
+    errors += [f"--{name}: no effect on a replay, which writes nothing. Leave it out"
+               for name in given.get("training", {}) if _is_left_out("training", name)]  # fmt: skip
+    values: Sections = {}
+    for section, keys in SECTIONS.items():
+        # A key at its default may conflict with keys that were given, since its mere presence counts as a choice.
+        # The model section holds only keys that were given.
+        values[section] = {
+            name: value
+            for name, value in run.recipe.get(section, {}).items()
+            if name in keys.model_fields and not _is_left_out(section, name)
+            and (section == "model" or value != keys.model_fields[name].default)
+        }  # fmt: skip
+    if not values["peft"]:
+        del values["peft"]
+    values["data"]["test_split"] = None
+    places = [(*place, given[place[0]].pop(place[1])) for place in PLACES if place[1] in given.get(place[0], {})]
+    apply_options(values, given)
+    values["training"]["output_dir"] = str(folder)
+    for section, name, text in places:
+        values[section][name] = option_value(text, SECTIONS[section].model_fields[name])
+    recipe, found = make_recipe(values, run.file)
+    if errors + found:
+        raise InputError.of(errors + found)
+    return recipe
+
+
+def _is_left_out(section: str, name: str) -> bool:
+    """Whether a key of a run's recipe has no place in its replay, which may be that of a stranger's card."""
+    return name in LEFT_OUT.get(section, ()) or traits(SECTIONS[section].model_fields[name]).private
+
+
+def with_hint(error: InputError, recipe: Recipe) -> InputError:
+    """The error, with the options for the text and models that are not where the recipe says."""
+    texts = [] if recipe.data.dataset else [("data", key) for split in SPLITS[:2] for key in text_keys(split)]
+    missing = []
+    for section, name in [*texts, *PLACES]:
+        value = getattr(getattr(recipe, section), name)
+        is_wrong = f"\n{section}." + (name if section != "data" else "") in f"\n{error}"
+        # A value that is no text lists several sources or models.
+        if value and is_wrong and not (isinstance(value, str) and Path(value).exists()):
+            missing.append(f"--{name} FILE" if section == "data" else f"--{section}.{name} FOLDER")
+    return InputError(f"{error}\nSpecify where these are here: {' '.join(missing)}") if missing else error

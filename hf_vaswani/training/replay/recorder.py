@@ -1,69 +1,119 @@
 """Records a run's trail while it trains: a few digests, the same for a resumed run as for an uninterrupted one."""
 
-from pathlib import Path
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import nn
 
+from ...configuration.keys import traits
+from ...data.prepared import tokenizer_digest
+from ...data.sources.parallel_files import Pair
 from ...errors import TrainingError, reason, write_remedy
 from ...files import atomic_write
-from ...hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, Trail, read_trail
+from ...hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
+from ...runtime.machine import cpu_name, versions
 from ...runtime.processes import on_main_process
 from ..build import TrainingSetup
 from ..checkpoints.progress import Progress
+from ..checkpoints.state import gather_weights
 from ..listeners import StepListener, StepResult
+from ..optimization.schedule import SCHEDULES
+from ..optimization.sharding import full_tensor
+from ..optimization.steps import StepBatches
+from ..optimization.weights import tensors_digest
+from ..recipe.recipe import SECTIONS
 from ..run import TrainingRun
-from .digests import batches_digest
-from .trail import beginning, environment_of, step_record
+
+# The most ranges of a text, and the characters in the short digests of ranges and of batches.
+RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
+# These are recorded by their effects: the tokenizer, the initial weights, those of a teacher, and the precision of the
+# environment.
+KNOWN_OTHERWISE = {
+    ("tokenizer", "path"), ("training", "start_from"), ("training", "distill_from"), ("training", "mixed_precision"),
+}  # fmt: skip
 
 
 class TrailRecorder(StepListener):
     """Records the first steps and each checkpoint in `trail.json`, without changing the run.
 
     Args:
-        loop: the name of the loop that makes the steps.
+        steps: runs the optimizer steps; the trail has the name of its module.
     """
 
-    def __init__(self, setup: TrainingSetup, run: TrainingRun, loop: str):
-        self.setup, self.run, self.loop = setup, run, loop
+    def __init__(self, setup: TrainingSetup, run: TrainingRun, steps: Callable[[TrainingRun], None]):
+        self.setup, self.run, self.loop = setup, run, steps.__module__.rpartition(".")[2]
         self.file = setup.folder / TRAIL_FILE
-        self.trail: Trail | None = None
+        self.recorded: Iterable[int] = range(1, FIRST_STEPS + 1)
         self.loss: float | None = None
+        self.trail: Trail
 
     def on_run_begin(self, progress: Progress) -> None:
         with self.run.clock.pause():
-            environment = environment_of(self.run, self.loop)
+            environment = self.describe_environment()
             stored = on_main_process(self.run.accelerator, lambda: self._read(progress.step))
             if stored:
                 self.trail = cut(stored, progress.step)
             else:
-                begun = beginning(self.setup, self.run.raw_model, environment)
-                # Otherwise a version without trails made the first steps, and these are not the initial weights.
-                self.trail = begun if progress.step == 0 else begun.model_copy(update={"initial": None})
+                self.trail = describe_beginning(self.setup, self.run.raw_model, environment)
+                if progress.step:  # these are not the initial weights
+                    self.trail = self.trail.model_copy(update={"initial": None})
             self._note(environment)
-            self._write()
+            self.write()
 
     def on_step_end(self, result: StepResult) -> None:
-        """Record the step if it is one of the first, and the environment of the next one if it has changed."""
-        self.loss = result.loss
-        if result.progress.step <= FIRST_STEPS:
+        """Record the step if it is to be recorded, and the environment of the next one if it has changed."""
+        self.loss, step = result.loss, result.progress.step
+        if step in self.recorded:
             with self.run.clock.pause():
-                batches = batches_digest(self.run.accelerator, result.batches)
-                self._add(step_record(self.run, result.loss, batches))
-        known = self._trail.environments[-1]
+                batches = batches_digest(self.run.accelerator, result.batches) if step <= FIRST_STEPS else None
+                self._add(result.loss, batches=batches)
+        known = self.trail.environments[-1]
         if known.device == "cpu" and known.threads != torch.get_num_threads():
-            self._note(environment_of(self.run, self.loop))
+            self._note(self.describe_environment())
 
     def on_save(self, progress: Progress) -> None:
         """Record a checkpoint before it is written; if it never is, resuming the run removes the record."""
-        if progress.step and not any(record.step == progress.step for record in self._trail.steps):
-            loss = None if progress.skipped_in_a_row else self.loss
+        if progress.step and not any(record.step == progress.step for record in self.trail.steps):
             with self.run.clock.pause():
-                self._add(step_record(self.run, loss, is_unscheduled=progress.is_unscheduled))
+                loss = None if progress.skipped_in_a_row else self.loss
+                self._add(loss, is_unscheduled=progress.is_unscheduled)
 
-    @property
-    def _trail(self) -> Trail:
-        assert self.trail is not None, "steps are recorded after `on_run_begin`"
-        return self.trail
+    def describe_environment(self) -> Environment:
+        """The environment in which the next step is computed."""
+        processes = self.run.accelerator
+        is_cuda = processes.device.type == "cuda"
+        return Environment(
+            first_step=self.run.progress.step + 1,
+            device=processes.device.type,
+            processor=torch.cuda.get_device_name(processes.device) if is_cuda else cpu_name(),
+            threads=0 if is_cuda else torch.get_num_threads(),
+            processes=processes.num_processes,
+            mixed_precision=processes.mixed_precision,
+            loop=self.loop,
+            versions=versions(),
+        )
+
+    def write(self) -> None:
+        """Write the trail, replacing an earlier one.
+
+        Raises:
+            TrainingError: if it cannot be written.
+        """
+        if not self.run.accelerator.is_main_process:
+            return
+        try:
+            with atomic_write(self.file) as part:
+                part.write_text(self.trail.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise TrainingError(
+                f"{self.file} cannot be written: {reason(error)}. {write_remedy(error)}, then run the same command "
+                "again to resume from the last checkpoint."
+            ) from error
 
     def _read(self, step: int) -> Trail | None:
         """The stored trail of a run that resumes after a step, with a warning if there is none."""
@@ -74,17 +124,22 @@ class TrailRecorder(StepListener):
 
     def _note(self, environment: Environment) -> None:
         """Add the environment of the next step, unless it is the same as the last one."""
-        known = self._trail.environments
-        if not known or known[-1].model_copy(update={"first_step": environment.first_step}) != environment:
-            self.trail = self._trail.model_copy(update={"environments": [*known, environment]})
+        known = self.trail.environments
+        if known[-1:] != [environment.model_copy(update={"first_step": known[-1].first_step if known else 1})]:
+            self.trail = self.trail.model_copy(update={"environments": [*known, environment]})
 
-    def _add(self, record: StepRecord) -> None:
-        self.trail = self._trail.model_copy(update={"steps": [*self._trail.steps, record]})
-        self._write()
-
-    def _write(self) -> None:
-        if self.run.accelerator.is_main_process:
-            write_trail(self._trail, self.file)
+    def _add(self, loss: float | None, **more: Any) -> None:
+        """Add the latest step. Must be called in every process."""
+        ema = self.run.ema and {name: full_tensor(value) for name, value in self.run.ema.shadow.items()}
+        record = StepRecord(
+            step=self.run.progress.step,
+            loss=None if loss is None else loss.hex(),
+            weights=tensors_digest(gather_weights(self.run.raw_model)),
+            ema=tensors_digest(ema) if ema else None,
+            **more,
+        )
+        self.trail = self.trail.model_copy(update={"steps": [*self.trail.steps, record]})
+        self.write()
 
 
 def cut(trail: Trail, step: int) -> Trail:
@@ -98,17 +153,82 @@ def cut(trail: Trail, step: int) -> Trail:
     return trail.model_copy(update={"steps": steps, "environments": environments})
 
 
-def write_trail(trail: Trail, file: Path) -> None:
-    """Write a trail, replacing an earlier one.
+def describe_beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> Trail:
+    """The trail of a run before its first step. Must be called in every process.
 
-    Raises:
-        TrainingError: if it cannot be written.
+    Args:
+        model: with its initial weights, including those under an adapter.
     """
-    try:
-        with atomic_write(file) as part:
-            part.write_text(trail.to_json(), encoding="utf-8")
-    except OSError as error:
-        raise TrainingError(
-            f"{file} cannot be written: {reason(error)}. {write_remedy(error)}, then run the same command "
-            "again to resume from the last checkpoint."
-        ) from error
+    splits = setup.splits
+    return Trail(
+        recipe=deciding_keys(setup.recipe.to_dict()),
+        texts={
+            "train": text_digest(splits.digests["train"], splits.train, len(splits.train or ())),
+            "validation": text_digest(splits.digests["validation"], splits.validation, len(splits.validation)),
+        },
+        tokenizer=tokenizer_digest(setup.tokenizer),
+        initial=tensors_digest({name: full_tensor(value.detach()) for name, value in model.named_parameters()}),
+        teacher=setup.teacher.digest if setup.teacher else None,
+        environments=[environment],
+    )
+
+
+def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Section → key → value of the recipe keys that determine the steps.
+
+    Keys that are empty, 0 or false are left out, except in the section `model`, whose defaults differ from these.
+
+    Args:
+        recipe: its sections, as `Recipe.to_dict()` returns them.
+    """
+    falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
+    changeable = {
+        (section, name)
+        for section, cls in SECTIONS.items()
+        for name, key in cls.model_fields.items()
+        if traits(key).resumable and not (name == "max_steps" and falls_to_end)
+    } | KNOWN_OTHERWISE
+    deciding = {
+        section: {
+            name: value
+            for name, value in recipe[section].items()
+            if (value or (section == "model" and value is not None)) and (section, name) not in changeable
+        }
+        for section in SECTIONS
+        if section in recipe and not (section == "peft" and not recipe[section].get("r"))
+    }
+    return {section: keys for section, keys in deciding.items() if keys}
+
+
+def text_digest(digest: str, pairs: Iterable[Pair] | None, length: int) -> TextDigest:
+    """The digest of a text, together with digests of consecutive ranges of its pairs.
+
+    Args:
+        digest: of the whole text.
+        pairs: of the text; `None` if they are streamed.
+        length: the number of pairs.
+    """
+    if pairs is None:
+        return TextDigest(digest=digest)
+    size = max(-(-length // RANGES), 1)
+    ranges, rows = [], hashlib.sha256()
+    for number, pair in enumerate(pairs, start=1):
+        rows.update(json.dumps(pair).encode())
+        if number % size == 0 or number == length:
+            ranges.append(rows.hexdigest()[:RANGE_DIGEST])
+            rows = hashlib.sha256()
+    return TextDigest(pairs=length, digest=digest, ranges=ranges, range_length=size)
+
+
+def batches_digest(processes: Accelerator, batches: StepBatches) -> str:
+    """Digest of the token ids in a step's batches, over all processes. Must be called in every process."""
+    parts = {
+        f"{number}.{name}": tensor
+        for number, batch in enumerate(batches.micro_batches)
+        for name, tensor in batch.items()
+        if not name.startswith("soft_label")  # whose teacher has a digest
+    }
+    digests = [tensors_digest(parts)]
+    if processes.num_processes > 1:
+        digests = [hashlib.sha256("\n".join(gather_object(digests)).encode()).hexdigest()]
+    return digests[0][:BATCHES_DIGEST]

@@ -1,119 +1,91 @@
-"""Replays steps of a run with the settings and processes that it was made with, and records the results."""
+"""Replays steps of a run, recorded as the run recorded them: with its precision, threads, loop, and processes.
+
+Each process draws its own dropout. A run with several is therefore replayed by as many, which exchange two files with
+this one.
+"""
 
 import copy
-import signal
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import math
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
 from tqdm import tqdm
 
-from ...errors import InputError, TrainingInterrupted
-from ...hub.trail import FIRST_STEPS, Environment, StepRecord, Trail, TrailPart
-from ...runtime.processes import in_all_processes
+from ...errors import InputError, TrainingError, TrainingInterrupted
+from ...hub.trail import Trail
+from ...runtime.launcher import end_with_launcher
+from ...runtime.signals import StopSignals
 from ...runtime.threads import share_of_cores
 from ..build import TrainingSetup, build
 from ..check import check
 from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
 from ..checkpoints.progress import Progress
 from ..checkpoints.state import gather_weights
-from ..listeners import StepListener, StepResult
-from ..optimization.steps import StepBatches
+from ..listeners import StepResult
 from ..optimization.weights import Tensors
-from ..recipe.recipe import load_recipe
+from ..recipe.recipe import Recipe
 from ..run import TrainingRun
 from ..train import processes_of
-from .digests import batches_digest
-from .loops import TRAINER
-from .plan import Part
-from .trail import beginning, environment_of, step_record
+from .recorder import TrailRecorder, describe_beginning
+
+USE_CPU, TRAINER = "ACCELERATE_USE_CPU", "trainer"
+WORKER = "import sys; from hf_vaswani.training.replay.replay import work; work(sys.argv[1])"
+JOB_FILE, RESULT_FILE = "job.pickle", "result.pickle"
+# How many lines of output to show from processes that failed.
+SHOWN = 20
 
 
-class JobPart(TrailPart):
-    """A [`Part`] with its paths as text; `steps` are the ones to record."""
+@dataclass(frozen=True)
+class Part:
+    """Consecutive steps of a run, made with the same device, processes, precision and loop.
+
+    Attributes:
+        first, last: the first and the last step; the last one is recorded in the trail.
+        checkpoint: the one that the steps start from; `None` for the start of the run.
+        target: the checkpoint that the steps lead to, if it still exists.
+    """
 
     first: int
     last: int
-    checkpoint: str | None
-    target: str | None
-    steps: list[int]
+    checkpoint: Path | None = None
+    target: Path | None = None
 
-    @classmethod
-    def of(cls, part: Part, trail: Trail) -> "JobPart":
-        """The job part for a part of the run that left this trail."""
-        paths = {
-            name: str(path) if path else None for name, path in vars(part).items() if name in ("checkpoint", "target")
-        }
-        steps = [record.step for record in trail.steps if part.first <= record.step <= part.last]
-        return cls(first=part.first, last=part.last, steps=steps, **paths)
+    def __str__(self) -> str:
+        steps = f"steps {self.first:,} to {self.last:,}" if self.last > self.first else f"step {self.first:,}"
+        return f"{steps}, from {self.checkpoint.name}" if self.checkpoint else steps
 
 
-class ReplayJob(TrailPart):
-    """What one launch of processes replays.
+@dataclass(frozen=True)
+class Replayed:
+    """The result of replaying a part.
 
     Attributes:
-        recipe: path of the YAML file.
-        options: recipe keys given in addition to the file.
-        environments: the environments of the run.
-    """
-
-    recipe: str
-    options: list[str]
-    environments: list[Environment]
-    parts: list[JobPart]
-
-    @property
-    def environment(self) -> Environment:
-        """The environment in which the run made the first of these steps."""
-        return self.environment_of(self.parts[0].first)
-
-    def environment_of(self, step: int) -> Environment:
-        """The environment in which the run made a step."""
-        return Trail(texts={}, environments=self.environments).environment_of(step)
-
-
-class ReplayedPart(TrailPart):
-    """The results of replaying a part.
-
-    Attributes:
-        environments: the environments here, one for each in which the run made the steps.
+        trail: how the run began here, the environments here, and the steps that the run recorded, too.
         distance: between the final weights and those of the run, relative to the norm of the latter; `None` if the
             run's weights are missing, or have other names or shapes.
         fits: whether the model made here has the shapes of the checkpoint; otherwise nothing was replayed.
     """
 
-    environments: list[Environment]
-    steps: list[StepRecord]
+    trail: Trail
     distance: float | None = None
     fits: bool = True
-
-
-class Replayed(TrailPart):
-    """The results of a replay; `trail` describes how it began, and has no steps."""
-
-    trail: Trail
-    parts: list[ReplayedPart]
 
 
 class ReplayRun(TrainingRun):
     """A run that ends after a given step and neither validates nor saves."""
 
-    def __init__(self, setup: TrainingSetup, checkpoint: Path | None, last: int):
-        super().__init__(setup, checkpoint)
-        self.last = last
+    last: int
 
     def is_over(self) -> bool:
         return self.progress.step >= self.last
-
-    def end_step(self, batches: StepBatches, loss: float | None, is_told_to_stop: bool) -> bool:
-        is_over = super().end_step(batches, loss, is_told_to_stop=False)
-        if is_told_to_stop and not is_over:
-            stop = TrainingInterrupted(f"Stopped by {self.stop.name}.", self.stop.received or signal.SIGTERM)
-            raise in_all_processes(self.accelerator, stop)
-        return is_over
 
     def validate(self) -> None:
         pass
@@ -122,104 +94,94 @@ class ReplayRun(TrainingRun):
         pass
 
 
-class ReplayListener(StepListener):
-    """Sets the number of threads that the run had at each step, and records the steps that the run recorded.
+class ReplayRecorder(TrailRecorder):
+    """Computes each step with as many threads as the run, up to this process's share, and keeps its trail in memory.
 
     Args:
-        share: the most threads that a process may use here.
-
-    Attributes:
-        environments: the environments here, one for each in which the run made the steps.
+        then: the trail of the run; steps that it has are recorded here, too.
     """
 
-    def __init__(self, run: ReplayRun, job: ReplayJob, part: JobPart, share: int):
-        self.run, self.part, self.share = run, part, share
-        self.job = job
-        self.records: list[StepRecord] = []
-        self.environments: list[Environment] = []
-        self.bar: tqdm | None = None
+    def __init__(self, setup: TrainingSetup, run: ReplayRun, then: Trail, part: Part):
+        super().__init__(setup, run, steps_function(then.environment_at(part.first).loop))
+        self.then, self.part = then, part
+        self.recorded = {record.step for record in then.steps}
+        # Shown only on a terminal, and by one process.
+        is_shown = None if run.accelerator.is_main_process else True
+        self.bar = tqdm(total=part.last - part.first + 1, unit=" steps", disable=is_shown)
+        self.set_threads(part.first)
 
     def on_run_begin(self, progress: Progress) -> None:
-        steps = self.part.last - progress.step
-        # Shown only on a terminal, and by one process.
-        self.bar = tqdm(total=steps, unit=" steps", disable=None if self.run.accelerator.is_main_process else True)
+        pass
 
     def on_step_end(self, result: StepResult) -> None:
-        """Record the step if the run recorded it."""
-        step = result.progress.step
-        if self.bar is not None:
-            self.bar.update()
-        if step in self.part.steps:
-            processes = self.run.accelerator
-            batches = batches_digest(processes, result.batches) if step <= FIRST_STEPS else None
-            self.records.append(step_record(self.run, result.loss, batches))
-        if step < self.part.last:
-            self.set_threads(step + 1)
+        self.bar.update()
+        if result.progress.step < self.part.last:
+            self.set_threads(result.progress.step + 1)
+        super().on_step_end(result)
 
     def on_run_end(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
+        self.bar.close()
 
     def set_threads(self, step: int) -> None:
-        """Compute with as many threads as the run had at a step, up to what this machine has.
-
-        At the part's first step, and wherever the run's environment changed, the environment here is recorded.
-        """
-        then = self.job.environment_of(step)
+        """Compute with as many threads as the run had at a step."""
         if self.run.accelerator.device.type == "cpu":
-            torch.set_num_threads(min(then.threads or self.share, self.share))
-        if step in (self.part.first, then.first_step):
-            self.environments.append(environment_of(self.run, then.loop))
+            share = share_of_cores(self.run.accelerator)
+            torch.set_num_threads(min(self.then.environment_at(step).threads or share, share))
+
+    def write(self) -> None:
+        pass
 
 
-def replay(job: ReplayJob) -> Replayed:
-    """Replay the steps of a job. Must be called in every process.
+def replay(recipe: Recipe, then: Trail, parts: list[Part]) -> list[Replayed]:
+    """Replay parts of the run that left a trail. Must be called in every process.
 
     Raises:
         InputError: errors in the recipe, the texts or the model to start from, all at once.
         TrainingError: if a checkpoint cannot be read.
         TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
-    recipe = load_recipe(job.recipe, job.options)
+    results, beginning = [], None
     with processes_of(recipe) as processes:
         setup = build(check(recipe, processes))
-        share = share_of_cores(processes) if processes.device.type == "cpu" else 0
-        parts, trail = [], None
-        for part in job.parts:
+        for part in parts:
             # The initial model stays unchanged for the next part.
             own = replace(setup, model=copy.deepcopy(setup.model))
-            checkpoint = Path(part.checkpoint) if part.checkpoint else None
-            fits = checkpoint is None or is_of_model(checkpoint, own.model)
-            run = ReplayRun(own, checkpoint if fits else None, part.last)
-            listener = ReplayListener(run, job, part, share)
-            run.listeners.append(listener)
-            listener.set_threads(part.first)
-            trail = trail or beginning(setup, setup.model, listener.environments[0])
-            if not fits:
-                parts.append(ReplayedPart(environments=listener.environments, steps=[], fits=False))
-                continue
-            with run.active():
-                loop_of(job.environment.loop)(run)
-            distance = None
-            if part.target:
-                distance = weights_distance(gather_weights(run.raw_model), load_file(Path(part.target) / WEIGHTS_FILE))
-            parts.append(ReplayedPart(environments=listener.environments, steps=listener.records, distance=distance))
-        assert trail is not None, "a job has a part at least"
-        return Replayed(trail=trail, parts=parts)
+            fits = part.checkpoint is None or fits_model(part.checkpoint, own)
+            run = ReplayRun(own, part.checkpoint if fits else None)
+            run.last = part.last
+            recorder = ReplayRecorder(own, run, then, part)
+            here = recorder.describe_environment()
+            beginning = beginning or describe_beginning(setup, setup.model, here)
+            recorder.trail = beginning.model_copy(update={"environments": [here]})
+            run.listeners.append(recorder)
+            distance = make_steps(run, recorder, part) if fits else None
+            results.append(Replayed(recorder.trail, distance, fits))
+    return results
 
 
-def is_of_model(checkpoint: Path, model: nn.Module) -> bool:
-    """Whether a checkpoint has weights of a model's shapes."""
+def fits_model(checkpoint: Path, setup: TrainingSetup) -> bool:
+    """Whether a checkpoint has weights of the model's shapes."""
     try:
-        check_fits(model, checkpoint)
+        check_fits(setup.model, checkpoint)
     except InputError:
         return False
     return True
 
 
-def loop_of(name: str) -> Callable[[TrainingRun], None]:
+def make_steps(run: ReplayRun, recorder: ReplayRecorder, part: Part) -> float | None:
+    """Make the steps of a part, and return the distance of the weights from those of the run, if these still exist."""
+    try:
+        with run.active():
+            steps_function(recorder.loop)(run)
+    except TrainingInterrupted as error:
+        raise TrainingInterrupted(f"Stopped by {run.stop.name}.", error.signal) from None
+    own = gather_weights(run.raw_model)
+    return weights_distance(own, load_file(part.target / WEIGHTS_FILE)) if part.target else None
+
+
+def steps_function(loop: str) -> Callable[[TrainingRun], None]:
     """The function that makes the steps, by the name that a trail uses for its loop."""
-    if name == TRAINER:
+    if loop == TRAINER:
         # The Trainer takes seconds to import.
         from ..trainer import run_steps
     else:
@@ -231,9 +193,68 @@ def weights_distance(own: Tensors, others: Tensors) -> float | None:
     """The norm of the difference between weights, relative to that of `others`; `None` if names or shapes differ."""
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in others.items()}:
         return None
-    difference = _norm(own[name].cpu().double() - others[name].double() for name in others)
-    return difference / (_norm(value.double() for value in others.values()) or 1.0)
+    difference = math.hypot(*(float((own[name].cpu().double() - others[name]).norm()) for name in others))
+    return difference / (math.hypot(*(float(value.double().norm()) for value in others.values())) or 1.0)
 
 
-def _norm(tensors: Iterable[torch.Tensor]) -> float:
-    return sum(float((tensor**2).sum()) for tensor in tensors) ** 0.5
+def replay_as_launched(recipe: Recipe, then: Trail, parts: list[Part], folder: Path) -> list[Replayed]:
+    """Replay parts with as many processes as the run had, on the same kind of device if this machine has it.
+
+    Args:
+        folder: for the files that processes exchange.
+
+    Raises:
+        InputError, TrainingError, TrainingInterrupted: as [`replay`] does.
+    """
+    environment, before = then.environment_at(parts[0].first), os.environ.get(USE_CPU)
+    if environment.device == "cpu" or torch.cuda.device_count() < environment.processes:
+        os.environ[USE_CPU] = "true"
+    try:
+        if environment.processes > 1:
+            (folder / JOB_FILE).write_bytes(pickle.dumps((recipe, then, parts)))
+            return _launch(environment.processes, folder)
+        # What a run prints while it trains does not belong in the output of a verification.
+        with redirect_stdout(sys.stderr):
+            return replay(recipe, then, parts)
+    finally:
+        os.environ.pop(USE_CPU, None)
+        if before is not None:
+            os.environ[USE_CPU] = before
+
+
+def _launch(processes: int, folder: Path) -> list[Replayed]:
+    result = folder / RESULT_FILE
+    result.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}",
+               "--no-python", sys.executable, "-c", WORKER, str(folder)]  # fmt: skip
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    # In a session of their own, where Ctrl-C does not reach them.
+    with StopSignals(at_once=True) as stop, subprocess.Popen(command, **streams, start_new_session=True) as launcher:
+        try:
+            output = launcher.communicate()[0]
+        except KeyboardInterrupt:
+            launcher.terminate()
+            launcher.communicate()
+            raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received) from None
+    found = pickle.loads(result.read_bytes()) if result.exists() else None
+    if isinstance(found, str):
+        raise InputError(found)
+    if found is None:
+        last = "\n".join(output.splitlines()[-SHOWN:])
+        raise TrainingError(f"{processes} processes could not replay the run:\n{last}")
+    return found
+
+
+def work(folder: str) -> None:
+    """One of several processes that replay the job in a folder; one of them writes the result, or the errors."""
+    from hf_vaswani import load
+
+    load()
+    end_with_launcher()
+    try:
+        result = replay(*pickle.loads((Path(folder) / JOB_FILE).read_bytes()))
+        is_writer = os.environ["RANK"] == "0"
+    except InputError as error:
+        result, is_writer = str(error), not error.is_repeated
+    if is_writer:
+        (Path(folder) / RESULT_FILE).write_bytes(pickle.dumps(result))

@@ -11,29 +11,18 @@ from safetensors.torch import load_file
 
 from ...errors import InputError
 from ...files import collect_errors
-from ...hub.trail import Environment, Trail
+from ...hub.trail import FIRST_STEPS, Trail
 from ...runtime.launcher import is_launched
 from ..checkpoints.checkpoint import EMA_FILE, WEIGHTS_FILE, step_of
+from ..optimization.weights import tensors_digest
 from ..recipe.recipe import Recipe
-from ..setup.splits import parse_sources, source_errors
-from .compare import (
-    Finding,
-    Outcome,
-    causes_of,
-    compare_digests,
-    compare_recipes,
-    compare_steps,
-    compare_texts,
-    verdict,
-)
-from .digests import tensors_digest
-from .launch import run_job
-from .loops import TRAINER
-from .plan import Part, checkpoint_part, environments_within, first_part, launched, shortfall
-from .recorded_run import RecordedRun, read_run
-from .replay import JobPart, Replayed, ReplayedPart, ReplayJob
-from .replayed_recipe import hints, replayed_recipe
-from .trail import deciding_keys
+from .compare import Finding, Outcome, compare_trails, verdict
+from .recorded_run import RecordedRun, read_run, replayed_recipe, with_hint
+from .recorder import deciding_keys
+from .replay import TRAINER, Part, Replayed, replay_as_launched
+
+# The value of `--from` that stands for no checkpoint at all.
+NO_CHECKPOINT = "none"
 
 
 @dataclass(frozen=True)
@@ -77,101 +66,103 @@ def verify(
         report: called with a line about what is to be replayed, before that begins.
 
     Raises:
-        InputError: if the run, its text or its model cannot be read, all errors at once; or if a launcher started
-            this process.
+        InputError: if the run, its text or its model cannot be read; or if a launcher started this process.
         TrainingError: if the replay cannot continue.
         TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
     if is_launched():
         raise InputError("hf-vaswani verify starts as many processes as it needs. Run it without a launcher.")
     run = read_run(where)
+    stored = {path: finding for path in run.checkpoints if (finding := check_weights(run.trail, path))}
+    whole = [path for path in run.checkpoints
+             if path not in stored or stored[path].outcome != Outcome.DIFFERENT]  # fmt: skip
+    errors: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as name:
-        folder, errors = Path(name), []
-        recipe, file, left = collect_errors(errors, lambda: replayed_recipe(run, options or [], folder)) or (None,) * 3
-        stored = stored_findings(run)
-        whole = [path for path in run.checkpoints if path.name not in stored or not _is_bad(stored[path.name])]
-        later = collect_errors(errors, lambda: checkpoint_part(run.trail, whole, checkpoint))
-        first = first_part(run.trail, steps)
+        folder = Path(name)
+        recipe = collect_errors(errors, lambda: replayed_recipe(run, options or [], folder / "run"))
+        later = collect_errors(errors, lambda: choose_checkpoint(run.trail, whole, checkpoint))
+        first = choose_first_steps(run.trail, steps)
         parts = [part for part in (first, later) if part]
         if not parts and not errors:
-            errors.append(f"{run.name} has no recorded steps to replay: it took none, or an earlier version took "
-                          "them.")  # fmt: skip
-        if errors or recipe is None:
-            raise InputError.of(_with_texts(errors, recipe))
+            errors.append(f"{where} has no recorded steps to replay")
+        if errors:
+            raise InputError.of(errors)
         report(f"record: {run.record}")
-        if first and (line := shortfall(run.trail, first.last, steps)):
-            report(line)
+        if first and steps and first.last != steps:
+            report(f"--steps {steps}: {why_fewer(run.trail, first.last)}")
         try:
-            replayed = [(part, *entry) for part, entry in zip(parts, _replay(run, parts, file, left, folder, report))]
+            results = _replay(run, recipe, parts, folder, report)
         except InputError as error:
-            lines = str(error).splitlines()
-            raise InputError.of(lines + hints(lines, recipe)) from None
-        findings, causes = compare(run, recipe, replayed)
-        findings += stored.values()
-        outcome, words = verdict(findings, causes)
-        if missing := run.trail.environments[0].first_step - 1:
-            words += f", but the record is incomplete: the steps up to {missing:,} are missing"
-        return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.copy else words)
+            raise with_hint(error, recipe) from None
+    findings, causes = compare_trails(run.trail, list(zip(parts, results)), deciding_keys(recipe.to_dict()), run.file)
+    findings += stored.values()
+    outcome, words = verdict(findings, causes)
+    if missing := run.trail.environments[0].first_step - 1:
+        words += f", but the record is incomplete: the steps up to {missing:,} are missing"
+    return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.is_copy else words)
 
 
-def compare(
-    run: RecordedRun, recipe: Recipe, replayed: list[tuple[Part, Trail, ReplayedPart]]
-) -> tuple[list[Finding], list[str]]:
-    """Compare a run with its replay, and list what has changed in the environment.
+def choose_first_steps(trail: Trail, steps: int | None) -> Part | None:
+    """The part with a run's first steps, as many as are recorded; `None` if its start is not recorded."""
+    recorded = [record.step for record in trail.steps if _is_one_launch(trail, 1, record.step)]
+    within = [step for step in recorded if step <= (steps or FIRST_STEPS)]
+    return Part(1, within[-1]) if within and trail.initial else None
+
+
+def why_fewer(trail: Trail, last: int) -> str:
+    """Why the first part ends at a step, in words."""
+    following = next((f"{record.step:,}" for record in trail.steps if record.step > last), "")
+    more = f"The next recorded one is {following}." if following else "No later one is recorded."
+    return f"replaying up to {last:,}, the last such step that is recorded and was made like the first. {more}"
+
+
+def choose_checkpoint(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:
+    """The part from a checkpoint to the next recorded one; `None` if there is no such part.
 
     Args:
-        replayed: each part, the trail of how its replay began, and its results.
+        checkpoints: those that can be resumed from.
+        wanted: name, path or step of a checkpoint, or "none"; by default the one with the fewest steps to the next,
+            the last of several.
+
+    Raises:
+        InputError: if the wanted checkpoint does not exist, or leads to no recorded one.
     """
-    trail, now = run.trail, replayed[0][1]
-    findings = [compare_recipes(trail.recipe, deciding_keys(recipe.to_dict()), run.recipe_file)]
-    findings += [compare_texts(split, text, now.texts[split]) for split, text in trail.texts.items()]
-    all_causes: list[str] = []
-    by_part = []
-    for part, _, result in replayed:
-        if not result.fits:
-            words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
-            by_part.append(Finding(str(part), Outcome.DIFFERENT, words))
-            continue
-        recorded = [record for record in trail.steps if part.first <= record.step <= part.last]
-        then = environments_within(trail, part.first, part.last)
-        causes = [(entry.first_step, causes_of(entry, here)) for entry, here in zip(then, result.environments)]
-        other_from = next((step for step, found in causes if found), None)
-        by_part.append(compare_steps(str(part), recorded, result.steps, other_from, result.distance))
-        all_causes += itertools.chain.from_iterable(found for _, found in causes)
-
-    def is_close() -> bool:
-        return bool(all_causes) and by_part[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
-
-    if trail.tokenizer and now.tokenizer:
-        same = "different files, but the same token ids in the first steps"
-        findings.append(compare_digests("tokenizer", trail.tokenizer, now.tokenizer, is_close, same))
-    if trail.initial and now.initial:
-        same = "different in the last bits, but the losses agree"
-        findings.append(compare_digests("initial weights", trail.initial, now.initial, is_close, same))
-    if trail.teacher or now.teacher:
-        same = "different in the last bits, but the losses agree"
-        findings.append(compare_digests("teacher", trail.teacher or "", now.teacher or "", is_close, same))
-    return findings + by_part, list(dict.fromkeys(all_causes))
+    if wanted == NO_CHECKPOINT:
+        return None
+    by_step = {step_of(path): path for path in checkpoints}
+    # The first steps are all recorded; later ones only at checkpoints, which may be gone by now.
+    ends = [record.step for record in trail.steps if record.step > FIRST_STEPS or record.step in by_step]
+    parts = {}
+    for step, path in by_step.items():
+        last = min((end for end in ends if end > step), default=None)
+        if last is not None and _is_one_launch(trail, step + 1, last):
+            parts[path.name] = Part(step + 1, last, path, by_step.get(last))
+    if wanted is None:
+        return min(reversed(parts.values()), key=lambda part: part.last - part.first, default=None)
+    found = by_step.get(int(wanted)) if wanted.isdecimal() else Path(wanted)
+    if found is None or found.name not in parts:
+        raise InputError(
+            f"--from {wanted}: the run has no such checkpoint that leads to a recorded one. Choose from: "
+            f"{', '.join(parts) or f'{NO_CHECKPOINT} (no checkpoint)'}"
+        )
+    return parts[found.name]
 
 
-def stored_findings(run: RecordedRun) -> dict[str, Finding]:
-    """Whether the weights in a run's checkpoints are those that it recorded, by the name of the checkpoint."""
-    recorded = {record.step: record for record in run.trail.steps}
-    findings = {}
-    for path in run.checkpoints:
-        record = recorded.get(step_of(path))
-        if record is None:
-            continue
-        name = f"checkpoint {path.name}"
-        files = {WEIGHTS_FILE: record.weights, **({EMA_FILE: record.ema} if record.ema else {})}
-        changed = [file for file, digest in files.items() if _digest(path / file) != digest]
-        if changed:
-            differ = "differs" if len(changed) == 1 else "differ"
-            words = f"{' and '.join(changed)} {differ} from what the run wrote; nothing is replayed from there"
-            findings[path.name] = Finding(name, Outcome.DIFFERENT, words)
-        else:
-            findings[path.name] = Finding(name, Outcome.EQUAL, "its weights match the recorded ones")
-    return findings
+def _is_one_launch(trail: Trail, first: int, last: int) -> bool:
+    return len({environment.launch for environment in trail.environments_within(first, last)}) == 1
+
+
+def check_weights(trail: Trail, checkpoint: Path) -> Finding | None:
+    """Whether the weights in a checkpoint are those that the run recorded; `None` if it recorded none."""
+    record = next((record for record in trail.steps if record.step == step_of(checkpoint)), None)
+    if record is None:
+        return None
+    files = {WEIGHTS_FILE: record.weights, **({EMA_FILE: record.ema} if record.ema else {})}
+    changed = [file for file, digest in files.items() if _digest(checkpoint / file) != digest]
+    if not changed:
+        return Finding(f"checkpoint {checkpoint.name}", Outcome.EQUAL, "its weights match the recorded ones")
+    words = f"{' and '.join(changed)} {'differs' if len(changed) == 1 else 'differ'} from what the run wrote"
+    return Finding(f"checkpoint {checkpoint.name}", Outcome.DIFFERENT, f"{words}; nothing is replayed from there")
 
 
 def _digest(file: Path) -> str | None:
@@ -181,46 +172,17 @@ def _digest(file: Path) -> str | None:
         return None
 
 
-def _is_bad(finding: Finding) -> bool:
-    return finding.outcome == Outcome.DIFFERENT
-
-
-def _with_texts(errors: list[str], recipe: Recipe | None) -> list[str]:
-    """The errors, with those of the texts, which would otherwise be reported only once the replay has begun."""
-    if recipe is None:
-        return errors
-    sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
-    errors = errors + source_errors(recipe.data, sources)
-    return errors + hints(errors, recipe)
-
-
 def _replay(
-    run: RecordedRun, parts: list[Part], file: Path, options: list[str], folder: Path, report: Callable[[str], None]
-) -> list[tuple[Trail, ReplayedPart]]:
+    run: RecordedRun, recipe: Recipe, parts: list[Part], folder: Path, report: Callable[[str], None]
+) -> list[Replayed]:
     """Replay parts: neighbors with the same device, processes, precision and loop share one launch."""
-
-    def environment(part: Part) -> Environment:
-        return run.trail.environment_of(part.first)
-
-    results: list[tuple[Trail, ReplayedPart]] = []
-    for _, group in itertools.groupby(parts, key=lambda part: launched(environment(part))):
+    results: list[Replayed] = []
+    groups = itertools.groupby(parts, key=lambda part: run.trail.environment_at(part.first).launch)
+    for (_, processes, precision, loop), group in groups:
         together = list(group)
-        first = environment(together[0])
-        job = ReplayJob(
-            recipe=str(file),
-            options=[*options, f"--training.mixed_precision={first.mixed_precision}"],
-            environments=run.trail.environments,
-            parts=[JobPart.of(part, run.trail) for part in together],
-        )
-        product = f"{run.product}, " if run.product else ""
-        report(f"Replaying {product}{' and '.join(map(str, together))}{_by(first)}")
-        replayed: Replayed = run_job(job, folder)
-        results += [(replayed.trail, part) for part in replayed.parts]
+        by = [f"{processes} processes"] * (processes > 1) + ["transformers' Trainer"] * (loop == TRAINER)
+        words = " and ".join(map(str, together)) + (f", with {' and '.join(by)}" if by else "")
+        report(f"Replaying {f'{run.name}, ' if run.name else ''}{words}")
+        recipe.training.mixed_precision = precision
+        results += replay_as_launched(recipe, run.trail, together, folder)
     return results
-
-
-def _by(environment: Environment) -> str:
-    processes = f"{environment.processes} processes" if environment.processes > 1 else ""
-    trainer = "transformers' Trainer" if environment.loop == TRAINER else ""
-    words = " and ".join(word for word in (processes, trainer) if word)
-    return f", with {words}" if words else ""
