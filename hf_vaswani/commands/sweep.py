@@ -75,24 +75,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..errors import TrainingError, counted
     from ..sweep.request import read_request
-    from ..sweep.sweep import PAGE_FILE, RESULT_FILE, check_sweep, failure, run_sweep
+    from ..sweep.sweep import PAGE_FILE, RESULT_FILE, check_sweep, run_sweep
     from ..sweep.table import best_line, result_table
 
     errors: list[str] = []
-    request = read_request(
-        options.recipe,
-        errors,
-        options.output_dir,
-        options.grid,
-        options.search,
-        options.trials,
-        options.seeds,
-        options.options,
-    )
-    sweep = check_sweep(request, errors)
+    sweep = check_sweep(read_request(options, errors), errors)
     report = run_sweep(sweep, options.jobs)
     print("\n\n".join(filter(None, (result_table(report), best_line(report)))) + "\n")
     print("\n".join(str(sweep.folder / name) for name in (PAGE_FILE, RESULT_FILE, report.figure) if name))
-    if error := failure(report, sweep.folder):
-        raise error
+    if failed := report.failed:
+        number = counted(sum(len(row.runs) for row in report.rows), "run")
+        raise TrainingError(
+            f"{len(failed)} of {number} failed: {', '.join(run.folder for run in failed)}. Their logs are in "
+            f"{sweep.folder}; run the same command again to retry them."
+        )

@@ -3,7 +3,6 @@
 import json
 import math
 from functools import partial
-from typing import Any
 
 from ..errors import InputError, reason
 from ..evaluation.score import bleu
@@ -16,8 +15,6 @@ from ..training.setup.splits import load_test_sets, own_text, parse_sources
 from .runs import Run
 
 Finished = list[tuple[Run, RunReport]]
-# By test set: the references, and how BLEU is computed.
-Tests = dict[str, tuple[list[str], dict[str, Any]]]
 
 
 def compare(combinations: dict[str, Finished]) -> tuple[dict[str, dict[str, Difference]], list[str]]:
@@ -31,39 +28,22 @@ def compare(combinations: dict[str, Finished]) -> tuple[dict[str, dict[str, Diff
     """
     found: dict[str, dict[str, Difference]] = {name: {} for name in combinations}
     notes: list[str] = []
-    if len(combinations) < 2:
+    members = next(iter(combinations.values()))
+    if len(combinations) < 2 or not members:
         return found, notes
-    texts: dict[str, dict[str, list]] = {}
-    tests = {name: _load_tests(members[0], texts, notes) for name, members in combinations.items() if members}
-    baseline = next(iter(combinations))
-    for test, (references, settings) in tests.get(baseline, {}).items():
-        systems = {}
-        for name in tests:
-            # Only scores of the same sentences, counted in the same way, can be compared.
-            if tests[name].get(test) == (references, settings):
-                read = partial(_read_translations, combinations[name], test, references, settings)
-                systems[name] = collect_errors(notes, read)
-            else:
-                notes.append(f"{name} has a different test set {test}, or computes BLEU differently.")
-        names = [name for name in systems if systems[name]]
-        if baseline in names and len(names) > 1:
-            differences = seed_bootstrap([systems[name] for name in names], references, **settings)
-            found |= {name: {**found[name], test: value} for name, value in zip(names[1:], differences)}
-    return found, list(dict.fromkeys(notes))
-
-
-def find_changed_texts(finished: Finished) -> list[str]:
-    """Notes on runs whose texts have changed since another run read the same files."""
-    first: dict[str, tuple[str, dict]] = {}
-    notes = []
-    for run, report in finished:
-        texts = {split: text.digest for split, text in report.trail.texts.items()} if report.trail else {}
-        name, before = first.setdefault(str(run.recipe.data), (run.folder.name, texts))
-        if changed := [split for split in texts if before.get(split) != texts[split]]:
-            notes.append(
-                f"{run.folder.name} had different {' and '.join(changed)} text than {name}, from the same files."
-            )
-    return notes
+    run, report = members[0]
+    data = own_text(run.recipe.data)
+    tests = collect_errors(notes, lambda: load_test_sets(data, parse_sources(data))) or {}
+    for test, pairs in tests.items():
+        settings = ScoreSettings(run.recipe.evaluation.tokenize, "case:lc" in str(report.tests.get(test)))
+        score = partial(bleu, references=[pair[1] for pair in pairs], **settings.arguments()["bleu"])
+        read = {name: partial(_read_translations, combinations[name], test, score) for name in combinations}
+        systems = {name: texts for name in combinations if (texts := collect_errors(notes, read[name]))}
+        if next(iter(combinations)) in systems and len(systems) > 1:
+            differences = seed_bootstrap(list(systems.values()), **score.keywords)
+            for name, difference in zip(list(systems)[1:], differences):
+                found[name][test] = difference
+    return found, notes
 
 
 def losses_compare(finished: Finished) -> bool:
@@ -74,30 +54,11 @@ def losses_compare(finished: Finished) -> bool:
     return len(texts) < 2 and len(tokens) < 2
 
 
-def _load_tests(member: tuple[Run, RunReport], known: dict[str, dict[str, list]], notes: list[str]) -> Tests:
-    """The test sets of a run; each text is read only once."""
-    run, report = member
-    data = own_text(run.recipe.data)
-    if str(data) not in known:
-        known[str(data)] = {}
-        try:
-            known[str(data)] = load_test_sets(data, parse_sources(data))
-        except (InputError, OSError) as error:
-            notes.append(f"The test sets cannot be read again: {reason(error)}")
-    tests = {}
-    for test, pairs in known[str(data)].items():
-        settings = ScoreSettings(run.recipe.evaluation.tokenize, "case:lc" in str(report.tests.get(test)))
-        tests[test] = [reference for _, reference in pairs], settings.arguments()["bleu"]
-    return tests
-
-
-def _read_translations(
-    members: Finished, test: str, references: list[str], settings: dict[str, Any]
-) -> list[list[str]]:
+def _read_translations(members: Finished, test: str, score: partial) -> list[list[str]]:
     """The translations of a test set by each run.
 
     Raises:
-        InputError: a file cannot be read, or is not what its run scored.
+        InputError: one cannot be read, or its run computed another BLEU for it: it had other references or settings.
     """
     systems = []
     for run, report in members:
@@ -106,8 +67,8 @@ def _read_translations(
             lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read: {reason(error)}.") from None
-        score = bleu(lines, references, **settings).value if len(lines) == len(references) else math.nan
-        if not math.isclose(score, report.tests[test].bleu, abs_tol=1e-6):
-            raise InputError(f"{path} is not what its run scored, so its combination is not compared.")
+        value = score(lines).value if len(lines) == len(score.keywords["references"]) else math.nan
+        if test not in report.tests or not math.isclose(value, report.tests[test].bleu, abs_tol=1e-6):
+            raise InputError(f"{path}: not compared, as it was scored on another text or in another way.")
         systems.append(lines)
     return systems

@@ -1,7 +1,7 @@
 """What a sweep is asked to do, on the command line or in a file."""
 
 import json
-from collections.abc import Iterable
+from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,37 +42,27 @@ class SweepRequest:
     options: tuple[str, ...] = ()
 
 
-def read_request(
-    source: str,
-    errors: list[str],
-    output_dir: str | None = None,
-    grids: Iterable[str] = (),
-    searches: Iterable[str] = (),
-    trials: int | None = None,
-    seeds: str | None = None,
-    options: Iterable[str] = (),
-) -> SweepRequest:
-    """The request on a command line, which takes precedence over a sweep file, if `source` is one.
+def read_request(given: Namespace, errors: list[str]) -> SweepRequest:
+    """The request on a command line, which takes precedence over a sweep file, if it names one.
 
     Args:
-        errors: the list to which all errors are added.
-        grids, searches: texts `key=value,value`.
+        errors: the list to which errors are added.
 
     Raises:
         InputError: the sweep file cannot be used.
     """
-    for text in (*grids, *searches, *options):
+    for text in (*given.grid, *given.search, *given.options):
         errors += option_errors({"key": text})
-    path = sweep_file(source)
-    request = parse_file(path) if path else SweepRequest(source)
+    path = sweep_file(given.recipe)
+    request = parse_file(path) if path else SweepRequest(given.recipe)
     return replace(
         request,
-        output_dir=output_dir or request.output_dir,
-        grid=request.grid | _parse_lists("--grid", grids, errors),
-        search=request.search | _parse_lists("--search", searches, errors),
-        trials=trials or request.trials,
-        seeds=request.seeds if seeds is None else tuple(dict.fromkeys(split_values(seeds) or [""])),
-        options=(*request.options, *options),
+        output_dir=given.output_dir or request.output_dir,
+        grid=request.grid | _parse_lists("--grid", given.grid, errors),
+        search=request.search | _parse_lists("--search", given.search, errors),
+        trials=given.trials or request.trials,
+        seeds=request.seeds if given.seeds is None else tuple(dict.fromkeys(split_values(given.seeds) or [""])),
+        options=(*request.options, *given.options),
     )
 
 
@@ -94,52 +84,42 @@ def bundled_sweeps() -> dict[str, Path]:
 
 
 def parse_file(path: Path) -> SweepRequest:
-    """Read a sweep file.
-
-    Raises:
-        InputError: its own keys have wrong values, or it names no recipe.
-    """
+    """Read a sweep file; an [`InputError`] says which of its own keys have wrong values."""
     content = read_yaml(path.read_text(encoding="utf-8"))
     errors = type_errors(content, OWN_KEYS, optional=True)
     if errors or "recipe" not in content:
         missing = "recipe is missing: the name of a recipe, or its file"
         raise InputError.of([f"{path}: {error}." for error in errors or [missing]])
     own = {key: value for key, value in content.items() if key in OWN_KEYS}
-    further: dict[str, Any] = {}
-    for key, value in content.items():
-        if key in recipe_keys() and isinstance(value, dict):
-            further |= {f"{key}.{name}": inner for name, inner in value.items()}
-        elif key not in own:
-            further[key] = value
     for key in own.keys() & {"grid", "search"}:
-        own[key] = {name: [make_text(value) for value in values] if isinstance(values, list) else [values]
-                    for name, values in own[key].items()}  # fmt: skip
-    own["rows"] = {name: _make_texts(row or {}) for name, row in own.get("rows", {}).items()}
+        own[key] = {
+            name: list(map(make_text, values)) if isinstance(values, list) else [values]
+            for name, values in own[key].items()
+        }
+    own["rows"] = {row: _make_texts(values or {}) for row, values in own.get("rows", {}).items()}
     own["seeds"] = tuple(map(str, own.get("seeds", [1])))
+    further: dict[str, Any] = {key: value for key, value in content.items() if key not in own}
+    for section in further.keys() & recipe_keys():
+        further |= {f"{section}.{name}": value for name, value in further.pop(section).items()}
     return SweepRequest(**own, options=tuple(f"--{key}={text}" for key, text in _make_texts(further).items()))
 
 
 def split_values(text: str) -> list[str]:
     """Split a text such as `a,b,[c,d],"e,f"` at its commas, but not at those inside brackets, braces and quotes.
 
-    Returns:
-        The values; none if the text is not a YAML list without its brackets.
+    There are no values if it is not a YAML list without its brackets.
     """
     try:
         nodes = yaml.compose(f"[{text}]", Loader=yaml.SafeLoader).value
     except (yaml.YAMLError, AttributeError):
         return []
     # In the text itself, places are one less, as it has no bracket in front.
-    return [
-        node.value if isinstance(node, yaml.ScalarNode) else text[node.start_mark.index - 1 : node.end_mark.index - 1]
-        for node in nodes
-    ]
+    places = [slice(node.start_mark.index - 1, node.end_mark.index - 1) for node in nodes]
+    return [node.value if isinstance(node.value, str) else text[place] for node, place in zip(nodes, places)]
 
 
 def make_text(value: Any) -> str:
     """A YAML value as its text on the command line."""
-    if value is None:
-        return "null"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -147,14 +127,14 @@ def _make_texts(values: dict[Any, Any]) -> dict[str, str]:
     return {str(key): make_text(value) for key, value in values.items()}
 
 
-def _parse_lists(option: str, texts: Iterable[str], errors: list[str]) -> Texts:
+def _parse_lists(option: str, texts: list[str], errors: list[str]) -> Texts:
     """The values of texts `key=value,value`, by key."""
     found = {}
     for text in texts:
         key, _, values = text.partition("=")
-        found[key.removeprefix("--").replace("-", "_")] = split = split_values(values)
-        if not key or not split or "" in split:
-            errors.append(
-                f"{option} {text}: write it as {option} key=value,value; quote values with special characters"
-            )
+        split = split_values(values)
+        if key and split and "" not in split:
+            found[key.removeprefix("--").replace("-", "_")] = split
+        else:
+            errors.append(f"{option} {text}: write it as {option} key=value,value; quote special characters")
     return found

@@ -18,13 +18,8 @@ from .request import SweepRequest, Texts
 # Lengths of a combination's name, at most, and of the digest that is added if the name does not say everything.
 LONGEST_NAME, DIGEST_LENGTH = 80, 6
 BASELINE = "recipe"
-# Keys that a sweep sets itself, and why.
-SET_BY_SWEEP = {
-    ("training", "output_dir"): "each run has its own folder in --output_dir",
-    ("training", "seed"): "use --seeds",
-    ("training", "overwrite"): "runs are resumed; to start over, delete the sweep's folder",
-    ("training", "push_to_hub"): "push the run that you choose with hf-vaswani push",
-}
+# Keys that a sweep sets itself, in place of which it has --seeds and --output_dir; it uploads nothing.
+SET_BY_SWEEP = [("training", name) for name in ("output_dir", "seed", "overwrite", "push_to_hub")]
 
 
 @dataclass(frozen=True)
@@ -92,9 +87,12 @@ def load_runs(request: SweepRequest, combinations: Iterable[Combination], errors
 
 
 def key_errors(request: SweepRequest) -> list[str]:
-    """Errors for keys that a sweep sets itself."""
+    """Errors for keys that a sweep sets itself, and for those by which a search cannot compare losses."""
     given = [text[2:].partition("=")[0] for text in request.options if text.startswith("--")]
-    written = [*given, *request.grid, *request.search, *(key for row in request.rows.values() for key in row)]
-    names = [name.replace("-", "_") for name in written]
-    keys = {name: (section_of(name, []), name.rpartition(".")[2]) for name in names}
-    return [f"{name} is set by the sweep: {SET_BY_SWEEP[key]}" for name, key in keys.items() if key in SET_BY_SWEEP]
+    names = [*given, *request.grid, *request.search, *(key for row in request.rows.values() for key in row)]
+    keys = {
+        name: (section_of(name.replace("-", "_"), []), name.rpartition(".")[2].replace("-", "_")) for name in names
+    }
+    errors = [f"{name} is set by the sweep itself" for name, key in keys.items() if key in SET_BY_SWEEP]
+    of_tokens = [name for name in request.search if keys[name][0] == "tokenizer" and keys[name][1] != "bpe_dropout"]
+    return errors + [f"{name} cannot be searched: losses per token are compared. Use --grid" for name in of_tokens]

@@ -64,16 +64,16 @@ class Search:
                 return runs
         return []
 
-    def tell(self, trial: Combination, loss: float | None) -> None:
-        """Take in the loss of a trial; `None` if it failed. What is outside the space tells nothing."""
-        states = self._optuna.trial.TrialState
-        state = states.FAIL if loss is None else states.COMPLETE
+    def tell(self, trial: Combination, loss: float) -> None:
+        """Take in the loss of a trial; not finite if it failed. What is outside the space tells nothing."""
+        states, value = self._optuna.trial.TrialState, loss if math.isfinite(loss) else None
+        state = states.FAIL if value is None else states.COMPLETE
         if asked := self._asked.pop(trial.name, None):
-            self._study.tell(asked, loss, state)
+            self._study.tell(asked, value, state)
         elif trial.values.keys() == self._space.keys():
             values = {key: _read(part, trial.values[key]) for key, part in self._space.items()}
             if None not in values.values():
-                known = {"params": values, "distributions": self._space, "value": loss, "state": state}
+                known = {"params": values, "distributions": self._space, "value": value, "state": state}
                 self._study.add_trial(self._optuna.trial.create_trial(**known))
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ..engines.extras import import_extra
-from ..errors import InputError, TrainingError, counted, reason
+from ..errors import InputError, reason
 from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files
 from ..hub.run_report import RunReport, read_report
 from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, held
-from .comparison import compare, find_changed_texts, losses_compare
+from .comparison import compare, losses_compare
 from .request import SweepRequest
 from .runs import BASELINE, Combination, Run, combine, key_errors, load_runs
 from .search import Search, Space, make_ends, parse_space
-from .table import Row, RunResult, SweepReport
+from .table import BLEU, LOSS, Row, RunResult, SweepReport
 
 # The first also marks a folder as that of a sweep.
 RESULT_FILE, PAGE_FILE = "sweep.json", "README.md"
@@ -60,19 +60,16 @@ def check_sweep(request: SweepRequest, errors: list[str]) -> Sweep:
         errors.append("a search proposes the values itself: use either --search, or a grid and rows")
     if request.trials and not request.search:
         errors.append("--trials is the number of combinations of a search: add --search, or leave it out")
-    folder, combinations = Path(request.output_dir or "sweep"), combine(request.rows, request.grid)
-    stored = collect_errors(errors, partial(_read_stored, folder))
-    if stored and bool(stored.get("search")) != bool(request.search):
+    folder = Path(request.output_dir or "sweep")
+    stored = collect_errors(errors, partial(_read_stored, folder)) or {}
+    if stored and bool(stored["search"]) != bool(request.search):
         errors.append(f"--output_dir {folder} contains another sweep. Choose another folder.")
     space = parse_space(request.search, errors) if request.search else {}
     if space:
-        ends = load_runs(replace(request, seeds=request.seeds[:1]), make_ends(space), errors)
-        if len({str(run.recipe.tokenizer.model_copy(update={"bpe_dropout": None})) for run in ends}) > 1:
-            errors.append("a search compares losses per token, not across tokenizers: use --grid for them, and BLEU")
-        known = [Combination(row["name"], row["keys"]) for row in (stored or {}).get("rows", [])]
-        combinations = known or combinations
+        load_runs(replace(request, seeds=request.seeds[:1]), make_ends(space), errors)
+    known = [Combination(row["name"], row["keys"]) for row in stored.get("rows", []) if space]
     runs: dict[str, list[Run]] = {}
-    for run in load_runs(request, combinations, errors):
+    for run in load_runs(request, known or combine(request.rows, request.grid), errors):
         runs.setdefault(run.combination.name, []).append(run)
     if errors:
         raise InputError.of(errors)
@@ -85,51 +82,29 @@ def run_sweep(sweep: Sweep, jobs: int | None = None) -> SweepReport:
     Args:
         jobs: runs side by side; by default as many as the machines allow.
 
-    Returns:
-        The report, even if runs have failed.
-
     Raises:
         InputError: another sweep holds the folder, Ray is not installed or cannot be started.
         TrainingInterrupted: on SIGTERM or Ctrl-C; the same call resumes.
     """
     sweep.folder.mkdir(parents=True, exist_ok=True)
     with held(sweep.folder):
-        _write(sweep, RESULT_FILE, _begin_report(sweep).to_json())
+        _mark_folder(sweep)
         _train(sweep, jobs)
-        report = make_report(sweep)
-        _write(sweep, PAGE_FILE, report.page())
-        _write(sweep, RESULT_FILE, report.to_json())
-    return report
-
-
-def make_report(sweep: Sweep) -> SweepReport:
-    """The report on the results of all runs."""
-    reports = {path: outcome for path, outcome in sweep.outcomes.items() if isinstance(outcome, RunReport)}
-    finished = {name: [(run, reports[run.folder]) for run in runs if run.folder in reports]
-                for name, runs in sweep.runs.items()}  # fmt: skip
-    every = [member for members in finished.values() for member in members]
-    differences, notes = compare(finished)
-    return replace(
-        _begin_report(sweep),
-        rows=[
+        reports = {folder: outcome for folder, outcome in sweep.outcomes.items() if isinstance(outcome, RunReport)}
+        finished = {
+            name: [(run, reports[run.folder]) for run in runs if run.folder in reports]
+            for name, runs in sweep.runs.items()
+        }
+        differences, notes = compare(finished)
+        rows = [
             Row(name, runs[0].combination.values, [_make_result(sweep, run) for run in runs], differences[name])
             for name, runs in sweep.runs.items()
-        ],
-        notes=notes + find_changed_texts(every),
-        losses_compare=losses_compare(every),
-        figure=_draw_curves(sweep),
-    )
-
-
-def failure(report: SweepReport, folder: Path) -> TrainingError | None:
-    """The error that ends a sweep with failed runs; `None` if none failed."""
-    if not report.failed:
-        return None
-    number = sum(len(row.runs) for row in report.rows)
-    return TrainingError(
-        f"{len(report.failed)} of {counted(number, 'run')} failed: {', '.join(run.folder for run in report.failed)}. "
-        f"Their logs are in {folder}; run the same command again to retry them."
-    )
+        ]
+        is_ranked = losses_compare([member for members in finished.values() for member in members])
+        report = _make_report(sweep, rows, notes=notes, losses_compare=is_ranked, figure=_draw_curves(sweep))
+        files = {PAGE_FILE: report.page(), RESULT_FILE: report.to_json()}
+        replace_files({sweep.folder / name: text.encode("utf-8", "replace") for name, text in files.items()})
+    return report
 
 
 def _train(sweep: Sweep, jobs: int | None) -> None:
@@ -146,19 +121,18 @@ def _train(sweep: Sweep, jobs: int | None) -> None:
         runs = search.propose() if search else []
         if runs:
             sweep.runs[runs[0].combination.name] = runs
-            _write(sweep, RESULT_FILE, _begin_report(sweep).to_json())
+            _mark_folder(sweep)
         return runs
 
     def on_end(runs: list[Run], errors: list[str | None]) -> None:
+        losses = []
         for run, error in zip(runs, errors):
             wrong = [error] if error else []
             report = None if error else collect_errors(wrong, partial(read_report, run.folder))
             sweep.outcomes[run.folder] = report or wrong[0]
-        outcomes = [sweep.outcomes[run.folder] for run in runs]
-        losses = [report.validation_loss if isinstance(report, RunReport) else math.nan for report in outcomes]
+            losses.append(report.validation_loss if report else math.nan)
         if search:
-            loss = statistics.fmean(losses)
-            search.tell(runs[0].combination, loss if math.isfinite(loss) else None)
+            search.tell(runs[0].combination, statistics.fmean(losses))
 
     for runs in every:
         if all(run.is_finished() for run in runs):
@@ -174,16 +148,12 @@ def _train(sweep: Sweep, jobs: int | None) -> None:
         threads = max(run.recipe.training.cpu_threads or 0 for runs in every for run in runs)
         train_trials(Trials(sweep.request.recipe, next_trial, on_end), number, sweep.folder, threads, jobs, most)
     if search and len(search.trials) < total:
-        print(
-            f"The search ended after {counted(len(search.trials), 'trial')}: it found no new values", file=sys.stderr
-        )
+        print(f"The search ended after {len(search.trials)} trials: it found no new values", file=sys.stderr)
 
 
-def _begin_report(sweep: Sweep) -> SweepReport:
-    """The report without any results."""
+def _make_report(sweep: Sweep, rows: list[Row], **results: Any) -> SweepReport:
     request = sweep.request
-    rows = [Row(name, runs[0].combination.values, [], {}) for name, runs in sweep.runs.items()]
-    return SweepReport(request.recipe, request.options, request.search, request.seeds, rows)
+    return SweepReport(request.recipe, request.options, request.search, request.seeds, rows, **results)
 
 
 def _make_result(sweep: Sweep, run: Run) -> RunResult:
@@ -191,9 +161,9 @@ def _make_result(sweep: Sweep, run: Run) -> RunResult:
     if isinstance(report, str):
         return RunResult(run.folder.name, run.seed, error=report)
     values = {"parameters": report.parameters, "steps": report.steps, "minutes": report.minutes}
-    values["validation loss"] = report.validation_loss
+    values[LOSS] = report.validation_loss
     for name, test in report.tests.items():
-        values |= {f"{name} BLEU": test.bleu, f"{name} chrF2": test.chrf2}
+        values |= {f"{name}{BLEU}": test.bleu, f"{name} chrF2": test.chrf2}
     return RunResult(run.folder.name, run.seed, values)
 
 
@@ -210,11 +180,7 @@ def _draw_curves(sweep: Sweep) -> str | None:
 
 
 def _read_stored(folder: Path) -> dict[str, Any]:
-    """The results that a folder has; empty if it is new.
-
-    Raises:
-        InputError: it holds something else, or they are damaged.
-    """
+    """The results that a folder has; empty if it is new. An [`InputError`] if it holds something else."""
     path = folder / RESULT_FILE
     if not path.exists():
         check_new(folder)
@@ -225,5 +191,7 @@ def _read_stored(folder: Path) -> dict[str, Any]:
     return stored
 
 
-def _write(sweep: Sweep, name: str, text: str) -> None:
-    replace_files({sweep.folder / name: text.encode("utf-8", "replace")})
+def _mark_folder(sweep: Sweep) -> None:
+    """Write `sweep.json` without results, so that the folder is known to be a sweep's, with these combinations."""
+    rows = [Row(name, runs[0].combination.values) for name, runs in sweep.runs.items()]
+    replace_files({sweep.folder / RESULT_FILE: _make_report(sweep, rows).to_json().encode("utf-8", "replace")})

@@ -1,4 +1,4 @@
-"""The results of a sweep: the content of its `sweep.json`, and the tables in its README."""
+"""The results of a sweep: the content of its `sweep.json`, and the table in its README."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from .request import Texts
 from .runs import BASELINE, combination_name
 
 NOTHING, LOSS, BLEU = "–", "validation loss", " BLEU"
-# How the values of a run are written; scores are the others.
+# How the values of runs are written; all others are scores.
 FORMS = {"parameters": ",.0f", "steps": ",.0f", "minutes": ",.1f", LOSS: ".4f"}
 METHOD = (
     "± is the sample standard deviation over seeds. Δ BLEU is the difference from the first row, with its 95% "
@@ -38,8 +38,8 @@ class Row:
 
     name: str
     keys: dict[str, str]
-    runs: list[RunResult]
-    differences: dict[str, Difference]
+    runs: list[RunResult] = field(default_factory=list)
+    differences: dict[str, Difference] = field(default_factory=dict)
 
     def spread(self, name: str) -> tuple[float, float | None] | None:
         """Mean and sample standard deviation of a value over the finished runs; `None` if one has no such value."""
@@ -50,10 +50,10 @@ class Row:
         return statistics.fmean(values), statistics.stdev(values) if has_deviation else None
 
     @property
-    def full_loss(self) -> float | None:
-        """The mean validation loss; `None` if it is not finite or a run failed, as the others may have been lucky."""
+    def full_loss(self) -> float:
+        """The mean validation loss; infinite if a run failed, as the others may have been lucky."""
         spread = None if any(run.error for run in self.runs) else self.spread(LOSS)
-        return spread[0] if spread and math.isfinite(spread[0]) else None
+        return spread[0] if spread and math.isfinite(spread[0]) else math.inf
 
     @property
     def is_named(self) -> bool:
@@ -68,7 +68,7 @@ class SweepReport:
     Attributes:
         options: further recipe keys, common to all runs.
         search: the space, if the combinations are those of a search.
-        notes: why differences are missing, and what makes runs differ other than their values.
+        notes: why differences are missing.
         losses_compare: whether the losses of all runs are per token of one vocabulary, on one text.
         figure: the file with the learning curves, if they were drawn.
     """
@@ -93,7 +93,7 @@ class SweepReport:
         return list(dict.fromkeys(name for row in self.rows for run in row.runs for name in run.values))
 
     def to_json(self) -> str:
-        """The content of `sweep.json`: all of this, and the means and deviations of each row."""
+        """The content of `sweep.json`: all of this, and the mean and deviation of each value of a row."""
         content = asdict(self)
         for row, entry in zip(self.rows, content["rows"]):
             entry["spreads"] = {name: row.spread(name) for name in self.values}
@@ -106,45 +106,32 @@ class SweepReport:
         parts += [f"Further keys: `{' '.join(self.options)}`"] if self.options else []
         parts += [result_table(self), best_line(self), METHOD if len(self.rows) > 1 else METHOD.partition(" Δ")[0]]
         parts.append("\n".join(f"- {note}" for note in self.notes))
-        if self.failed:
-            parts += ["## Failed runs", "\n".join(f"- {run.folder}: {run.error}" for run in self.failed)]
-        parts += ["## All runs", run_table(self)]
+        parts.append("\n".join(f"- {run.folder} failed: {run.error}" for run in self.failed))
         parts += [f"![Learning curves of all runs]({self.figure})"] if self.figure else []
         return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def result_table(report: SweepReport) -> str:
-    """The table with a row for each combination."""
-    keys = list(dict.fromkeys(key for row in report.rows for key in row.keys))
-    has_names = not keys or any(row.is_named for row in report.rows)
-    lines = [["row"] * has_names + keys + ["runs"]]
-    lines += [
-        [row.name] * has_names + [row.keys.get(key, "") for key in keys] + [_finished(row)] for row in report.rows
-    ]
+    """The table in Markdown, with a row for each combination."""
+    rows, keys = report.rows, list(dict.fromkeys(key for row in report.rows for key in row.keys))
+    columns = [["row", *(row.name for row in rows)]] if not keys or any(row.is_named for row in rows) else []
+    columns += [[key, *(row.keys.get(key, "") for row in rows)] for key in keys]
+    columns.append(["runs", *(_count_finished(row) for row in rows)])
     for name in report.values:
-        for line, cell in zip(lines, [name, *(_spread(row, name) for row in report.rows)]):
-            line.append(cell)
-        if name.endswith(BLEU) and len(report.rows) > 1:
+        columns.append([name, *(_write_spread(row, name) for row in rows)])
+        if name.endswith(BLEU) and len(rows) > 1:
             test = name.removesuffix(BLEU)
-            lines[0] += [f"{test} Δ BLEU", "p"]
-            for line, row in zip(lines[1:], report.rows):
-                line += _difference(row.differences.get(test)) if row is not report.rows[0] else ["", ""]
-    return markdown_table(lines)
-
-
-def run_table(report: SweepReport) -> str:
-    """The table with a row for each run."""
-    names = report.values[1:]  # without the parameters
-    lines = [["run", "seed", *names]]
-    for run in (run for row in report.rows for run in row.runs):
-        cells = [f"{run.values[name]:{_form(name)}}" if name in run.values else NOTHING for name in names]
-        lines.append([run.folder, run.seed, *(["failed", *cells[1:]] if run.error else cells)])
-    return markdown_table(lines)
+            found = [_write_difference(row.differences.get(test)) for row in rows[1:]]
+            columns += [[f"{test} Δ BLEU", "", *(cell for cell, _ in found)], ["p", "", *(cell for _, cell in found)]]
+    widths = [max(3, *map(len, column)) for column in columns]
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in zip(*columns)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(line, widths))} |" for line in lines)
 
 
 def best_line(report: SweepReport) -> str:
     """A sentence that names the row with the lowest validation loss; empty if there are not two to compare."""
-    rows = [row for row in report.rows if row.full_loss is not None]
+    rows = [row for row in report.rows if row.full_loss < math.inf]
     if len(rows) < 2 or not report.losses_compare:
         return ""
     best = min(rows, key=lambda row: row.full_loss)
@@ -153,32 +140,19 @@ def best_line(report: SweepReport) -> str:
     return f"Lowest validation loss: {what}, {best.full_loss:.4f}."
 
 
-def markdown_table(lines: list[list[str]]) -> str:
-    """A Markdown table, the header first, whose columns are aligned in plain text, too."""
-    lines = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    widths = [max(3, *map(len, column)) for column in zip(*lines)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(line, widths))} |" for line in lines)
-
-
-def _finished(row: Row) -> str:
+def _count_finished(row: Row) -> str:
     number = sum(run.error is None for run in row.runs)
     return str(number) if number == len(row.runs) else f"{number} of {len(row.runs)}"
 
 
-def _form(name: str) -> str:
-    return FORMS.get(name, ".2f")
+def _write_spread(row: Row, name: str) -> str:
+    form = FORMS.get(name, ".2f")
+    mean, deviation = row.spread(name) or (None, None)
+    return NOTHING if mean is None else f"{mean:{form}}" + (f" ± {deviation:{form}}" if deviation else "")
 
 
-def _spread(row: Row, name: str) -> str:
-    if (spread := row.spread(name)) is None:
-        return NOTHING
-    mean, deviation = spread
-    return f"{mean:{_form(name)}}" + (f" ± {deviation:{_form(name)}}" if deviation else "")
-
-
-def _difference(difference: Difference | None) -> list[str]:
+def _write_difference(difference: Difference | None) -> tuple[str, str]:
     if difference is None:
-        return [NOTHING, NOTHING]
+        return NOTHING, NOTHING
     p_value = "< 0.001" if difference.p_value < 0.001 else f"{difference.p_value:.3f}"
-    return [f"{difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]", p_value]
+    return f"{difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]", p_value

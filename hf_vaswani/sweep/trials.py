@@ -1,16 +1,9 @@
-"""Trains the runs of a sweep with Ray Tune, on this machine or on a cluster, each run as a command with its own log.
-
-A run resumes itself, and ends with the process that started it, so a sweep that was killed is simply started again.
-Importing this module needs Ray.
-"""
+"""Trains the trials of a sweep with Ray Tune, on this machine or on a cluster. Importing this module needs Ray."""
 
 import math
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +14,10 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from ..errors import TrainingInterrupted
-from ..files import locked
-from ..runtime.launcher import BETWEEN_LOOKS, PARENT, THREADS, is_set, threads_of_user
+from ..runtime.launcher import THREADS, is_set, threads_of_user
 from ..runtime.ray_actors import ray_session
 from ..runtime.signals import StopSignals
+from .command import log_file, train_runs
 from .runs import Run
 
 TRAIN = ("-m", "hf_vaswani", "train")
@@ -33,15 +26,10 @@ SETTINGS = {
     "RAY_kill_child_processes_on_worker_exit": "false", "RAY_worker_niceness": "0", "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_DISABLE_SIGINT_HANDLER": "1",
 }  # fmt: skip
-# For Ray's own files, in the sweep's folder until the end.
+# Where Ray has its own files, in the sweep's folder until the end.
 OF_RAY = ".ray"
 # How often a trial is started again, elsewhere if need be, after its machine or process was lost.
 RETRIES = 8
-# Seconds in which the runs of a killed sweep end: they notice that it is gone, but only once they have imported all
-# that they need.
-ENDING = 60.0
-# Bytes at the end of a log in which to look for an error.
-TAIL = 20_000
 
 
 class Trials(Searcher):
@@ -70,12 +58,11 @@ class Trials(Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | str:
         """The settings of the next trial, for [`train_runs`]."""
         self._running[trial_id] = runs = self._next()
-        if not runs:
-            return Searcher.FINISHED
         for run in runs:
             say(f"{run.folder.name}: started; its log is {log_file(run.folder)}")
         commands = [[str(run.folder), *TRAIN, self._recipe, *run.options, *self.options] for run in runs]
-        return {"commands": commands, "place": os.getcwd(), "threads": os.environ.get(THREADS)}
+        settings = {"commands": commands, "place": os.getcwd(), "threads": os.environ.get(THREADS)}
+        return settings if runs else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Pass on how the runs of a trial ended."""
@@ -104,10 +91,9 @@ class StopCallback(tune.Callback):
 
 
 def train_trials(trials: Trials, number: int, folder: Path, threads: int, jobs: int | None, most: int) -> None:
-    """Train trials in a session of Ray.
+    """Train at most a number of trials in a session of Ray.
 
     Args:
-        number: of trials, at most.
         folder: of the sweep.
         threads, jobs, most: see [`divide_machines`].
 
@@ -140,14 +126,11 @@ def train_trials(trials: Trials, number: int, folder: Path, threads: int, jobs: 
 
 
 def divide_machines(threads: int, jobs: int | None, most: int) -> tuple[dict[str, float], int, int | None]:
-    """The resources of each trial, how many run side by side, and the threads of each on a CPU.
-
-    By default, each GPU gets a run. On CPUs, there are as many runs as the cores can give the threads that recipes or
-    OMP_NUM_THREADS ask for (one if neither does); if neither does, the cores are divided among them.
+    """The resources of each trial, how many run side by side, and the threads of each on a CPU if it has none.
 
     Args:
         threads: those that recipes ask for; 0 if none does.
-        jobs: the number of runs side by side that the user asks for, if any.
+        jobs: the number of trials side by side that the user asks for, if any.
         most: their number otherwise, at most.
     """
     total, is_cpu = ray.cluster_resources(), is_set("ACCELERATE_USE_CPU")
@@ -158,63 +141,10 @@ def divide_machines(threads: int, jobs: int | None, most: int) -> tuple[dict[str
         return {"cpu": 1}, jobs or 1, None
     asked = threads or threads_of_user()
     at_once = jobs or max(min(int(total["CPU"]) // (asked or 1), most), 1)
+    largest = int(max(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"]))
     share = total["CPU"] / at_once
-    largest = max(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"])
-    own = asked or int(min(max(share, 1), largest))
-    return {"cpu": min(own, int(largest), int(share) or share)}, at_once, None if threads else own
-
-
-def train_runs(settings: dict[str, Any]) -> dict[str, Any]:
-    """Train the runs of a trial, in a process of Ray; return what went wrong with each, if anything."""
-    environment = {**os.environ, PARENT: str(os.getpid())}
-    environment.pop(THREADS, None)  # which Ray sets
-    environment |= {THREADS: settings["threads"]} if settings["threads"] else {}
-    errors = []
-    for folder, *command in settings["commands"]:
-        try:
-            errors.append(_train_run(Path(settings["place"], folder), command, settings["place"], environment))
-        except OSError as error:
-            errors.append(f"{error.filename}: {error.strerror}")
-    return {"errors": errors, "failed": len(errors) - errors.count(None)}
-
-
-def _train_run(folder: Path, command: list[str], place: str, environment: dict[str, str]) -> str | None:
-    """Train a run with its command, in a place that its paths refer to; return what went wrong."""
-    _wait_until_free(folder)
-    with log_file(folder).open("ab") as log:
-        begin = log.tell()
-        # In a session of its own: Ctrl-C reaches only the sweep, whose end the run notices.
-        output = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
-        code = subprocess.Popen([sys.executable, *command], cwd=place, env=environment, **output).wait()
-    if code < 0:
-        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-        return f"killed by {signal.Signals(-code).name}{hint}"
-    return f"exit status {code}: {last_error(log_file(folder), begin)}" if code else None
-
-
-def _wait_until_free(folder: Path) -> None:
-    """Wait for the end of a killed sweep's run."""
-    end = time.monotonic() + ENDING
-    while folder.exists() and time.monotonic() < end:
-        try:
-            with locked(folder):
-                return
-        except BlockingIOError:
-            time.sleep(BETWEEN_LOOKS)
-
-
-def log_file(folder: Path) -> Path:
-    """The log of a run, beside its folder."""
-    return folder.with_name(f"{folder.name}.log")
-
-
-def last_error(log: Path, begin: int) -> str:
-    """The last error line of a log from a certain byte on, or else its last line."""
-    with log.open("rb") as file:
-        file.seek(max(begin, file.seek(0, os.SEEK_END) - TAIL))
-        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["the log is empty"])[-1]
+    own = asked or min(max(int(share), 1), largest)
+    return {"cpu": min(own, largest, int(share) or share)}, at_once, None if threads else own
 
 
 def say(line: str) -> None:

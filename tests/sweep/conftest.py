@@ -1,7 +1,6 @@
 """Sweeps whose runs are not trained but copied from results that a test has written."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,14 @@ from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 
 PROJECT = Path(__file__).parents[2]
 REFERENCES = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "oak"] * 4)]
+POOR = [text.replace("stands on", "lies at") if i % 2 else text for i, text in enumerate(REFERENCES)]
+GOOD = [text.replace("hill", "rock") if i % 4 == 1 else text for i, text in enumerate(REFERENCES)]
+FAIR = [text.replace("hill", "rock") if i % 2 == 1 else text for i, text in enumerate(REFERENCES)]
+# The translations of the runs of a grid with two values and two seeds.
+GRID_TEXTS = {
+    "dropout-0.0_seed_1": POOR, "dropout-0.0_seed_2": FAIR,
+    "dropout-0.1_seed_1": GOOD, "dropout-0.1_seed_2": REFERENCES,
+}  # fmt: skip
 # Stands in for `hf-vaswani train`, without its slow imports. A run without results of its own fails.
 SCRIPT = """
 import os, shutil, sys, time
@@ -101,10 +108,21 @@ def cluster():
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch, cluster):
+def runs(request, tmp_path, monkeypatch):
+    """Runs that are copied, one after another in this process unless the test asks for the `cluster`."""
+    pytest.importorskip("ray.tune")
     from hf_vaswani.sweep import trials
 
+    def train_here(own, number, *settings):
+        own.options = ["--training.cpu_threads=1"]
+        for trial in map(str, range(number)):
+            if (given := own.suggest(trial)) == trials.Searcher.FINISHED:
+                break
+            own.on_trial_complete(trial, trials.train_runs(given))
+
     fake = FakeRuns(tmp_path / "results")
+    if "cluster" not in request.fixturenames:
+        monkeypatch.setattr(trials, "train_trials", train_here)
     monkeypatch.setattr(trials, "TRAIN", (str(fake.script),))
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
