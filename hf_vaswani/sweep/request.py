@@ -45,11 +45,7 @@ class SweepRequest:
 def read_request(given: Namespace, errors: list[str]) -> SweepRequest:
     """The request on a command line, which takes precedence over a sweep file, if it names one.
 
-    Args:
-        errors: the list to which errors are added.
-
-    Raises:
-        InputError: the sweep file cannot be used.
+    Errors are added to the list; [`InputError`] if the sweep file cannot be used.
     """
     for text in (*given.grid, *given.search, *given.options):
         errors += option_errors({"key": text})

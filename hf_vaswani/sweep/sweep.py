@@ -14,7 +14,7 @@ from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files
 from ..hub.run_report import RunReport, read_report
 from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, held
-from .comparison import compare, losses_compare
+from .comparison import Finished, compare, losses_compare
 from .request import SweepRequest
 from .runs import BASELINE, Combination, Run, combine, key_errors, load_runs
 from .search import Search, Space, make_ends, parse_space
@@ -47,11 +47,8 @@ class Sweep:
 def check_sweep(request: SweepRequest, errors: list[str]) -> Sweep:
     """Check a request by loading the recipe of each run. Nothing is written.
 
-    Args:
-        errors: the errors found in the request so far.
-
     Raises:
-        InputError: all errors at once; or an extra is not installed.
+        InputError: all errors at once, with those found so far; or an extra is not installed.
     """
     errors = [*errors, *key_errors(request)]
     if not request.output_dir:
@@ -90,17 +87,13 @@ def run_sweep(sweep: Sweep, jobs: int | None = None) -> SweepReport:
     with held(sweep.folder):
         _mark_folder(sweep)
         _train(sweep, jobs)
-        reports = {folder: outcome for folder, outcome in sweep.outcomes.items() if isinstance(outcome, RunReport)}
-        finished = {
-            name: [(run, reports[run.folder]) for run in runs if run.folder in reports]
-            for name, runs in sweep.runs.items()
-        }
+        finished = {name: _list_finished(sweep, runs) for name, runs in sweep.runs.items()}
         differences, notes = compare(finished)
         rows = [
             Row(name, runs[0].combination.values, [_make_result(sweep, run) for run in runs], differences[name])
             for name, runs in sweep.runs.items()
         ]
-        is_ranked = losses_compare([member for members in finished.values() for member in members])
+        is_ranked = losses_compare(sum(finished.values(), []))
         report = _make_report(sweep, rows, notes=notes, losses_compare=is_ranked, figure=_draw_curves(sweep))
         files = {PAGE_FILE: report.page(), RESULT_FILE: report.to_json()}
         replace_files({sweep.folder / name: text.encode("utf-8", "replace") for name, text in files.items()})
@@ -151,6 +144,11 @@ def _train(sweep: Sweep, jobs: int | None) -> None:
         print(f"The search ended after {len(search.trials)} trials: it found no new values", file=sys.stderr)
 
 
+def _list_finished(sweep: Sweep, runs: list[Run]) -> Finished:
+    reports = [(run, sweep.outcomes.get(run.folder)) for run in runs]
+    return [(run, report) for run, report in reports if isinstance(report, RunReport)]
+
+
 def _make_report(sweep: Sweep, rows: list[Row], **results: Any) -> SweepReport:
     request = sweep.request
     return SweepReport(request.recipe, request.options, request.search, request.seeds, rows, **results)
@@ -160,7 +158,7 @@ def _make_result(sweep: Sweep, run: Run) -> RunResult:
     report = sweep.outcomes.get(run.folder, "it was not started")
     if isinstance(report, str):
         return RunResult(run.folder.name, run.seed, error=report)
-    values = {"parameters": report.parameters, "steps": report.steps, "minutes": report.minutes}
+    values = {name: getattr(report, name) for name in ("parameters", "steps", "minutes")}
     values[LOSS] = report.validation_loss
     for name, test in report.tests.items():
         values |= {f"{name}{BLEU}": test.bleu, f"{name} chrF2": test.chrf2}

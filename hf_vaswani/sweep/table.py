@@ -63,15 +63,7 @@ class Row:
 
 @dataclass(frozen=True)
 class SweepReport:
-    """The results of a sweep.
-
-    Attributes:
-        options: further recipe keys, common to all runs.
-        search: the space, if the combinations are those of a search.
-        notes: why differences are missing.
-        losses_compare: whether the losses of all runs are per token of one vocabulary, on one text.
-        figure: the file with the learning curves, if they were drawn.
-    """
+    """The results of a sweep, with notes on why differences are missing, and the file with the learning curves."""
 
     recipe: str
     options: tuple[str, ...]

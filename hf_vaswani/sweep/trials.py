@@ -20,6 +20,7 @@ from ..runtime.signals import StopSignals
 from .command import log_file, train_runs
 from .runs import Run
 
+Errors = list[str | None]  # of the runs of a trial
 TRAIN = ("-m", "hf_vaswani", "train")
 # Runs end by themselves once they have saved their states, so Ray must not kill them.
 SETTINGS = {
@@ -39,21 +40,13 @@ class Trials(Searcher):
         recipe: as it was given.
         next_trial: called for the runs of the next trial; none end the sweep.
         on_end: called with the runs of a trial, and what went wrong with each, if anything.
-
-    Attributes:
-        options: for all runs, after their own.
     """
 
-    def __init__(
-        self,
-        recipe: str,
-        next_trial: Callable[[], list[Run]],
-        on_end: Callable[[list[Run], list[str | None]], None],
-    ):
+    def __init__(self, recipe: str, next_trial: Callable[[], list[Run]], on_end: Callable[[list[Run], Errors], None]):
         super().__init__(metric="failed", mode="min")
         self._recipe, self._next, self._on_end = recipe, next_trial, on_end
         self._running: dict[str, list[Run]] = {}
-        self.options: list[str] = []
+        self.options: list[str] = []  # for all runs, after their own
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:
         """The settings of the next trial, for [`train_runs`]."""
@@ -91,15 +84,11 @@ class StopCallback(tune.Callback):
 
 
 def train_trials(trials: Trials, number: int, folder: Path, threads: int, jobs: int | None, most: int) -> None:
-    """Train at most a number of trials in a session of Ray.
+    """Train at most a number of trials in a session of Ray; [`TrainingInterrupted`] on SIGTERM or Ctrl-C.
 
     Args:
         folder: of the sweep.
         threads, jobs, most: see [`divide_machines`].
-
-    Raises:
-        InputError: Ray cannot be started.
-        TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
     os.environ.update(SETTINGS)
     # The handlers come last, as Ray sets its own.

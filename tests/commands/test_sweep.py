@@ -31,7 +31,7 @@ def test_errors_are_one_line_each_and_nothing_is_written(tmp_path, capsys):
     assert main(["sweep", "quickstart", "--grid", "lr=1", "--seeds", "x", "--output_dir", str(folder)]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["error"] * 2
-    assert "here it is 'learning_rate'" in lines[1]
+    assert "here it is 'learning_rate'" in lines[0]
     assert not folder.exists()
 
 
