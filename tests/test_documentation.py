@@ -14,10 +14,9 @@ import pytest
 
 from hf_vaswani.cli import _parser, main
 from hf_vaswani.commands import prepare_on_ray, translate_shards
+from hf_vaswani.sweep.request import read_request, sweep_file
+from hf_vaswani.sweep.sweep import check_sweep
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.sweep import plan as plan_module
-from hf_vaswani.training.sweep.plan import SweepPlan, make_plan
-from hf_vaswani.training.sweep.request import read_request, sweep_file
 
 from .conftest import tiny_model
 
@@ -78,14 +77,13 @@ def workspace(tmp_path_factory):
     return folder
 
 
-def planned(options) -> SweepPlan:
-    """The plan of a sweep's command line; quickstart stands in for a recipe file that does not exist."""
-    source = (
-        options.recipe if Path(options.recipe).suffix != ".yaml" or Path(options.recipe).exists() else "quickstart"
-    )
+def check_sweep_of(options) -> None:
+    """Check a sweep's command line; quickstart stands in for a recipe file that does not exist."""
+    if Path(options.recipe).suffix == ".yaml" and not Path(options.recipe).exists():
+        options.recipe = "quickstart"
+    options.output_dir = "not_there"
     errors: list[str] = []
-    request = read_request(source, options.output_dir or "out", options.grid, options.seeds, options.options, errors)
-    return make_plan(request, errors)
+    check_sweep(read_request(options, errors), errors)
 
 
 @pages_with("python")
@@ -99,9 +97,7 @@ def test_python_blocks_run(page, workspace, monkeypatch):
 
 
 @pages_with("bash")
-def test_commands_use_existing_options(page, capsys, monkeypatch):
-    # For sweeps, too, only keys and values are checked: their texts may be on the Hub.
-    monkeypatch.setattr(plan_module, "source_errors", lambda data, sources: [])
+def test_commands_use_existing_options(page, capsys):
     parser = _parser()
     for block in blocks(page, "bash"):
         for arguments in command_lines(block["code"]):
@@ -114,7 +110,7 @@ def test_commands_use_existing_options(page, capsys, monkeypatch):
                 assert stop.code == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
                 continue  # --help
             if options.command == "sweep":
-                planned(options)
+                check_sweep_of(options)
             elif options.command == "train":
                 recipe = options.recipe if Path(options.recipe).name != "my.yaml" else "quickstart"
                 load_recipe(recipe, [text for text in options.options if text != "--trainer"])
@@ -126,7 +122,7 @@ def test_recipes_use_existing_keys(page, tmp_path):
         path = tmp_path / "recipe.yaml"
         path.write_text(block["code"], encoding="utf-8")
         if sweep_file(str(path)):
-            planned(_parser().parse_args(["sweep", str(path), "--output_dir", "out"]))
+            check_sweep_of(_parser().parse_args(["sweep", str(path), "--output_dir", "out"]))
         else:
             load_recipe(path)
 

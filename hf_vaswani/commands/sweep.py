@@ -75,32 +75,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..training.sweep.request import read_request
-    from ..training.sweep.search import check_search, run_search
-    from ..training.sweep.sweep import CURVES_FILE, PAGE_FILE, RESULT_FILE, check_sweep, failure, run_sweep
-    from ..training.sweep.table import best_line, result_table
+    from ..errors import TrainingError, counted
+    from ..sweep.request import read_request
+    from ..sweep.sweep import PAGE_FILE, RESULT_FILE, check_sweep, run_sweep
+    from ..sweep.table import best_line, result_table
 
     errors: list[str] = []
-    request = read_request(
-        options.recipe,
-        options.output_dir,
-        options.grid,
-        options.seeds,
-        options.options,
-        errors,
-        searches=options.search,
-        trials=options.trials,
-    )
-    if request.space or options.search:
-        search = check_search(request, errors)
-        folder, report = search.plan.folder, run_search(search, options.jobs)
-    else:
-        if options.trials is not None:
-            errors.append("--trials is the number of combinations of a search: add --search, or leave it out")
-        plan = check_sweep(request, errors)
-        folder, report = plan.folder, run_sweep(plan, options.jobs)
-    print("\n\n".join(part for part in (result_table(report), best_line(report)) if part) + "\n")
-    files = [PAGE_FILE, RESULT_FILE, *([CURVES_FILE] if report.figure else [])]
-    print("\n".join(str(folder / name) for name in files))
-    if error := failure(report, folder):
-        raise error
+    sweep = check_sweep(read_request(options, errors), errors)
+    report = run_sweep(sweep, options.jobs)
+    print("\n\n".join(filter(None, (result_table(report), best_line(report)))) + "\n")
+    print("\n".join(str(sweep.folder / name) for name in (PAGE_FILE, RESULT_FILE, report.figure) if name))
+    if failed := report.failed:
+        number = counted(sum(len(row.runs) for row in report.rows), "run")
+        raise TrainingError(
+            f"{len(failed)} of {number} failed: {', '.join(run.folder for run in failed)}. Their logs are in "
+            f"{sweep.folder}; run the same command again to retry them."
+        )

@@ -1,0 +1,147 @@
+"""Sweeps whose runs are not trained but copied from results that a test has written."""
+
+import json
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from hf_vaswani.sweep.request import SweepRequest
+from hf_vaswani.sweep.sweep import Sweep, check_sweep
+from hf_vaswani.training.recipe.shared_recipe import shared_recipe
+
+PROJECT = Path(__file__).parents[2]
+REFERENCES = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "oak"] * 4)]
+POOR = [text.replace("stands on", "lies at") if i % 2 else text for i, text in enumerate(REFERENCES)]
+GOOD = [text.replace("hill", "rock") if i % 4 == 1 else text for i, text in enumerate(REFERENCES)]
+FAIR = [text.replace("hill", "rock") if i % 2 == 1 else text for i, text in enumerate(REFERENCES)]
+# The translations of the runs of a grid with two values and two seeds.
+GRID_TEXTS = {
+    "dropout-0.0_seed_1": POOR, "dropout-0.0_seed_2": FAIR,
+    "dropout-0.1_seed_1": GOOD, "dropout-0.1_seed_2": REFERENCES,
+}  # fmt: skip
+# Stands in for `hf-vaswani train`, without its slow imports. A run without results of its own fails.
+SCRIPT = """
+import os, shutil, sys, time
+options = dict(option[2:].split("=", 1) for option in sys.argv[2:] if "=" in option)
+folder = options["training.output_dir"]
+name, results = os.path.basename(folder), {results!r}
+with open(results + "/started", "a") as file:
+    file.write(f"{{name}} {{options.get('training.cpu_threads')}} {{os.environ.get('OMP_NUM_THREADS')}}\\n")
+os.makedirs(folder, exist_ok=True)
+print("step 1: loss 3.0")
+if os.path.exists(results + "/wait"):
+    time.sleep(120)
+if os.path.exists(results + "/" + name):
+    shutil.copytree(results + "/" + name, folder, dirs_exist_ok=True)
+elif os.path.exists(results + "/template"):
+    shutil.copytree(results + "/template", folder, dirs_exist_ok=True)
+    text = open(folder + "/results.json").read()
+    loss = options["learning_rate"] if "learning_rate" in options else "9.0"
+    open(folder + "/results.json", "w").write(text.replace('"validation_loss": 3.0', '"validation_loss": ' + loss))
+else:
+    print("error: this run fails\\nand says more")
+    sys.exit(3)
+"""
+
+
+class FakeRuns:
+    """The prepared results of the runs of a sweep."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir()
+        self.script = folder / "script.py"
+        self.script.write_text(SCRIPT.format(results=str(folder)))
+
+    def write(self, name: str, loss: float, texts: list[str], sweep: Sweep | None = None, **values) -> float:
+        """Write the results of a run, or the template of others; returns its BLEU."""
+        recipes = {run.folder.name: run.recipe for runs in sweep.runs.values() for run in runs} if sweep else {}
+        bleu = sacrebleu.corpus_bleu(texts, [REFERENCES], force=True).score
+        chrf = sacrebleu.corpus_chrf(texts, [REFERENCES]).score
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        (folder / "test_translations.txt").write_text("".join(f"{text}\n" for text in texts))
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": values.pop("vocab", {"a": 1})}}))
+        log = [{"update": step, "loss": loss + 1 / step, "validation_loss": loss + 2 / step} for step in (1, 2, 3)]
+        (folder / "log.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in log))
+        architecture = {
+            **dict.fromkeys(("encoder_layers", "decoder_layers", "d_model", "encoder_attention_heads"), 1),
+            **dict.fromkeys(("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim"), 1),
+            "norm_position": "post", "position_type": "sinusoidal", "max_position_embeddings": 9,
+            "share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "label_smoothing": 0.1,
+        }  # fmt: skip
+        results = {
+            "update": 3, "minutes": 0.5, "seconds": 30.0, "parameters": 1234, "validation_loss": loss,
+            "validation_perplexity": 2.0, "validation_accuracy": 0.5, "averaged": [3], "filters": {}, "faults": [],
+            "tests": {"test": {"sentences": len(texts), "bleu": bleu, "chrf2": chrf}}, "sources": {}, "pairs": {},
+            "tokenizer": {"type": "BPE", "joint": True, "source_tokens": 9, "target_tokens": 9},
+            "architecture": architecture, "seen": None, "epochs": None, "flops": None, "energy": {}, "machines": [],
+            "precision": "fp32", "versions": {}, **values,
+        }  # fmt: skip
+        if name in recipes:
+            results["recipe"] = shared_recipe(recipes[name].to_dict())
+        (folder / "results.json").write_text(json.dumps(results))
+        return bleu
+
+    def started(self) -> list[str]:
+        """The runs started since the last call, with their threads."""
+        path = self.folder / "started"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return sorted(lines)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Ray with two cores, started once for all tests of a process."""
+    pytest.importorskip("ray.tune")
+    from hf_vaswani.runtime.ray_actors import ray_session
+    from hf_vaswani.sweep.trials import SETTINGS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(PROJECT))
+        for name, value in SETTINGS.items():
+            patch.setenv(name, value)
+        with ray_session("local"):
+            yield
+
+
+@pytest.fixture
+def runs(request, tmp_path, monkeypatch):
+    """Runs that are copied, one after another in this process unless the test asks for the `cluster`."""
+    pytest.importorskip("ray.tune")
+    from hf_vaswani.sweep import trials
+
+    def train_here(own, number, *settings):
+        own.options = ["--training.cpu_threads=1"]
+        for trial in map(str, range(number)):
+            if (given := own.suggest(trial)) == trials.Searcher.FINISHED:
+                break
+            own.on_trial_complete(trial, trials.train_runs(given))
+
+    fake = FakeRuns(tmp_path / "results")
+    if "cluster" not in request.fixturenames:
+        monkeypatch.setattr(trials, "train_trials", train_here)
+    monkeypatch.setattr(trials, "TRAIN", (str(fake.script),))
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return fake
+
+
+@pytest.fixture
+def sweep_of(tmp_path, write_lines):
+    """Checks the sweep of a recipe whose test set has these references."""
+    text = write_lines("text.x", [str(i) for i in range(len(REFERENCES))])
+    test = write_lines("test.x", [f"test {i}" for i in range(len(REFERENCES))])
+    references = write_lines("text.y", REFERENCES)
+    path = tmp_path / "recipe.yaml"
+    splits = "".join(
+        f"  {split}_source: {text}\n  {split}_target: {references}\n" for split in ("train", "validation")
+    )
+    path.write_text(f"data:\n{splits}  test_source: {test}\n  test_target: {references}\n")
+
+    def check(output: str = "out", **parts) -> Sweep:
+        return check_sweep(SweepRequest(str(path), str(tmp_path / output), **parts), [])
+
+    return check
