@@ -101,8 +101,9 @@ class StackGraph:
         # Cross-attention weights of the layers so far, `(sources, heads, rows per source * length, source_length)`.
         self.cross_weights: list[str] = []
 
-    def embed(self, ids: str, past_length: str) -> str:
-        """Embed ids `(rows, length)` and add their positions, which begin at the scalar `past_length`."""
+    def embed(self, ids: str, past_length: str, mask: str | None = None) -> str:
+        """Embed ids `(rows, length)` and add their positions, which begin at the scalar `past_length`, and after
+        padding on the left if a `mask` `(rows, length)` is given."""
         graph, config = self.graph, self.config
         states = self.weights.embedding("embed_tokens", ids, self.stack.embed_tokens.weight)
         if self.side == "decoder" and config.decoder_start_embedding == "zero":
@@ -121,7 +122,12 @@ class StackGraph:
         position_ids = graph("Range", past_length, end, graph.constant(1, np.int64))
         # The extra dimension is needed: ONNX Runtime turns a gather by a bare range into a slice, and takes the start
         # of the slice to be a vector, which it is not.
-        return graph("Add", states, self._positions(graph("Unsqueeze", position_ids, graph.ints(0))))
+        positions = self._positions(graph("Unsqueeze", position_ids, graph.ints(0)))
+        if mask is not None:
+            first = graph("ArgMax", mask, axis=1)
+            counted = graph("Max", graph("Sub", position_ids, first), graph.constant(0, np.int64))
+            positions = graph("Gather", graph("Squeeze", positions, graph.ints(0)), counted)
+        return graph("Add", states, positions)
 
     def _zeroed(self, states: str, where: str) -> str:
         """Zero states `(rows, length, width)` wherever the mask `where` `(rows, length)` is true."""

@@ -26,8 +26,8 @@ def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "fl
     stack = StackGraph(model.config, model.model.encoder, "encoder", quantization)
     graph, shape = stack.graph, ("batch_size", "encoder_sequence_length")
     ids = graph.input("input_ids", np.int64, shape)
-    mask = source_mask(graph, graph.input("attention_mask", np.int64, shape))
-    states = stack.embed(ids, graph.constant(0, np.int64))
+    is_token = graph.input("attention_mask", np.int64, shape)
+    states, mask = stack.embed(ids, graph.constant(0, np.int64), is_token), source_mask(graph, is_token)
     for i, layer in enumerate(stack.stack.layers):
         states, *_ = stack.self_attention(f"layers.{i}", states, layer, mask)
         states = stack.feed_forward(f"layers.{i}", states, layer)
