@@ -1,5 +1,6 @@
 """Sweeps that are stopped or killed: with runs that take no time, and with real ones."""
 
+import contextlib
 import json
 import os
 import signal
@@ -44,11 +45,11 @@ def finish(process: subprocess.Popen, status: int = 0) -> str:
 
 def trainings(process: subprocess.Popen) -> list[psutil.Process]:
     """The runs of a sweep."""
-    return [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if "--training.overwrite=false" in child.cmdline()
-    ]
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            found += [child] if "--training.overwrite=false" in child.cmdline() else []
+    return found
 
 
 def wait_for(condition, seconds: float = 300) -> None:
