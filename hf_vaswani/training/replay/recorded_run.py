@@ -32,7 +32,7 @@ IN_CARD = re.compile(
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
     "training": {"license"},
-    "evaluation": {"rerank_with"},
+    "evaluation": {"rerank_with", "compare_with"},
 }
 # Applied as options, these would replace what the recipe says about the model.
 PLACES = (("training", "start_from"), ("training", "distill_from"), ("tokenizer", "path"))
