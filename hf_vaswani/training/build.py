@@ -1,4 +1,4 @@
-"""The second stage: from a checked recipe to everything that the first step needs."""
+"""The second part of a run: from a checked recipe to everything that the first step needs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""The first stage: reports everything wrong with a recipe that can be found before long work, in one error."""
+"""The first part of a run: reports everything wrong with a recipe that can be found before long work, in one error."""
 
 import os
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
-from .recipe.arguments import RERANKER
+from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe
 from .setup.adapter import missing_peft, with_adapter
+from .setup.compared import open_compared
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.reranker import open_reranker_of
@@ -135,6 +136,7 @@ def look_at(
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe, processes)) or (None, None)
         collect_errors(errors, lambda: open_word_teacher(recipe, tokenizer, model))
         collect_errors(errors, lambda: open_reranker_of(recipe))
+        collect_errors(errors, lambda: open_compared(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe)
     errors += fsdp_errors(processes) + process_errors(processes.num_processes)
@@ -233,7 +235,7 @@ def path_errors(recipe: Recipe) -> list[str]:
     """Why the system cannot use paths of the recipe, apart from those of its texts."""
     inputs = [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
     inputs += [("training.distill_from", name) for name in recipe.training.teachers]
-    inputs += [(RERANKER, recipe.evaluation.rerank_with)]
+    inputs += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
     outputs = [("training.output_dir", recipe.training.output_dir), ("data.cache_dir", recipe.data.cache_dir)]
     return [
         f"{key}: {error}"

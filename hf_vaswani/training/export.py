@@ -1,4 +1,4 @@
-"""The last stage: scores the final weights of a run, and saves them with everything needed to use them."""
+"""The last part of a run: scores the final weights of a run, and saves them with everything needed to use them."""
 
 import shutil
 from collections.abc import Callable
@@ -44,6 +44,7 @@ from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .reporting.scores import ScoredTest, score_test
 from .reporting.teacher import compare
+from .setup.compared import open_compared
 from .setup.final_model import FinalModel
 from .setup.reranker import open_reranker_of
 
@@ -90,8 +91,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        if recipe.evaluation.compare_with:
-            report = report.model_copy(update={"teacher": compare(setup, model)})
+        if teacher := open_compared(recipe):
+            report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
         return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)

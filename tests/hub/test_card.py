@@ -583,7 +583,8 @@ def test_cross_attention_is_shown_first():
 FIRST = {"command": "train", "seconds": 3.0, "settings": {"data": {"text": {"own": 1, "more": 2}}},
          "inputs": [{"role": "training.start_from", "name": "model", "digest": "1"},
                     {"role": "training.distill_from", "name": "teacher", "digest": "2"}],
-         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}}}  # fmt: skip
+         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}},
+}  # fmt: skip
 SECOND = {"command": "translate", "seconds": 3.0, "settings": {"side": "source", "num_beams": 4, "n_best": 2},
           "inputs": [{"role": "model", "name": "first", "digest": "3", "made": FIRST},
                      {"role": "input", "name": "text", "digest": "4"}],
@@ -626,12 +627,10 @@ def test_no_text_of_the_results_becomes_markup():
 
 
 def test_card_lists_what_was_made_before_the_run():
-    text = card_of(inputs=OTHERS["inputs"])
-    assert "trained from scratch, by 3 commands on 997" in text or "trained by 3 commands on 997" in text
+    text = card_of(**{name: OTHERS[name] for name in ("inputs", "trail")})
+    assert "trained by 3 commands on 997" in text
     assert "| first | training on own 1, more 2, from model, distilling teacher | 3 steps, 5 parameters; " in text
-    assert (
-        "| pairs | first translates text, source side: beam 4, 2 best | 2 pairs of 3 lines; left out: 1 cut |" in text
-    )
+    assert "| pairs | first translates text, source side: beam 4, 2 best | 2 pairs of 3 lines; left out: 1 cut" in text
     assert '"name": "pairs"' in text.partition("<summary>provenance.json</summary>")[2]
 
 

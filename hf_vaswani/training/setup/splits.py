@@ -219,7 +219,7 @@ def languages_of(data: DataArguments) -> Languages:
 
 
 def own_text(data: DataArguments) -> DataArguments:
-    """What a recipe says about its texts, without those that its stages make."""
+    """What a recipe says about its texts, without files of translated pairs."""
     return data.model_copy(update={"text": None})
 
 
