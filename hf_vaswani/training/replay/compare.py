@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ...configuration.renamed_keys import Sections
 from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import counted
 from ...hub.trail import Environment, StepRecord, TextDigest, Trail
-from .replay import Part, Replayed
+from ..recipe.recipe import SECTIONS
+from .replay import Replayed
 
 # Relative, for losses and weights: more than another order of summation causes in a few steps, and less than any
 # change to the training itself.
@@ -42,56 +44,55 @@ class Finding:
         return f"{self.part}: {self.detail}"
 
 
-def compare_trails(
-    then: Trail, replayed: list[tuple[Part, Replayed]], keys: dict[str, dict[str, Any]], file: str
-) -> tuple[list[Finding], list[str]]:
+def compare_trails(then: Trail, replayed: list[Replayed], file: str) -> tuple[list[Finding], list[str]]:
     """Compare a run with its replay, and list what differs in the environment and may change the last bits of sums.
 
     Args:
         then: the trail of the run.
-        keys: section → key → value of the recipe, as [`deciding_keys`] returns them.
-        file: the file that the recipe was read from, for messages.
+        file: the file that its recipe was read from, for messages.
     """
-    here, steps, causes = replayed[0][1].trail, [], []
-    for part, result in replayed:
-        finding, found = compare_part(then, part, result)
-        steps.append(finding)
-        causes += found
+    here = replayed[0].trail
+    compared = [compare_part(then, result) for result in replayed]
+    steps, causes = [finding for finding, _ in compared], [cause for _, found in compared for cause in found]
     is_close = bool(causes) and steps[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
-    findings = [compare_recipes(then.recipe, keys, file)]
+    findings = [compare_recipes(then.recipe, here.recipe, file)]
     findings += [compare_texts(split, text, here.texts[split]) for split, text in then.texts.items()]
     for name, before, now, close in (
         ("tokenizer", then.tokenizer, here.tokenizer, "different files, but the same token ids in the first steps"),
         ("initial weights", then.initial, here.initial, "different in the last bits, but the losses agree"),
         ("teacher", then.teacher, here.teacher, "different in the last bits, but the losses agree"),
     ):
-        if before == now:
-            findings += [Finding(name, Outcome.EQUAL, "the same")] if now else []
-        elif before or name == "teacher":  # the record of the beginning may be lost
+        if before == now and now:
+            findings.append(Finding(name, Outcome.EQUAL, "the same"))
+        elif before != now and (before or name == "teacher"):  # the record of the beginning may be lost
             findings.append(Finding(name, Outcome.CLOSE, close) if is_close
                             else Finding(name, Outcome.DIFFERENT, "different from the run's"))  # fmt: skip
     return findings + steps, list(dict.fromkeys(causes))
 
 
-def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]], file: str) -> Finding:
-    """Compare the recipe keys that determine the steps, section → key → value. The model's may be left at defaults."""
-
-    def value(recipe: dict[str, dict[str, Any]], section: str, name: str) -> Any:
-        default = VaswaniConfig().to_dict().get(name) if section == "model" else None
-        return recipe.get(section, {}).get(name, default)
-
+def compare_recipes(recorded: Sections, now: Sections, file: str) -> Finding:
+    """Compare the recipe keys that determine the steps, as [`deciding_keys`] returns them."""
     keys = dict.fromkeys(
         (section, name) for recipe in (recorded, now) for section in recipe for name in recipe[section]
     )
-    pairs = {key: (value(recorded, *key), value(now, *key)) for key in keys}
-    changed = [
-        f"{section}.{name} was {_shown(then)} in the run, but is {_shown(here)} in {file} or an option"
-        for (section, name), (then, here) in pairs.items()
-        if json.dumps(then) != json.dumps(here)
-    ]
+    changed = []
+    for section, name in keys:
+        then, here = (recipe.get(section, {}).get(name) for recipe in (recorded, now))
+        if not _is_same(section, name, then, here):
+            before, after = ("unset" if value is None else repr(value) for value in (then, here))
+            changed.append(f"{section}.{name} was {before} in the run, but is {after} in {file} or an option")
     if changed:
         return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
     return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
+
+
+def _is_same(section: str, name: str, then: Any, here: Any) -> bool:
+    """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
+    key = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
+    default = VaswaniConfig().to_dict().get(name) if section == "model" else key and key.default
+    if then is None:  # an earlier version did not have the key, or recorded no 0
+        return not here or here == default
+    return json.dumps(then) == json.dumps(here) or (section == "model" and here is None and then == default)
 
 
 def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
@@ -112,8 +113,9 @@ def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
     return Finding(part, Outcome.DIFFERENT, words)
 
 
-def compare_part(trail: Trail, part: Part, result: Replayed) -> tuple[Finding, list[str]]:
+def compare_part(trail: Trail, result: Replayed) -> tuple[Finding, list[str]]:
     """Compare the steps of a part with those of its replay, and list what may have changed their last bits."""
+    part = result.part
     if not result.fits:
         words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
         return Finding(str(part), Outcome.DIFFERENT, words), []
@@ -127,7 +129,9 @@ def compare_part(trail: Trail, part: Part, result: Replayed) -> tuple[Finding, l
     all_causes = [cause for found in causes.values() for cause in found]
     if not different:
         return Finding(str(part), Outcome.EQUAL, "losses and weights are identical bit for bit"), all_causes
-    gaps = [_gap(then.loss, here.loss) for then, here in pairs if here and then.loss and here.loss]
+    losses = [(float.fromhex(then.loss), float.fromhex(here.loss))
+              for then, here in pairs if here and then.loss and here.loss]  # fmt: skip
+    gaps = [abs(here - then) / max(abs(then), 1e-30) for then, here in losses]
     gap, distance, (first, words) = max(gaps, default=math.inf), result.distance, different[0]
     is_explained = any(found and step <= first for step, found in causes.items())
     is_same_text = all(here and (not then.batches or then.batches == here.batches) for then, here in pairs)
@@ -179,15 +183,5 @@ def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
     return worst, f"equal to 1e-5{reasons}" if worst == Outcome.CLOSE else "identical bit for bit"
 
 
-def _gap(then: str, here: str) -> float:
-    """The relative difference between two losses, given as hexadecimal floats."""
-    before, now = float.fromhex(then), float.fromhex(here)
-    return abs(now - before) / max(abs(before), 1e-30)
-
-
 def _loss(record: StepRecord) -> str:
     return f"{float.fromhex(record.loss):.9g}" if record.loss else "none"
-
-
-def _shown(value: Any) -> str:
-    return "unset" if value is None else repr(value)

@@ -58,6 +58,12 @@ class RecordedRun:
     is_copy: bool = False
     checkpoints: list[Path] = field(default_factory=list)
 
+    def __post_init__(self):
+        # Earlier versions had no such key, and kept invisible characters and all whitespace.
+        if "whitespace" not in self.trail.recipe.get("tokenizer", {}):
+            for recipe in (self.recipe, self.trail.recipe):
+                recipe.setdefault("tokenizer", {})["whitespace"] = "keep"
+
 
 def read_run(where: str) -> RecordedRun:
     """Read a run from its folder, its card, a folder with its card, or the id of its model on the Hub.

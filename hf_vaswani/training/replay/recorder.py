@@ -182,22 +182,16 @@ def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
         recipe: its sections, as `Recipe.to_dict()` returns them.
     """
     falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
-    changeable = {
-        (section, name)
-        for section, cls in SECTIONS.items()
-        for name, key in cls.model_fields.items()
-        if traits(key).resumable and not (name == "max_steps" and falls_to_end)
-    } | KNOWN_OTHERWISE
-    deciding = {
-        section: {
-            name: value
-            for name, value in recipe[section].items()
-            if (value or (section == "model" and value is not None)) and (section, name) not in changeable
-        }
-        for section in SECTIONS
-        if section in recipe and not (section == "peft" and not recipe[section].get("r"))
-    }
-    return {section: keys for section, keys in deciding.items() if keys}
+    deciding: dict[str, dict[str, Any]] = {}
+    for section, keys in SECTIONS.items():
+        for name, value in recipe.get(section, {}).items():
+            is_free = traits(keys.model_fields[name]).resumable and not (name == "max_steps" and falls_to_end)
+            is_given = value or (section == "model" and value is not None)
+            if is_given and not is_free and (section, name) not in KNOWN_OTHERWISE:
+                deciding.setdefault(section, {})[name] = value
+    if "r" not in deciding.get("peft", {}):
+        deciding.pop("peft", None)
+    return deciding
 
 
 def text_digest(digest: str, pairs: Iterable[Pair] | None, length: int) -> TextDigest:
@@ -211,13 +205,11 @@ def text_digest(digest: str, pairs: Iterable[Pair] | None, length: int) -> TextD
     if pairs is None:
         return TextDigest(digest=digest)
     size = max(-(-length // RANGES), 1)
-    ranges, rows = [], hashlib.sha256()
-    for number, pair in enumerate(pairs, start=1):
-        rows.update(json.dumps(pair).encode())
-        if number % size == 0 or number == length:
-            ranges.append(rows.hexdigest()[:RANGE_DIGEST])
-            rows = hashlib.sha256()
-    return TextDigest(pairs=length, digest=digest, ranges=ranges, range_length=size)
+    ranges = [hashlib.sha256() for _ in range(-(-length // size))]
+    for number, pair in enumerate(pairs):
+        ranges[number // size].update(json.dumps(pair).encode())
+    short = [rows.hexdigest()[:RANGE_DIGEST] for rows in ranges]
+    return TextDigest(pairs=length, digest=digest, ranges=short, range_length=size)
 
 
 def batches_digest(processes: Accelerator, batches: StepBatches) -> str:

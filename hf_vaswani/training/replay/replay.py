@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ from safetensors.torch import load_file
 from tqdm import tqdm
 
 from ...errors import InputError, TrainingError, TrainingInterrupted
+from ...files import collect_errors
 from ...hub.trail import Trail
 from ...runtime.launcher import end_with_launcher
 from ...runtime.signals import StopSignals
@@ -74,9 +76,10 @@ class Replayed:
         fits: whether the model made here has the shapes of the checkpoint; otherwise nothing was replayed.
     """
 
+    part: Part
     trail: Trail
-    distance: float | None = None
-    fits: bool = True
+    distance: float | None
+    fits: bool
 
 
 class ReplayRun(TrainingRun):
@@ -146,26 +149,19 @@ def replay(recipe: Recipe, then: Trail, parts: list[Part]) -> list[Replayed]:
         for part in parts:
             # The initial model stays unchanged for the next part.
             own = replace(setup, model=copy.deepcopy(setup.model))
-            fits = part.checkpoint is None or fits_model(part.checkpoint, own)
-            run = ReplayRun(own, part.checkpoint if fits else None)
+            misfits: list[str] = []
+            if part.checkpoint:
+                collect_errors(misfits, partial(check_fits, own.model, part.checkpoint))
+            run = ReplayRun(own, None if misfits else part.checkpoint)
             run.last = part.last
             recorder = ReplayRecorder(own, run, then, part)
             here = recorder.describe_environment()
             beginning = beginning or describe_beginning(setup, setup.model, here)
             recorder.trail = beginning.model_copy(update={"environments": [here]})
             run.listeners.append(recorder)
-            distance = make_steps(run, recorder, part) if fits else None
-            results.append(Replayed(recorder.trail, distance, fits))
+            distance = None if misfits else make_steps(run, recorder, part)
+            results.append(Replayed(part, recorder.trail, distance, fits=not misfits))
     return results
-
-
-def fits_model(checkpoint: Path, setup: TrainingSetup) -> bool:
-    """Whether a checkpoint has weights of the model's shapes."""
-    try:
-        check_fits(setup.model, checkpoint)
-    except InputError:
-        return False
-    return True
 
 
 def make_steps(run: ReplayRun, recorder: ReplayRecorder, part: Part) -> float | None:

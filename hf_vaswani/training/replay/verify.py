@@ -18,7 +18,6 @@ from ..optimization.weights import tensors_digest
 from ..recipe.recipe import Recipe
 from .compare import Finding, Outcome, compare_trails, verdict
 from .recorded_run import RecordedRun, read_run, replayed_recipe, with_hint
-from .recorder import deciding_keys
 from .replay import TRAINER, Part, Replayed, replay_as_launched
 
 # The value of `--from` that stands for no checkpoint at all.
@@ -94,7 +93,7 @@ def verify(
             results = _replay(run, recipe, parts, folder, report)
         except InputError as error:
             raise with_hint(error, recipe) from None
-    findings, causes = compare_trails(run.trail, list(zip(parts, results)), deciding_keys(recipe.to_dict()), run.file)
+    findings, causes = compare_trails(run.trail, results, run.file)
     findings += stored.values()
     outcome, words = verdict(findings, causes)
     if missing := run.trail.environments[0].first_step - 1:

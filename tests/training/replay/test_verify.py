@@ -26,6 +26,7 @@ from hf_vaswani.training.optimization.weights import tensors_digest
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe, recipe_keys
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.compare import Outcome, compare_recipes
+from hf_vaswani.training.replay.recorded_run import read_run, replayed_recipe
 from hf_vaswani.training.replay.recorder import deciding_keys
 from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.train import train
@@ -119,6 +120,19 @@ def test_adapter_run_matches_bit_for_bit_unless_its_base_model_changed(recipe, b
 def finished(recipe):
     """The folder of a finished run."""
     return train(recipe(*FAST, "--dropout=0.2")).folder
+
+
+def test_run_of_a_version_that_kept_all_whitespace_matches_bit_for_bit(recipe, tmp_path):
+    for side in "xy":
+        lines = (tmp_path / f"train.{side}").read_text().splitlines()
+        (tmp_path / f"train.{side}").write_text("".join(f" {line.replace(' ', '  ')}\n" for line in lines))
+    folder = train(recipe(*FAST, "--whitespace=keep")).folder
+    change_trail(folder, lambda trail: trail["recipe"]["tokenizer"].pop("whitespace"))
+    file = folder / "training_recipe.yaml"
+    stored = yaml.safe_load(file.read_text())
+    del stored["tokenizer"]["whitespace"]
+    file.write_text(yaml.safe_dump(stored))
+    assert verify(str(folder), steps=3, checkpoint="none").verdict == "identical bit for bit"
 
 
 def test_unfinished_run_is_replayed_up_to_its_last_step(recipe, tmp_path, monkeypatch):
@@ -481,8 +495,23 @@ def test_keys_of_the_model_are_compared_with_its_defaults():
 
     assert is_equal({"dropout": 0.1}, {}) and is_equal({}, {"dropout": 0.1})
     assert not is_equal({"dropout": 0.0}, {}) and not is_equal({}, {"dropout": 0.2})
+    assert is_equal({}, {"dropout": 0.0})  # earlier versions recorded no 0
     recipe = load_recipe("quickstart", ["--dropout=0"]).to_dict()
     assert deciding_keys(recipe)["model"]["dropout"] == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["multi30k_tiny_de_en", "multi30k_tiny_en_fr", "system_a_tatoeba_de_en", "system_d_tatoeba_en_fr"]
+)
+def test_cards_of_earlier_versions_have_the_recipe_of_their_trail(name, tmp_path):
+    run = read_run(str(PROJECT / "model_cards" / f"{name}.md"))
+    keys = deciding_keys(replayed_recipe(run, [], tmp_path).to_dict())
+    assert compare_recipes(run.trail.recipe, keys, run.file).outcome == Outcome.EQUAL
+
+
+def test_card_of_a_run_in_stages_is_rejected():
+    with pytest.raises(InputError, match="multi30k_best_en_de.md is the card of a run in stages, which this version"):
+        verify(str(PROJECT / "model_cards" / "multi30k_best_en_de.md"))
 
 
 def test_text_with_another_vocabulary_size_is_named_and_nothing_is_replayed_from_a_checkpoint(finished, tmp_path):
