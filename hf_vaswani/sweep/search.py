@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any
 
-from ..engines.extras import import_extra
+from ..runtime.imports import import_extra
 from ..files import collect_errors
 from .request import SweepRequest, Texts
 from .runs import Combination, Run, load_runs

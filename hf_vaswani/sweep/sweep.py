@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..engines.extras import import_extra
+from ..runtime.imports import import_extra
 from ..errors import InputError, reason
 from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...engines.export import export_model
+from ...engines.checked_export import export_model
 from ...errors import InputError, counted
 from ...hub.file_names import file_names
 from ...hub.run_report import SearchReport, TeacherReport
