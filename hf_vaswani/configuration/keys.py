@@ -18,6 +18,8 @@ from ..files import type_in_words
 
 # The largest count: more than any run reaches, so that it can also mean "never" or "all".
 COUNTLESS = 10**12
+# Section → key → value.
+Sections = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits, sample_of
 from .setup.tokenizer_and_model import open_tokenizer
-from .setup.training_batches import make_corpus, tokenizer_text
-from .setup.training_text import describe_training_text
+from .setup.training_batches import describe_training_text, make_corpus, tokenizer_text
 from .setup.word_teacher import open_word_teacher
 from .validation import Validator
 

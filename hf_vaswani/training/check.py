@@ -26,10 +26,10 @@ from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
 from .recipe.arguments import RERANKER
 from .recipe.recipe import Recipe
+from .reporting.scores import load_reranker
 from .setup.adapter import missing_peft, with_adapter
 from .setup.output import output_errors
 from .setup.precision import precision_errors
-from .setup.reranker import open_reranker_of
 from .setup.splits import parse_sources, source_errors
 from .setup.tokenizer_and_model import (
     SMALLER,
@@ -134,7 +134,7 @@ def look_at(
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe, processes)) or (None, None)
         collect_errors(errors, lambda: open_word_teacher(recipe, tokenizer, model))
-        collect_errors(errors, lambda: open_reranker_of(recipe))
+        collect_errors(errors, lambda: load_reranker(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe)
     errors += fsdp_errors(processes) + process_errors(processes.num_processes)

@@ -24,9 +24,10 @@ from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
 from .checkpoints.final_weights import Candidate, candidates, describe, lowest
 from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE
+from .final_model import FinalModel
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
-from .recipe.shared_recipe import shared_recipe
+from .publishing.portable_run import shared_recipe
 from .reporting.artifacts import (
     ALL_TRANSLATIONS,
     CARD_DIGEST,
@@ -42,10 +43,8 @@ from .reporting.artifacts import (
 )
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
-from .reporting.scores import ScoredTest, score_test
+from .reporting.scores import ScoredTest, load_reranker, score_test
 from .reporting.teacher import compare
-from .setup.final_model import FinalModel
-from .setup.reranker import open_reranker_of
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -113,7 +112,7 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     """Translate and score each test set; the results by name, with the recipe's own test set first."""
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     recipe, test_sets = setup.recipe, setup.splits.test_sets
-    reranker = first_on_each_machine(setup.processes, lambda: open_reranker_of(recipe)) if test_sets else None
+    reranker = first_on_each_machine(setup.processes, lambda: load_reranker(recipe)) if test_sets else None
     return {
         name: score_test(
             translate, pairs, recipe.evaluation, recipe.generation.num_beams, setup.validator.scoring, reranker

@@ -14,12 +14,11 @@ from .checkpoints.best_weights import BestWeights
 from .checkpoints.output_folder import BEST
 from .checkpoints.progress import Progress
 from .describe import describe
-from .devices import DeviceListener
+from .devices import DeviceListener, EnergyListener
 from .listeners import StepListener
 from .publishing.uploads import HubUploads, hub_uploads, wait_for_uploads
 from .replay.loops import loop_name
 from .replay.recorder import TrailRecorder
-from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun

@@ -11,10 +11,9 @@ from ...errors import TrainingError, reason, write_remedy
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
 from ..listeners import StepListener, ValidationResult
-from ..optimization.weights import Tensors
+from ..optimization.weights import Tensors, gather_weights
 from .checkpoint import WEIGHTS_FILE, checkpoint_folders, damage_of, remove, save_weights, step_of, tidy, write_whole
 from .progress import Progress
-from .state import gather_weights
 
 # The file with the scores of a validation, and its key that names the score by which the weights are ranked.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"

@@ -16,12 +16,15 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
-from ..optimization.weights import Tensors, check_shapes
+from ..optimization.ema import MovingAverage
+from ..optimization.sharding import full_tensor, optimizer_state, set_optimizer_state
+from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
 from .progress import Progress, read_progress
 
 WEIGHTS_FILE = "model.safetensors"
@@ -45,6 +48,37 @@ class TrainingState:
     progress: Progress
     ema: Tensors | None = None
     scaler: dict[str, Any] | None = None
+
+
+def gather_state(
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, progress: Progress
+) -> TrainingState:
+    """Everything that a checkpoint holds. Must be called in every process."""
+    return TrainingState(
+        weights=gather_weights(accelerator.unwrap_model(model)),
+        optimizer=optimizer_state(optimizer),
+        progress=progress,
+        ema={name: full_tensor(value) for name, value in ema.shadow.items()} if ema else None,
+        scaler=accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
+    )
+
+
+def restore_state(
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, checkpoint: Path
+) -> Progress:
+    """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
+
+    Raises:
+        TrainingError: if the checkpoint cannot be read.
+    """
+    state = load_checkpoint(checkpoint)
+    set_weights(accelerator.unwrap_model(model), state.weights)
+    set_optimizer_state(optimizer, state.optimizer)
+    if ema and state.ema:
+        ema.load(state.ema)
+    if accelerator.scaler is not None and state.scaler:
+        accelerator.scaler.load_state_dict(state.scaler)
+    return state.progress
 
 
 def check_fits(model: nn.Module, checkpoint: Path) -> None:
@@ -294,7 +328,7 @@ def tidy(folder: Path) -> None:
 
 def _is_unscheduled(path: Path) -> bool:
     with suppress(OSError, ValueError, AttributeError):
-        return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_irregular"))
+        return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_unscheduled"))
     return False
 
 

@@ -64,8 +64,8 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
     found = {
         "last": _mean("last", "checkpoint", last),
-        "none": _mean("last", "checkpoint", last[-1:]),
-        "best": _mean("best", "weights in validation", best[: arguments.average_best]),
+        "last alone": _mean("last", "checkpoint", last[-1:]),
+        "best": _mean("best", "weights in validation", best[: arguments.keep_best]),
         "best alone": _mean("best", "weights in validation", best[:1]),
     }
     kept: dict[tuple[int, ...], Candidate] = {}

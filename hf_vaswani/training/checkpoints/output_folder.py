@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from ...configuration.renamed_keys import with_new_names
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, TrainingError
 from ...files import locked
@@ -58,7 +57,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def read_stored(path: Path) -> dict[str, dict[str, Any]]:
-    """Read the recipe that a run was started with, by today's names, and how the run was launched.
+    """Read the recipe that a run was started with, and how the run was launched.
 
     Raises:
         InputError: if the file is damaged.
@@ -68,4 +67,4 @@ def read_stored(path: Path) -> dict[str, dict[str, Any]]:
         content = read_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or set --overwrite true.")
-    return with_new_names(content)
+    return content

@@ -20,6 +20,8 @@ HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 RERANKER, TEACHER = "evaluation.rerank_with", "evaluation.compare_with"
 # What a model may be trained on besides files of pairs.
 OWN, REVERSED = "own", "reversed"
+# PEFT's name for all linear layers.
+ALL_LINEAR = "all-linear"
 # A path, the fields of a `TextSource`, or a list of these to mix.
 Sources = str | dict | list | None
 
@@ -98,9 +100,6 @@ class DataArguments(Section):
     split_seed: int = Key(1, "random seed of the held-out pairs; independent of training.seed", ge=0, lt=2**32)
     streaming: bool = Key(
         False, "read training text as it is needed, for text that fits neither in memory nor on disk"
-    )
-    stream_part: int = Key(
-        100_000, "pairs of a stream to hold in memory, shuffled and batched together", ge=1, le=MANY
     )
     max_length: int | None = Key(256, "leave out training pairs with more tokens on either side", ge=1, le=LONGEST)
     max_length_coverage: float | None = Key(
@@ -202,9 +201,6 @@ class TrainingArguments(Section):
     r_drop: float = Key(
         0.0, "weight α of R-Drop, which pulls the outputs under two dropout masks together", ge=0, le=1000
     )
-    r_drop_from: int = Key(
-        1, "first step with R-Drop; earlier ones see each pair once, in half the time", ge=1, le=COUNTLESS
-    )
     distill_from: str | list[str] | None = Key(
         None,
         "model whose distributions over the next token are learned as well as the labels (word-level distillation), "
@@ -225,9 +221,6 @@ class TrainingArguments(Section):
     )
     ema_decay: float | None = Key(
         None, "decay of an exponential moving average of the weights, used for translation: 0.999", ge=0, lt=1
-    )
-    max_skipped_steps: int = Key(
-        20, "consecutive steps without a finite gradient before the run stops", ge=1, le=COUNTLESS, resumable=True
     )
     mixed_precision: Literal["auto", "no", "bf16", "fp16"] = Key(
         "auto",
@@ -266,17 +259,18 @@ class TrainingArguments(Section):
     )
     save_steps: int = Key(500, "steps between checkpoints", ge=1, le=COUNTLESS, resumable=True)
     save_total_limit: int = Key(5, "latest checkpoints to keep", ge=1, le=COUNTLESS, resumable=True)
-    keep_best: int = Key(1, "best weights in validation to keep; 0 for none", ge=0, le=COUNTLESS, resumable=True)
-    average: Literal["auto", "last", "best", "none"] = Key(
+    keep_best: int = Key(
+        1, "best weights in validation to keep, and to average; 0 for none", ge=0, le=COUNTLESS, resumable=True
+    )
+    average: Literal["auto", "last", "best"] = Key(
         "auto",
-        "the final model: the mean of the last checkpoints (section 6.1), the mean of the best weights, or the last "
-        "checkpoint alone; auto: of these and the single best weights, those with the lowest validation loss. "
-        "Setting only average_last or average_best also selects that kind",
+        "the final model: the mean of the last checkpoints (section 6.1), or of the best weights; auto: of these, the "
+        "last checkpoint alone, and the single best weights, those with the lowest validation loss; default with "
+        "average_last: last",
         resumable=True,
     )
-    average_last: int = Key(5, "how many of the last checkpoints to average", ge=1, le=COUNTLESS, resumable=True)
-    average_best: int | None = Key(
-        None, "how many of the best weights to average; default: all that are kept", ge=1, le=COUNTLESS, resumable=True
+    average_last: int = Key(
+        5, "how many of the last checkpoints to average; 1 for the last one alone", ge=1, le=COUNTLESS, resumable=True
     )
     license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
     push_to_hub: bool = Key(
@@ -297,11 +291,10 @@ class TrainingArguments(Section):
         resumable=True,
         private=True,
     )
-    hub_strategy: Literal["end", "every_save", "checkpoint", "all_checkpoints"] = Key(
+    hub_strategy: Literal["end", "every_save", "checkpoint"] = Key(
         "every_save",
         "what to upload, and when: end: the finished model; every_save: also the model at each "
-        "checkpoint; checkpoint: also the run itself, in last-checkpoint/, for hf-vaswani pull; all_checkpoints: also "
-        "each checkpoint under its own name",
+        "checkpoint; checkpoint: also the run itself, in last-checkpoint/, for hf-vaswani pull",
         resumable=True,
         private=True,
     )
@@ -328,6 +321,43 @@ def hub_keys_given(arguments: TrainingArguments) -> list[str]:
     """The keys about uploads to the Hub that differ from their defaults."""
     keys = TrainingArguments.model_fields
     return [name for name in HUB_KEYS if getattr(arguments, name) != keys[name].default]
+
+
+class PeftArguments(Section):
+    """A LoRA adapter to train on a frozen model, with PEFT's names; without `r`, there is none."""
+
+    section = "peft"
+
+    r: int | None = Key(None, "rank of the adapter's matrices, such as 8", ge=1, le=65_536)
+    lora_alpha: int = Key(8, "scale of the adapter: its product is multiplied by lora_alpha / r", ge=1, le=1_000_000)
+    lora_dropout: float = Key(0.0, "dropout of the adapter's input", ge=0, lt=1)
+    target_modules: list[str] = Key(
+        [ALL_LINEAR],
+        "modules that get an adapter, by name: [q_proj, v_proj]; all-linear: all linear layers inside the stacks",
+    )
+    bias: Literal["none", "all", "lora_only"] = Key(
+        "none", "biases to train as well; lora_only: those of the modules with an adapter"
+    )
+    use_rslora: bool = Key(False, "divide lora_alpha by the square root of r instead, for high ranks (rsLoRA)")
+    use_dora: bool = Key(False, "also train the magnitude of each column of the weights (DoRA); slower")
+    modules_to_save: list[str] = Key(
+        [], "modules to train and save in full, by name: [embed_tokens], [final_layer_norm]"
+    )
+    merge: bool = Key(
+        False,
+        "save an ordinary model with the adapter merged into its weights, instead of the adapter alone",
+        resumable=True,
+    )
+
+    @property
+    def is_used(self) -> bool:
+        """Whether an adapter is trained."""
+        return self.r is not None
+
+    @property
+    def targets(self) -> str | list[str]:
+        """`target_modules` in the form that PEFT accepts."""
+        return ALL_LINEAR if self.target_modules == [ALL_LINEAR] else self.target_modules
 
 
 class GenerationArguments(Section):

@@ -7,7 +7,7 @@ learning rate that means something else to it.
 
 from typing import Any
 
-from ...configuration.renamed_keys import Sections
+from ...configuration.keys import Sections
 from .arguments import SPLITS, text_keys
 
 DATASET_KEYS = ("dataset", "dataset_config", "dataset_revision")
@@ -51,8 +51,8 @@ def _remove_from_training(values: dict[str, Any], options: dict[str, str]) -> No
     replaced, schedule = set(), values.get("lr_scheduler_type", "paper")
     if (options.get("lr_scheduler_type", schedule) == "paper") != (schedule == "paper"):
         replaced.add("learning_rate")
-    if options.keys() & {"average", "average_last", "average_best"}:
-        replaced |= {"average", "average_best"}
+    if options.keys() & {"average", "average_last"}:
+        replaced.add("average")
     for name in replaced:
         values.pop(name, None)
 
@@ -67,6 +67,5 @@ def add_implied(values: Sections) -> None:
     ):
         if data.get(name) is not None:
             data.setdefault(default, None)
-    for name, kind in (("average_best", "best"), ("average_last", "last")):
-        if training.get(name) is not None:
-            training.setdefault("average", kind)
+    if training.get("average_last") is not None:
+        training.setdefault("average", "last")

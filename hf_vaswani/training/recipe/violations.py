@@ -7,8 +7,7 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
 from ..optimization.schedule import SCHEDULES
-from .adapter_arguments import PeftArguments
-from .arguments import OWN, REVERSED, SPLITS, DataArguments, TrainingArguments, text_keys
+from .arguments import OWN, REVERSED, SPLITS, DataArguments, PeftArguments, TrainingArguments, text_keys
 
 # In bytes: file names have at most 255, and contain more than the name of the test set.
 LONGEST_TEST_NAME = 100
@@ -202,19 +201,13 @@ def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, tra
 
 def _final_weights_errors(training: TrainingArguments) -> list[str]:
     """Contradictions about the weights of the final model."""
-    errors, kind, best = [], training.average, training.average_best
-    if kind in ("auto", "last") and training.average_last > training.save_total_limit:
+    errors = []
+    if training.average != "best" and training.average_last > training.save_total_limit:
         errors.append(
             f"training.average_last={training.average_last} needs that many checkpoints, "
             f"but training.save_total_limit={training.save_total_limit}"
         )
-    if kind in ("last", "none") and best is not None:
-        errors.append(f"training.average_best={best} contradicts training.average={kind!r}: remove one of them")
-    elif best is not None and best > training.keep_best:
-        errors.append(
-            f"training.average_best={best} needs that many kept weights, but training.keep_best={training.keep_best}"
-        )
-    elif kind == "best" and not training.keep_best:
+    if training.average == "best" and not training.keep_best:
         errors.append("training.average='best' needs kept weights, but training.keep_best=0")
     return errors
 

@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from ...configuration.renamed_keys import with_new_names
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
 from ...files import where_not_found
@@ -129,7 +128,7 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
         raise InputError(f"{name}: its recipe.yaml is damaged. Copy or download the card again.")
     if PROVENANCE_FILE in files and (earlier := _earlier_run(name, files[PROVENANCE_FILE])):
         return earlier
-    return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
+    return RecordedRun(name, f"recipe.yaml in {name}", recipe, trail)
 
 
 def _earlier_run(name: str, content: str) -> RecordedRun | None:

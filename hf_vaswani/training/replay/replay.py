@@ -19,10 +19,9 @@ from ..build import TrainingSetup, build
 from ..check import check
 from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
 from ..checkpoints.progress import Progress
-from ..checkpoints.state import gather_weights
 from ..listeners import StepListener, StepResult
 from ..optimization.steps import StepBatches
-from ..optimization.weights import Tensors
+from ..optimization.weights import Tensors, gather_weights
 from ..recipe.recipe import load_recipe
 from ..run import TrainingRun
 from ..train import processes_of

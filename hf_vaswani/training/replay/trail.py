@@ -10,9 +10,9 @@ from ...data.prepared import tokenizer_digest
 from ...hub.trail import Environment, StepRecord, Trail
 from ...runtime.machine import cpu_name, versions
 from ..build import TrainingSetup
-from ..checkpoints.state import gather_weights
 from ..optimization.schedule import SCHEDULES
 from ..optimization.sharding import full_tensor
+from ..optimization.weights import gather_weights
 from ..recipe.recipe import SECTIONS
 from ..run import TrainingRun
 from .digests import model_digest, tensors_digest, text_digest

@@ -7,16 +7,15 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers.utils import ADAPTER_CONFIG_NAME
 
-from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
 from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
 from ...hub.card import card_text, shown_figures
 from ...hub.eval_results import EVAL_RESULTS, eval_results
 from ...hub.file_names import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
-from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
+from ..checkpoints.output_folder import RECIPE_FILE, held
+from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
-from ..recipe.shared_recipe import shared_recipe
 from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
@@ -38,8 +37,8 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
         The path of the card.
 
     Raises:
-        InputError: if the folder holds no finished run, or one that is running, damaged, or of a version that did not
-            store what a card needs; if the output is not a Markdown file, or exists.
+        InputError: if the folder holds no finished run, or one that is running or damaged; if the output is not a
+            Markdown file, or exists.
     """
     errors = [
         f"{folder / name} is missing: {folder} contains no finished run."
@@ -119,21 +118,16 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
     """The recipe and the report of a run, both from the last time that it finished.
 
     Raises:
-        InputError: if one of them is damaged, or of a version that did not store what a card needs.
+        InputError: if one of them is damaged.
     """
-    stored, report = read_stored(folder / RECIPE_FILE), read_report(folder)
+    report = read_report(folder)
     if errors := [error for name in report.figures if (error := figure_error(folder, name))]:
         raise damaged(folder, "; ".join(errors))
-    # Reports of earlier versions contain no recipe, but may contain these two sections.
-    sections = {"generation": report.generation, "evaluation": report.evaluation}
-    recipe = with_new_names(report.recipe or {}) or {
-        **stored,
-        **{name: keys for name, keys in sections.items() if keys},
-    }
-    if errors := value_errors(recipe):
-        file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
-        raise InputError.of([f"{file}: {error}" for error in errors])
-    whole = {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
+    if report.recipe is None:
+        raise damaged(folder, "recipe is missing")
+    if errors := value_errors(report.recipe):
+        raise InputError.of([f"{folder / RESULTS_FILE}: {error}" for error in errors])
+    whole = {name: {**keys, **report.recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
     return whole, _with_base(report)
 
 
@@ -152,7 +146,7 @@ def _with_base(report: RunReport) -> RunReport:
 def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:
     try:
         return card_text(name, recipe, report, shared_recipe(recipe), **where)
-    # Raised for values of the right types that do not fit together, or that an earlier version did not store.
+    # Raised for values of the right types that do not fit together.
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None
 

@@ -22,7 +22,7 @@ from ...errors import InputError
 from ...generation.adapters import BASE_DIGEST, matrices_digest
 from ...translation.adapters import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
-from ..recipe.adapter_arguments import ALL_LINEAR, PeftArguments
+from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
 from .tokenizer_and_model import is_own_model
 

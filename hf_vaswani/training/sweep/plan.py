@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...files import collect_errors
 from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
 from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of, stages_in
-from ..setup.reranker import open_reranker_of
+from ..reporting.scores import load_reranker
 from ..setup.splits import own_text, parse_sources, source_errors
 from ..setup.tokenizer_and_model import check_is_model, existing_tokenizer
 from ..stages.arguments import TRAIN
@@ -311,7 +311,7 @@ def _errors_of_names(recipes: list[Recipe]) -> list[str]:
         wrong |= {name} if found else set()
         errors += found
     for recipe in {recipe.evaluation.rerank_with: recipe for recipe in recipes}.values():
-        collect_errors(errors, partial(open_reranker_of, recipe))
+        collect_errors(errors, partial(load_reranker, recipe))
     with_tokenizer = {(recipe.tokenizer_source, recipe.tokenizer.bpe_dropout): recipe for recipe in recipes}
     for recipe in with_tokenizer.values():
         if not wrong & {recipe.training.start_from, *recipe.training.teachers}:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ...core.configuration_vaswani import VaswaniConfig
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..recipe.recipe import Recipe
-from .adapter import merged, save_adapter, with_adapter
-from .tokenizer_and_model import make_model
-from .training_text import copy_training_text
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from .recipe.recipe import Recipe
+from .setup.adapter import merged, save_adapter, with_adapter
+from .setup.tokenizer_and_model import make_model
+from .setup.training_batches import TEXT_FIELDS
 
 
 class FinalModel:
@@ -33,7 +33,8 @@ class FinalModel:
             self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
             self.model = self._adapted.get_base_model()
             if recipe.peft.merge:  # an adapter is loaded with the config of its base
-                copy_training_text(self.model.config, config)
+                for name in TEXT_FIELDS:
+                    setattr(self.model.config, name, getattr(config, name))
         else:
             self.model = VaswaniForConditionalGeneration(config)
         self.model.generation_config = generation_config
