@@ -5,11 +5,12 @@ model tells the whole story. A command that finds its product finished compares 
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from .errors import InputError, reason
 from .files import atomic_write
@@ -36,6 +37,12 @@ class Provenance(BaseModel):
     results: dict[str, Any] = {}
     seconds: float = 0.0
 
+    @model_validator(mode="after")
+    def _check_recipe(self) -> "Provenance":
+        if self.command == "train" and not all(isinstance(keys, dict) for keys in self.settings.values()):
+            raise ValueError("the settings of a run must be the sections of a recipe")
+        return self
+
     def write(self, product: Path) -> None:
         """Write the file beside a product.
 
@@ -43,7 +50,28 @@ class Provenance(BaseModel):
             OSError: if it cannot be written.
         """
         with atomic_write(provenance_file(product)) as part:
-            part.write_text(f"{self.model_dump_json(indent=1, exclude_defaults=True)}\n", encoding="utf-8")
+            part.write_text(f"{self.without_repetition().to_json()}\n", encoding="utf-8")
+
+    def to_json(self) -> str:
+        """The content of the file."""
+        return self.model_dump_json(indent=1, exclude_defaults=True)
+
+    def without_repetition(self) -> "Provenance":
+        """The same, in which each product before this one is described only where it is first named.
+
+        Otherwise a chain of products, each made from all before it, would double in size with each.
+        """
+        seen: set[str] = set()
+
+        def describe(made: Provenance) -> Provenance:
+            inputs = []
+            for source in made.inputs:
+                is_first = source.made is not None and source.digest not in seen
+                seen.update([source.digest] if is_first else [])
+                inputs.append(source.model_copy(update={"made": describe(source.made) if is_first else None}))
+            return made.model_copy(update={"inputs": inputs})
+
+        return describe(self)
 
     def differences(self, now: "Provenance") -> list[str]:
         """How settings and inputs differ from those that a command has now."""
@@ -106,9 +134,32 @@ def changed_inputs(before: list[Input], now: list[Input]) -> list[str]:
         then, here = ([source for source in inputs if source.role == role] for inputs in (before, now))
         if [source.digest for source in then] != [source.digest for source in here]:
             names = [", ".join(source.name for source in inputs) or "none" for inputs in (then, here)]
-            how = "has changed" if names[0] == names[1] else f"was another, {names[0]}"
-            found.append(f"{role} {names[1]} {how}")
+            is_same = names[0] == names[1]
+            found.append(
+                f"{role} {names[1]} has changed" if is_same else f"{role} was {names[0]} and is now {names[1]}"
+            )
     return found
+
+
+def is_finished(product: Path, now: Provenance, remedy: str) -> bool:
+    """Whether a product is there, made in the way in which a command would make it now, which is then reported.
+
+    Args:
+        remedy: what to do if it was made in another way, as the next sentence.
+
+    Raises:
+        InputError: if it was made in another way, or if that is unknown.
+    """
+    if not product.exists():
+        return False
+    before = read_provenance(product)
+    if before is None:
+        why = f"{provenance_file(product).name} is missing"
+        raise InputError(f"{product} exists, and it is unknown how it was made: {why}. {remedy}")
+    if differences := before.differences(now):
+        raise InputError(f"{product} was made in another way: {'; '.join(differences)}. {remedy}")
+    print(f"{product} is finished. Nothing to do.", file=sys.stderr)
+    return True
 
 
 def provenance_file(product: Path) -> Path:

@@ -160,23 +160,27 @@ def add_batch_options(speed: argparse._ActionsContainer) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..runtime.process_group import launched_processes
+    from ..runtime.processes import on_main_process
 
     with launched_processes() as processes:
+        on_main_process(processes, lambda: _check_pair_options(options))
         if options.pairs:
             _make_pairs(options, processes)
         else:
             _run(options, processes)
 
 
+def _check_pair_options(options: argparse.Namespace) -> None:
+    if errors := pair_errors(options):
+        raise InputError.of(errors)
+
+
 def _make_pairs(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> None:
     """Translate into a file beside the pairs, which is resumed, and choose the pairs from it."""
     from ..runtime.processes import on_main_process
 
-    errors = pair_errors(options)
-    options.output, options.format, options.resume = candidates_file(options.pairs), "jsonl", True
-    options.scores = not options.mbr
-    if errors := [*errors, *option_errors(options)]:
-        raise InputError.of(errors)
+    options.output, options.format = candidates_file(options.pairs), "jsonl"
+    options.resume, options.scores = not options.overwrite, not options.mbr
     made = on_main_process(processes, lambda: provenance(options, output_settings(options)))
     if on_main_process(processes, lambda: are_finished(options, made)):
         return
@@ -259,9 +263,12 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             if not is_resumable:
                 raise
             done = counted(output.progress.lines, "line")
-            how = "--resume instead of --overwrite" if options.overwrite else "--resume"
+            if options.pairs:
+                how = " without --overwrite" if options.overwrite else ""
+            else:
+                how = " with --resume instead of --overwrite" if options.overwrite else " with --resume"
             raise KeyboardInterrupt(
-                f"Interrupted after {done}. Run the same command again with {how} to continue."
+                f"Interrupted after {done}. Run the same command again{how} to continue."
             ) from None
     reports.summarize()
     return output.progress.seconds
@@ -314,7 +321,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
         errors += [
             f"{processes} processes can divide a file among them, but not a stream. Specify a file with --{name}."
             for name, path in (("input", options.input), ("output", options.output))
-            if path is None or (Path(path).exists() and not Path(path).is_file())
+            if path is None or (Path(path).exists() and not Path(path).is_file() and not options.pairs)
         ]
         if errors:
             raise InputError.of(errors)
@@ -333,7 +340,8 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
         output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"), path)  # noqa: SIM115
     else:
         try:
-            output = ResumableOutput(path, options.overwrite, options.resume)
+            continues = "Run the same command again to continue." if options.pairs else "Resume later with --resume."
+            output = ResumableOutput(path, options.overwrite, options.resume, continues)
         except NothingToResume as error:
             if not errors and _has_a_line_for_each(path, options):
                 return None

@@ -5,6 +5,7 @@ not made as [`Markdown`] is escaped where it is filled in, so that it shows as p
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -240,16 +241,23 @@ def _trail(trail: Trail) -> str:
 def _provenance(report: RunReport) -> str:
     """How the model was made, as JSON, without the run itself, which the recipe describes."""
     made = report.provenance().model_copy(update={"settings": {}, "results": {}})
-    return made.model_dump_json(indent=1, exclude_defaults=True)
+    return made.to_json()
 
 
 def _earlier(report: RunReport) -> str:
     """A table of what was made before this run; empty if nothing was, or if that is unknown."""
     rows = [
-        [name, _what_was_done(made), _what_came_of_it(made), duration(made.seconds)]
+        [name, _in_words(_what_was_done, made), _in_words(_what_came_of_it, made), duration(made.seconds)]
         for name, made in report.provenance().earlier()
     ]
     return table(["product", "made by", "result", "time"], rows) if rows else ""
+
+
+def _in_words(describe: Callable[[Provenance], str], made: Provenance) -> str:
+    try:
+        return describe(made)
+    except (AttributeError, KeyError, TypeError, ValueError):  # it is as another program or version wrote it
+        return "–"
 
 
 def _what_was_done(made: Provenance) -> str:

@@ -347,7 +347,8 @@ class RunReport(Part):
 
     def has_made(self, *roles: str) -> bool:
         """Whether what the run used in these roles was made by commands whose records it has."""
-        return all(source.made is not None for source in self.inputs if source.role in roles)
+        found = [source.made for source in self.inputs if source.role in roles]
+        return bool(found) and None not in found
 
     def provenance(self) -> Provenance:
         """How the final model was made."""

@@ -14,7 +14,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.hub.card import card_text
 from hf_vaswani.hub.run_report import parse_report
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
-from hf_vaswani.training.recipe.shared_recipe import shared_recipe
+from hf_vaswani.training.publishing.portable_run import shared_recipe
 from tests.training.recipe.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -580,20 +580,23 @@ def test_cross_attention_is_shown_first():
 
 
 # Parts that only some reports have.
-STAGE = {"name": "first", "kind": "train", "seconds": 3.0, "text": "own", "start": "model", "steps": 3,
-         "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}, "models": ["teacher"],
-         "trail": {"texts": {}, "environments": [{}]}}  # fmt: skip
+FIRST = {"command": "train", "seconds": 3.0, "settings": {"data": {"text": {"own": 1, "more": 2}}},
+         "inputs": [{"role": "training.start_from", "name": "model", "digest": "1"},
+                    {"role": "training.distill_from", "name": "teacher", "digest": "2"}],
+         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}}}  # fmt: skip
+SECOND = {"command": "translate", "seconds": 3.0, "settings": {"side": "source", "num_beams": 4, "n_best": 2},
+          "inputs": [{"role": "model", "name": "first", "digest": "3", "made": FIRST},
+                     {"role": "input", "name": "text", "digest": "4"}],
+          "results": {"lines": 3, "pairs": 2, "cut": 1}}  # fmt: skip
 SEARCH = {"search": "beam 4", "sentences_per_second": 2.0, "bleu": 1.0, "chrf2": 2.0}
 OTHERS = {
-    "stages": [STAGE, {"name": "second", "kind": "translate", "seconds": 3.0, "text": "own", "models": ["first"],
-                       "side": "source", "search": "beam 4", "lines": 3, "pairs": 2, "left_out": {"too long": 1}}],
+    "inputs": [{"role": "data.text", "name": "pairs", "digest": "5", "made": SECOND}],
     "teacher": {"models": ["first"], "parameters": 5, "sentences": 3, "test": "test", "teacher": SEARCH,
                 "student": SEARCH, "agreement": 3.0, "signature": BLEU},
     "adapter": {"parameters": 3, "all_parameters": 9, "base": "you/base", "merged": False},
     "final_weights": {"average": "auto", "weights": "the last", "compared": [
         {"weights": weights, "updates": [4], "validation_loss": 1.0} for weights in ("the last", "the best")]},
     "trail": {"texts": {}, "environments": [{}]}, "languages": ["de", "en"], "text": "Multi30k", "base_model": "a/b",
-    "total_seconds": 9.0,
 }  # fmt: skip
 
 
@@ -620,3 +623,28 @@ def test_no_text_of_the_results_becomes_markup():
             assert "<script" not in text and text.count("</summary>") <= 3, results
             cards += 1
     assert cards > 60
+
+
+def test_card_lists_what_was_made_before_the_run():
+    text = card_of(inputs=OTHERS["inputs"])
+    assert "trained from scratch, by 3 commands on 997" in text or "trained by 3 commands on 997" in text
+    assert "| first | training on own 1, more 2, from model, distilling teacher | 3 steps, 5 parameters; " in text
+    assert (
+        "| pairs | first translates text, source side: beam 4, 2 best | 2 pairs of 3 lines; left out: 1 cut |" in text
+    )
+    assert '"name": "pairs"' in text.partition("<summary>provenance.json</summary>")[2]
+
+
+@pytest.mark.parametrize("results", [{}, {"steps": "x"}, {"pairs": [], "lines": 3}, {"tests": 3}])
+@pytest.mark.parametrize("command", ["train", "translate", "average", "sing"])
+def test_card_can_be_written_whatever_others_say_of_what_they_made(command, results):
+    made = {"command": command, "results": results, "settings": {"data": {"text": 3}}}
+    made["settings"] |= {} if command == "train" else {"num_beams": "x", "n_best": "y"}
+    assert "| pairs |" in card_of(inputs=[{"role": "data.text", "name": "pairs", "digest": "5", "made": made}])
+
+
+def test_results_of_an_earlier_version_with_stages_still_have_a_card():
+    stages = [{"name": "first", "kind": "train", "seconds": 3.0}]
+    recipe = {**recipe_dict(), "stages": {"first": {"train": {}}}}
+    report = parse_report({**RESULTS, "stages": stages, "total_seconds": 9.0, "recipe": recipe})
+    assert "997 sentence pairs" in card_text("de-en", recipe_dict(), report, shared_recipe(recipe_dict()))

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 
 from hf_vaswani.evaluation.figure_file import save_figure
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.reporting import figures
-from hf_vaswani.training.stages import report
+from hf_vaswani.training.reporting import figures, teacher
 
 RECIPE = """
 tokenizer: {vocab_size: 60}
@@ -67,4 +66,4 @@ def no_int8_export(monkeypatch):
 
     A run that a fixture of a module makes has its size.
     """
-    monkeypatch.setattr(report, "int8_size", lambda *_: None)
+    monkeypatch.setattr(teacher, "int8_size", lambda *_: None)

@@ -15,7 +15,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training import loop as loop_module
-from hf_vaswani.training.optimization import passes
+from hf_vaswani.training.optimization import steps as passes
 from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.reporting import figures, log
 from hf_vaswani.training.run import TrainingRun

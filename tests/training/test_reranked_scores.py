@@ -10,18 +10,13 @@ from transformers import pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.replay.verify import verify
-from hf_vaswani.training.reporting.summary import summary
+from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
 from hf_vaswani.translation.load import load
 
 from ..families import family
-from .stages.conftest import staged_in
 
 FEW = ("--max_steps=4", "--eval_sentences=4")
-# One stage of the other direction, and a last run on the pairs themselves.
-STAGES = {"back": {"train": {"data": {"text": ["own"], "reversed": True}, "training": {"max_steps": 3}}},
-          "forward": None, "backward": None, "mean": None, "both": None}  # fmt: skip
-LAST = ("--start_from=null", "--data.text=[own]", "--max_steps=4", "--rerank_beams=3")
 
 
 @pytest.fixture
@@ -87,36 +82,6 @@ def test_replay_does_not_need_the_model_that_reranked(recipe, other):
     folder = train(recipe(*FEW, f"--rerank_with={other}", "--rerank_beams=2")).folder
     shutil.rmtree(other)
     assert verify(str(folder)).verdict == "identical bit for bit"
-
-
-def test_stage_can_rerank_the_last_run_but_does_not_rerank_itself(tmp_path):
-    folder = train(staged_in(tmp_path)(*LAST, "--rerank_with=back", **STAGES)).folder
-    sources = (tmp_path / "test.source").read_text().splitlines()
-    expected = reranked(folder, folder / "stages" / "back", sources, 3)
-    assert (folder / "test_translations_reranked.txt").read_text().splitlines() == expected
-    assert not (folder / "stages" / "back" / "test_translations_reranked.txt").exists()
-    card = (folder / "README.md").read_text()
-    assert "| beam 3, reranked by back |" in card and "rerank_with: back" in card
-
-
-def test_stage_that_reranks_can_be_added_to_a_finished_run(tmp_path):
-    staged = staged_in(tmp_path)
-    weights = (train(staged(*LAST, **{**STAGES, "back": None})).folder / "model.safetensors").read_bytes()
-    folder = train(staged(*LAST, "--rerank_with=back", **STAGES)).folder
-    assert (folder / "model.safetensors").read_bytes() == weights
-    assert (folder / "test_translations_reranked.txt").exists()
-
-
-def test_stage_of_the_same_direction_is_an_error(tmp_path):
-    staged = staged_in(tmp_path)
-    same = {**STAGES, "back": {"train": {"data": {"text": ["own"]}}}}
-    with pytest.raises(InputError, match="evaluation.rerank_with: stage 'back' learns only the run's own direction"):
-        staged(*LAST, "--rerank_with=back", **same)
-    staged(*LAST, "--rerank_with=back", "--data.reversed=true", **same)
-    both = {**STAGES, "back": {"train": {"data": {"text": ["own", "reversed"]}}}}
-    staged(*LAST, "--rerank_with=back", **both)
-    with pytest.raises(InputError, match="evaluation.rerank_with: stage 'made' translates and makes no model"):
-        staged(*LAST, "--rerank_with=made", made={"translate": {"model": "back"}}, **both)
 
 
 def test_model_that_cannot_rerank_is_an_error_before_training(recipe, tmp_path):

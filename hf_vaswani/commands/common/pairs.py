@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError
+from ...files import is_same_file
 from .options import OUTPUT_FILE, finite, share
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def pair_errors(options: argparse.Namespace) -> list[str]:
         errors.append("--pairs needs --input: a file of text or pairs, or the folder of a run for its training text")
     unused = [name for name in ("output", "scores", "alignments", "prefix") if getattr(options, name)]
     errors += [f"--{name} has no effect with --pairs; leave it out" for name in unused]
+    if options.input and is_same_file(options.pairs, options.input):
+        errors.append(f"--pairs {options.pairs} is the input. Choose another file for the pairs.")
     if options.keep_closest and (options.n_best or 1) == 1:
         errors.append("--keep_closest chooses among several translations: raise --n_best")
     return errors
@@ -150,6 +153,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     """
     from ...data.sources.text_source import digest, file_digest
     from ...provenance import Input, Provenance, make_input
+    from ...training.setup.splits import held_out_of
     from ...translation.content_digest import content_digest
 
     def text() -> "Input":
@@ -157,9 +161,10 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
         if not sources:
             return make_input("input", options.input, file_digest(options.input))
         digests = " ".join(map(digest, sources))
-        if Path(options.input).is_dir():
+        if data := _run_data(options.input):
+            held_out = [repr(held_out_of(data))] if held_out_of(data) else []
             return Input(role="input", name=f"the training text of {Path(options.input).resolve().name}",
-                         digest=digests)  # fmt: skip
+                         digest=" ".join([digests, *held_out]))  # fmt: skip
         return make_input("input", options.input, digests)
 
     models = [make_input("model", name, content_digest(name)) for name in (options.model, *options.ensemble)]
@@ -176,22 +181,11 @@ def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
     Raises:
         InputError: if they were made in another way, or if something else is in their place.
     """
-    from ...provenance import provenance_file, read_provenance
+    from ...provenance import is_finished
 
-    pairs = Path(options.pairs)
-    if not pairs.exists() or options.overwrite:
+    if options.overwrite or Path(options.output).exists():  # the translations, until everything is done
         return False
-    before = read_provenance(pairs)
-    if before is None:
-        why = f"which {provenance_file(pairs).name} would tell"
-        raise InputError(f"{pairs} exists, and it is unknown how it was made, {why}. Replace it with --overwrite.")
-    if differences := before.differences(now):
-        raise InputError(
-            f"{pairs} was made in another way: {'; '.join(differences)}. Replace it with --overwrite, or choose "
-            "another file."
-        )
-    print(f"{pairs} is finished. Nothing to do.", file=sys.stderr)
-    return True
+    return is_finished(Path(options.pairs), now, "Replace it with --overwrite, or choose another file.")
 
 
 def finish_pairs(options: argparse.Namespace, made: "Provenance", seconds: float) -> None:
@@ -201,7 +195,8 @@ def finish_pairs(options: argparse.Namespace, made: "Provenance", seconds: float
 
     candidates, pairs = Path(options.output), Path(options.pairs)
     with writing(pairs, "run the same command again to continue"):
+        # Whenever the process is killed, the translations or both files are there.
         counts = write_pairs(candidates, pairs, selection(options), iterate_texts(options))
         made.model_copy(update={"results": asdict(counts), "seconds": seconds}).write(pairs)
-    candidates.unlink()
+    candidates.unlink(missing_ok=True)
     print(f"{pairs}: {counts.in_words()}", file=sys.stderr)

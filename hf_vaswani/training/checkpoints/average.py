@@ -1,6 +1,7 @@
 """Averages the weights of several checkpoints of a run (section 6.1), or of finished models, into one model."""
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from ...files import collect_errors, new_folder
 from ...interop.model_files import check_settings, model_kind
 from ...interop.pretrained import damage_errors, load_model
 from ...pipeline.model_checks import vocabulary_error
+from ...provenance import Provenance, is_finished, make_input, read_provenance
+from ...translation.content_digest import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, damage_of, weights_file
@@ -63,25 +66,29 @@ class Member:
         return values
 
 
-def average(
-    sources: list[Path], output: Path, last: int | None = None, best: int | None = None, finished: bool = False
-) -> list[Path]:
-    """Average weights and write them to a folder that is ready for `from_pretrained` and `pipeline`.
+def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
+    """Average weights and write them to a folder that is ready for `from_pretrained` and `pipeline`, with provenance.
+
+    A folder that holds the very same mean already is left as it is.
 
     Args:
         sources: folders of runs, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
         output: folder to create; it may exist only if it is empty.
         last, best: how many of the last, or of the best, checkpoints of each run to average; by default all
             checkpoints that are left.
-        finished: take the finished model of a run instead of its checkpoints.
 
     Returns:
         The folders whose weights were averaged.
 
     Raises:
-        InputError: if a source is of another kind, or has weights of other names or shapes, or if the output exists.
+        InputError: if a source is of another kind, or has weights of other names or shapes, or if the output is
+            anything else.
     """
-    members = open_members(sources, last, best, finished)
+    began = time.monotonic()
+    members = open_members(sources, last, best)
+    made = _provenance(sources, last, best)
+    if read_provenance(output) and is_finished(output, made, "Choose another folder, or delete this one."):
+        return [member.path for member in members]
     tokenizer = _common_tokenizer(members)
     model = _empty_model(members[0].config)
     if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
@@ -91,21 +98,30 @@ def average(
         model.save_pretrained(folder)
         if tokenizer is not None:
             save_tokenizer(tokenizer, folder)
+        made.model_copy(update={"seconds": time.monotonic() - began}).write(folder)
     return [member.path for member in members]
 
 
-def open_members(
-    sources: list[Path], last: int | None = None, best: int | None = None, finished: bool = False
-) -> list[Member]:
+def _provenance(sources: list[Path], last: int | None, best: int | None) -> Provenance:
+    """What a mean is made from: for each source, the weights that are averaged, as one input."""
+    inputs = []
+    for source in sources:
+        members = members_of(source, last, best)
+        digest = " ".join(content_digest(str(member.path)) for member in members)
+        whole = members[0].path if members[0].is_model else members[0].config.parent
+        inputs.append(make_input("model", source, digest).model_copy(update={"made": read_provenance(whole)}))
+    settings = {name: value for name, value in (("last", last), ("best", best)) if value}
+    return Provenance(command="average", settings=settings, inputs=inputs)
+
+
+def open_members(sources: list[Path], last: int | None = None, best: int | None = None) -> list[Member]:
     """What is averaged, checked as far as possible without reading weights; arguments as in [`average`].
 
     Raises:
         InputError: all errors at once: of each source, or of sources that do not belong together.
     """
     errors: list[str] = []
-    found = [
-        collect_errors(errors, lambda source=source: members_of(source, last, best, finished)) for source in sources
-    ]
+    found = [collect_errors(errors, lambda source=source: members_of(source, last, best)) for source in sources]
     members = [member for of_source in found for member in of_source or []]
     if members:
         collect_errors(errors, lambda: _common_tokenizer(members))
@@ -115,7 +131,7 @@ def open_members(
     return members
 
 
-def members_of(source: Path, last: int | None, best: int | None, finished: bool = False) -> list[Member]:
+def members_of(source: Path, last: int | None, best: int | None) -> list[Member]:
     """The members that a folder contributes to the mean.
 
     Raises:
@@ -123,8 +139,8 @@ def members_of(source: Path, last: int | None, best: int | None, finished: bool 
     """
     has_model = (source / "config.json").exists()
     # Without checkpoints, which may have been deleted to save space, a run stands for its model.
-    finished |= not (last or best or checkpoint_folders(source / CHECKPOINTS))
-    if (source / CHECKPOINTS).is_dir() and not (finished and has_model):
+    is_model = has_model and not (last or best or checkpoint_folders(source / CHECKPOINTS))
+    if (source / CHECKPOINTS).is_dir() and not is_model:
         kept = ranked(source / BEST) if best else checkpoint_folders(source / CHECKPOINTS)
         number = best or last or len(kept)
         if not kept or number > len(kept):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...data.sources.text_source import file_digest
-from ...provenance import Input, make_input
+from ...provenance import Input, Provenance, make_input
 from ...translation.content_digest import content_digest
 from ..recipe.arguments import OWN, REVERSED
 from ..recipe.recipe import Recipe
@@ -18,13 +18,17 @@ def model_inputs(recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def local_digests(recipe: Recipe) -> dict[str, str]:
-    """The digests of a run's models and tokenizers that are in folders, by key and place among its values."""
-    found = [(key, name) for key, name in model_inputs(recipe) if Path(name).exists()]
-    return {f"{key} {number}": content_digest(name) for number, (key, name) in enumerate(found, start=1)}
+    """The digests of a run's models and tokenizers that are in folders, by the key that names them."""
+    found: dict[str, list[str]] = {}
+    for key, name in model_inputs(recipe):
+        if Path(name).exists():
+            found.setdefault(key, []).append(content_digest(name))
+    return {key: " ".join(digests) for key, digests in found.items()}
 
 
 def run_inputs(recipe: Recipe) -> list[Input]:
     """Everything that a run is made from besides its own text, with provenance."""
     found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
-    return found + [make_input("data.text", name, file_digest(name)) for name in pairs]
+    found += [make_input("data.text", name, file_digest(name)) for name in pairs]
+    return Provenance(command="train", inputs=found).without_repetition().inputs

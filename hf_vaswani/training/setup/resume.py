@@ -174,7 +174,9 @@ def _differences(before: Circumstances, now: Circumstances) -> list[str]:
     if before.mixed_precision != now.mixed_precision:
         differences.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")
     differences += [
-        f"{key} has changed" for key, digest in now.inputs.items() if before.inputs.get(key, digest) != digest
+        f"the content of {key} has changed"
+        for key, digest in now.inputs.items()
+        if before.inputs.get(key, digest) != digest
     ]
     other_texts = [split for split, digest in now.texts.items() if before.texts.get(split) != digest]
     return differences + [f"data.{split}: the {split} text has changed" for split in other_texts]

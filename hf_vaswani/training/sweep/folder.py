@@ -12,8 +12,6 @@ from ...errors import InputError
 from ...files import HAS_LOCKS, atomic_write, check_types, lock, path_error, read_json
 from ...runtime.launcher import BETWEEN_LOOKS
 from ..setup.resume import stored_differences
-from ..stages.check import Digests, find_stages
-from ..stages.plan import make_plan as stages_plan
 from .plan import SweepPlan
 
 # Lists what is finished; this file marks a folder as that of a sweep.
@@ -116,17 +114,13 @@ def _run_errors(plan: SweepPlan, finished: dict[str, str]) -> list[str]:
         finished: name → digest of the recipe of the finished runs.
     """
     reasons: dict[str, list[str]] = {}
-    digests: Digests = {}
     for run in plan.runs:
         if finished.get(run.name) == run.digest:
             continue
         try:
-            differences = stored_differences(run.last)
+            differences = stored_differences(run.recipe)
         except InputError as error:
             differences = [str(error)]
-        if run.recipe.stages:
-            changes = find_stages(stages_plan(run.recipe), digests)[0].changes
-            differences += [f"stage {name}: {'; '.join(why)}" for name, why in changes.items()]
         if differences:
             reasons.setdefault("; ".join(differences), []).append(run.name)
     return [

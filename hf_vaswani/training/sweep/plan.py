@@ -11,16 +11,10 @@ from ...configuration.keys import traits
 from ...errors import InputError
 from ...files import collect_errors
 from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
-from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of, stages_in
+from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of
 from ..reporting.scores import load_reranker
-from ..setup.splits import own_text, parse_sources, source_errors
+from ..setup.splits import own_text, parse_sources, source_errors, text_errors_to_end
 from ..setup.tokenizer_and_model import check_is_model, existing_tokenizer
-from ..stages.arguments import TRAIN
-from ..stages.check import errors_in_texts, errors_of_others
-from ..stages.options import PREFIX as STAGES
-from ..stages.options import key_of_stage
-from ..stages.plan import make_plan as stages_plan
-from ..stages.together import vocabulary_of
 from .grid import Combination, combinations
 from .request import SweepRequest
 
@@ -67,20 +61,11 @@ class Run:
         return self.folder.name
 
     @property
-    def last(self) -> Recipe:
-        """The recipe of the run that the folder holds: for a recipe with stages, that of the last run."""
-        return stages_plan(self.recipe).last if self.recipe.stages else self.recipe
-
-    @property
     def digest(self) -> str:
         """Digest of the recipe, by which a finished run is recognized."""
-        keys = {**recipe_keys(), STAGES: {}}
+        keys = recipe_keys()
         values = {
-            section: {
-                name: value
-                for name, value in entries.items()
-                if name not in keys[section] or not traits(keys[section][name]).private
-            }
+            section: {name: value for name, value in entries.items() if not traits(keys[section][name]).private}
             for section, entries in self.recipe.to_dict().items()
         }
         text = json.dumps(values, sort_keys=True, default=str)
@@ -121,13 +106,12 @@ def make_plan(request: SweepRequest, errors: list[str], reads_inputs: bool = Fal
         InputError: all errors at once.
     """
     errors = list(errors)
-    stages = collect_errors([], lambda: stages_in(request.recipe)) or {}  # errors are reported when it is loaded
-    grid = _by_key(request.grid, stages, "grid", errors)
+    grid = _by_key(request.grid, "grid", errors)
     grid = {key: full for key, texts in grid.items() if (full := [text for text in texts if text])}
     errors += [f"grid: {key} has no values" for key, texts in request.grid.items() if not texts]
     errors += [f"grid: {key} has an empty value" for key, texts in request.grid.items() if "" in texts]
-    rows = {name: _by_key(row, stages, f"row {name}", errors) for name, row in request.rows.items()}
-    given = _given(request.options, stages)
+    rows = {name: _by_key(row, f"row {name}", errors) for name, row in request.rows.items()}
+    given = _given(request.options)
     errors += _conflicts(rows, grid, given)
     if not request.output_dir:
         errors.append("--output_dir is missing: the folder of the sweep, with a folder in it for each run")
@@ -155,20 +139,13 @@ def make_plan(request: SweepRequest, errors: list[str], reads_inputs: bool = Fal
     return SweepPlan(folder, request.recipe, request.options, found, request.seeds, runs)
 
 
-def _given(options: tuple[str, ...], stages: dict[str, Any]) -> set[str]:
+def _given(options: tuple[str, ...]) -> set[str]:
     """The keys among options, as [`_by_key`] writes them."""
-    of_run, of_stages = parse_options(list(options), stages, [])
-    keys = {f"{section}.{name}" for section, texts in of_run.items() for name in texts}
-    return keys | {
-        f"{stage}.{section}.{name}"
-        for stage, sections in of_stages.items()
-        for section, texts in sections.items()
-        for name in texts
-    }
+    return {f"{section}.{name}" for section, texts in parse_options(list(options), []).items() for name in texts}
 
 
-def _by_key(values: dict, stages: dict[str, Any], where: str, errors: list[str]) -> dict:
-    """Values by `section.key`, or `stage.section.key` for those of stages.
+def _by_key(values: dict, where: str, errors: list[str]) -> dict:
+    """Values by `section.key`.
 
     Keys that are unknown, given twice or cannot be swept are added to the errors.
     """
@@ -176,12 +153,11 @@ def _by_key(values: dict, stages: dict[str, Any], where: str, errors: list[str])
     for name, value in values.items():
         wrong: list[str] = []
         written = name.replace("-", "_")
-        of_stage = key_of_stage(written, stages, section_of, wrong)
-        section = None if of_stage or wrong else section_of(written, wrong)
+        section = section_of(written, wrong)
         errors += [f"{where}: {error.removeprefix('--')}" for error in wrong]
         if wrong:
             continue
-        key = ".".join(of_stage) if of_stage else f"{section}.{written.rpartition('.')[2]}"
+        key = f"{section}.{written.rpartition('.')[2]}"
         if why := NOT_SWEPT.get(tuple(key.split("."))):
             errors.append(f"{where}: {name} cannot be swept: {why}")
         elif key in found:
@@ -207,8 +183,6 @@ def _named(rows: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 def _written(key: str) -> str:
     """A key as people write it: with its section only if several sections have a key of that name."""
-    if key.count(".") > 1:  # that of a stage
-        return key
     bare = key.rpartition(".")[2]
     return key if sum(bare in keys for keys in recipe_keys().values()) > 1 else bare
 
@@ -237,8 +211,6 @@ def _with_seed(run: Run, seed: int, folder: Path, request: SweepRequest) -> Run:
     place = str(folder / run_name(run.combination, seed))
     own = [f"--training.seed={seed}", f"--training.output_dir={place}"]
     options = [*request.options, *run.combination.options, *own]
-    if run.recipe.stages:  # which inherit the seed
-        return Run(run.combination, seed, load_recipe(request.recipe, options), options)
     training = run.recipe.training.model_copy(update={"seed": seed, "output_dir": place})
     return Run(run.combination, seed, run.recipe.model_copy(update={"training": training}), options)
 
@@ -273,7 +245,9 @@ def losses_compare(recipes: list[Recipe]) -> bool:
         if recipe.data.validation_share or recipe.data.test_share:
             # The training text then decides on what is held out of it.
             names |= {name for name in data if name.startswith("train")} | {"test_share"}
-        return [vocabulary_of(recipe, recipe.stages), {name: data[name] for name in names}]
+        place = recipe.tokenizer.path or recipe.training.start_from
+        learned = [recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"}), data]
+        return [place or learned, {name: data[name] for name in names}]
 
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)
 
@@ -287,13 +261,10 @@ def _errors_of_recipes(recipes: list[Recipe], reads_inputs: bool) -> list[str]:
         errors += source_errors(data, sources) if sources else []
     for tokenize in dict.fromkeys(recipe.evaluation.tokenize for recipe in recipes):
         errors += bleu_errors(tokenize)
-    known: dict[str, list[str]] = {}
     for recipe in recipes:
         errors += tracker_errors(recipe.training.report_to) + freeze_errors(recipe) + path_errors(recipe)
-        if reads_inputs and recipe.stages:
-            errors += errors_of_others(stages_plan(recipe), [], known)
     if reads_inputs:
-        errors += _errors_of_names([recipe for recipe in recipes if not recipe.stages])
+        errors += _errors_of_names(recipes)
     if reads_inputs and not errors:
         errors = _errors_in_texts(recipes)
     return list(dict.fromkeys(errors))
@@ -321,8 +292,5 @@ def _errors_of_names(recipes: list[Recipe]) -> list[str]:
 
 def _errors_in_texts(recipes: list[Recipe]) -> list[str]:
     """Errors anywhere in the texts of the recipes; each text is read once."""
-    plans = {}
-    for plan in map(stages_plan, recipes):
-        runs = [plan.last, *(planned.arguments for planned in plan.stages if planned.stage.kind == TRAIN)]
-        plans[repr([own_text(run.data) for run in runs])] = plan
-    return [error for plan in plans.values() for error in errors_in_texts(plan, plan.stages)]
+    texts = {repr(data): data for data in (own_text(recipe.data) for recipe in recipes)}
+    return [error for data in texts.values() for error in text_errors_to_end(data, is_train_read=True)]

@@ -67,7 +67,7 @@ class RunResult(Part):
             state="finished",
             parameters=report.parameters,
             steps=report.steps,
-            minutes=report.minutes if report.total_seconds is None else report.total_seconds / 60,
+            minutes=report.minutes,
             validation_loss=report.validation_loss,
             tests={name: TestResult(bleu=test.bleu, chrf2=test.chrf2) for name, test in report.tests.items()},
         )

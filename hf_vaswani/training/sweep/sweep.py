@@ -113,9 +113,9 @@ def _notes_on_texts(finished: list[tuple[Run, RunReport]]) -> list[str]:
         if report.trail is None:
             continue
         name, trail = first.setdefault(str(run.recipe.data), (run.name, report.trail))
-        # With stages, each run trains on its own translations.
-        splits = [split for split in trail.texts if split == "validation" or not run.recipe.stages]
-        changed = [s for s in splits if (text := report.trail.texts.get(s)) and text.digest != trail.texts[s].digest]
+        changed = [
+            s for s in trail.texts if (text := report.trail.texts.get(s)) and text.digest != trail.texts[s].digest
+        ]
         if changed:
             notes.append(
                 f"{run.name} had different {' and '.join(changed)} text than {name}, from the same files. "

@@ -160,7 +160,7 @@ def test_results_with_invalid_names_are_rejected_and_nothing_is_deleted(recipe, 
 
 @pytest.mark.parametrize("options", [["--overwrite=true"], ["--max_steps=5"]])
 @pytest.mark.parametrize(
-    "name", ["checkpoints", "best", "tokenizer", "architecture", "pictures", "stages", "hf_vaswani", ".final.part"]
+    "name", ["checkpoints", "best", "tokenizer", "architecture", "pictures", "hf_vaswani", ".final.part"]
 )
 def test_nothing_is_deleted_or_written_through_a_link_to_another_folder(recipe, tmp_path, name, options):
     folder, elsewhere = make_run(tmp_path / "out", tmp_path / "precious.png"), tmp_path / "elsewhere"

@@ -1,10 +1,8 @@
 """The bundled recipes: their settings, and that each runs to the end."""
 
 import json
-import re
 
 import pytest
-import yaml
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -152,54 +150,21 @@ def test_recipe_has_the_known_settings_of_its_system(name):
         assert settings["training"]["weight_decay"] > 0
 
 
-@pytest.mark.parametrize(
-    "name, most", [("multi30k_best", 3_000_000), ("multi30k_distilled", 3_000_000), ("distill", 1_000_000)]
-)
+@pytest.mark.parametrize("name, most", [("multi30k_muon", 3_000_000), ("student", 1_000_000)])
 def test_model_of_a_recipe_is_as_small_as_stated(name, most):
     recipe = load_recipe(RECIPES[name])
     model = VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model, vocab_size=recipe.tokenizer.vocab_size))
     assert model.num_parameters() <= most
 
 
-def test_models_of_multi30k_best_are_those_of_multi30k_tiny():
-    recipe, tiny = load_recipe(RECIPES["multi30k_best"]), load_recipe(RECIPES["multi30k_tiny"])
-    runs = [recipe, recipe.stages["forward"].arguments, recipe.stages["backward"].arguments]
-    assert [run.data.reversed for run in runs] == [False, False, True]
-    for run in runs:
-        assert settings_of(run)["model"] == {**settings_of(tiny)["model"], "dropout": run.model["dropout"]}
-        assert settings_of(run)["generation"] == settings_of(tiny)["generation"]
-        assert {**settings_of(run)["tokenizer"], "path": None} == {**settings_of(tiny)["tokenizer"], "path": None}
-        assert run.training.adam_epsilon == tiny.training.adam_epsilon
-        assert run.training.max_tokens * run.training.gradient_accumulation_steps == 8192
-    for run in runs[1:]:
-        for key in ("learning_rate", "average_last"):
-            assert getattr(run.training, key) == getattr(tiny.training, key)
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_multi30k_distilled_begins_with_two_seeds_of_multi30k_best(seed):
-    best, distilled = (yaml.safe_load(RECIPES[name].read_text()) for name in ("multi30k_best", "multi30k_distilled"))
-    for name in ("backward", "sampled"):
-        assert distilled["stages"][name] == best["stages"][name]
-    last_run = {
-        "data": {"text": best["data"]["text"]},
-        "model": {"dropout": best["model"]["dropout"]},
-        # With half the steps.
-        "training": {"start_from": "forward", "max_steps": 2750, "average_last": 15},
-    }
-    later = {"forward": best["stages"]["forward"], "teacher": best["stages"]["teacher"], "best": {"train": last_run}}
-    for name, stage in later.items():
-        expected = yaml.safe_load(re.sub(r"\b(forward|teacher)\b", rf"\1_{seed}", yaml.dump(stage)))
-        if "train" in expected:
-            expected["train"]["training"]["seed"] = seed
-        assert distilled["stages"][f"{name}_{seed}"] == expected
-    for section in ("tokenizer", "model", "generation"):
-        assert distilled[section] == best[section]
-    reranking = {"rerank_with": "backward", "rerank_beams": 16, "rerank_length_penalty": 0.8}
-    assert distilled["evaluation"] == {**best["evaluation"], **reranking}
-    differing = {"output_dir", "start_from", "max_steps", "average_last", "save_total_limit"}
-    same = best["training"].keys() - differing
-    assert {key: distilled["training"][key] for key in same} == {key: best["training"][key] for key in same}
+def test_model_of_multi30k_muon_is_that_of_multi30k_tiny():
+    muon, tiny = (load_recipe(RECIPES[name]) for name in ("multi30k_muon", "multi30k_tiny"))
+    assert settings_of(muon)["model"] == settings_of(tiny)["model"]
+    assert settings_of(muon)["generation"] == settings_of(tiny)["generation"]
+    assert settings_of(muon)["tokenizer"] == settings_of(tiny)["tokenizer"]
+    for key in ("adam_epsilon", "learning_rate", "average_last"):
+        assert getattr(muon.training, key) == getattr(tiny.training, key)
+    assert muon.training.max_tokens * muon.training.gradient_accumulation_steps == 8192
 
 
 def test_each_row_of_table_3_is_one_option():
@@ -239,15 +204,6 @@ ROWS_OF_TABLE_3 = {
 }
 
 
-# Recipes that need a model of another recipe: what it is used as, and the other recipe.
-NEEDED_MODELS = {"distill": ("teacher", "quickstart")}
-# Options with which each stage takes about a second.
-CUT_STAGE = {
-    "train": ("max_steps=30", "eval_steps=30", "save_steps=15", "warmup_steps=1", "gradient_accumulation_steps=1"),
-    # A model that has learned so little ends its translations only if short ones are preferred.
-    "translate": ("max_new_tokens=30", "length_penalty=-5"),
-    "sample": ("max_new_tokens=30",),
-}
 # Options with which each recipe trains in seconds.
 CUT = [
     "--d_model=16", "--encoder_layers=1", "--decoder_layers=1", "--encoder_ffn_dim=16", "--decoder_ffn_dim=16",
@@ -289,17 +245,13 @@ def files(sentences, tmp_path):
     return write
 
 
-# Recipes with many stages.
-SLOW = {"multi30k_distilled"}
 # The figures of the others are blank.
 DRAWN = {"quickstart"}
 
 
-def marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] * (name in SLOW) + [pytest.mark.draws_figures] * (name in DRAWN)
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in RECIPES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.draws_figures] * (name in DRAWN)) for name in RECIPES]
+)
 def test_recipe_runs_to_the_end(name, files, tmp_path):
     if "dataset:" in RECIPES[name].read_text():
         full = load_recipe(RECIPES[name])
@@ -310,15 +262,6 @@ def test_recipe_runs_to_the_end(name, files, tmp_path):
         options.append("--target_vocab_size=280")
     if full.training.lr_scheduler_type == "linear":
         options.append("--warmup_steps=1")
-    assert (full.training.start_from is None) or full.training.start_from in full.stages
-    if name in NEEDED_MODELS:
-        stage, other = NEEDED_MODELS[name]
-        needed = tmp_path / "begun"
-        train(load_recipe(RECIPES[other], [*options, f"--output_dir={needed}"]))
-        options.append(f"--{stage}={needed}")
-    for stage in full.stages.values():
-        kind = "sample" if getattr(stage.arguments, "sample", None) else stage.kind
-        options += [f"--{stage.name}.{option}" for option in CUT_STAGE[kind]]
     recipe = load_recipe(RECIPES[name], options)
     results = train(recipe)
     folder = tmp_path / "out"
@@ -354,7 +297,6 @@ def test_recipe_runs_to_the_end(name, files, tmp_path):
     assert len(attentions) == 3 * full.evaluation.attention
     assert all(("_layer_0" in picture) == (full.evaluation.attention_layers == "all") for picture in attentions)
     assert all((folder / picture).is_file() for picture in stored["pictures"])
-    assert sorted(stage["name"] for stage in stored.get("stages", [])) == sorted(full.stages)
 
 
 # Bad input

@@ -17,7 +17,7 @@ from hf_vaswani.training.export import write_translations
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import figures
 from hf_vaswani.training.reporting.figures import readable_sentences
-from hf_vaswani.training.reporting.summary import summary
+from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
 from hf_vaswani.translation.mbr import translate_mbr
 

@@ -1,4 +1,4 @@
-"""Training on more than a recipe's own text: the same text in the reverse direction, and pairs made by stages."""
+"""Training on more than a recipe's own text: the same text in the reverse direction, and files of translated pairs."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(40)]
 
 @pytest.fixture
 def data(write_lines, tmp_path):
-    """A function that returns the `data` section of a text, with changes, and the file of a stage's pairs."""
+    """A function that returns the `data` section of a text, with changes, and a file of translated pairs."""
     sides = {f"train_{name}": write_lines(f"t.{name}", [pair[side] for pair in PAIRS])
              for side, name in enumerate(("source", "target"))}  # fmt: skip
     made = tmp_path / "pairs.jsonl.gz"
@@ -45,7 +45,7 @@ def test_held_out_pairs_are_not_trained_on_in_either_direction(data):
     assert train == [*kept, *((target, source) for source, target in kept)]
 
 
-def test_pairs_of_a_stage_are_all_trained_on_and_none_is_held_out(data):
+def test_translated_pairs_are_all_trained_on_and_none_is_held_out(data):
     make, made = data
     splits = splits_of(make(text={"own": 2, made: 1}))
     assert len(splits.validation) + len(splits.train) == 80

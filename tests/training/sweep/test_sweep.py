@@ -11,16 +11,12 @@ import yaml
 
 from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
-from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.stages.plan import make_plan as stages_plan
-from hf_vaswani.training.stages.record import Record, settings_of
 from hf_vaswani.training.sweep import folder as folder_module
 from hf_vaswani.training.sweep import slots as slots_module
 from hf_vaswani.training.sweep.folder import content_errors, open_folder, place_errors
-from hf_vaswani.training.sweep.plan import losses_compare, make_plan
-from hf_vaswani.training.sweep.request import SweepRequest
+from hf_vaswani.training.sweep.plan import losses_compare
 from hf_vaswani.training.sweep.slots import Slot, slots
-from hf_vaswani.training.sweep.sweep import check_sweep, failure, run_sweep
+from hf_vaswani.training.sweep.sweep import failure, run_sweep
 from hf_vaswani.training.sweep.table import result_table
 
 from .conftest import REFERENCES
@@ -277,97 +273,3 @@ def test_changed_text_in_the_same_files_is_noted(plan_of, runs):
         "recipe_seed_3 had different train text than recipe_seed_1, from the same files. "
         "Train one of them again before you compare them."
     ]
-
-
-def test_recipe_with_stages_can_be_swept(plan_of, runs, tmp_path):
-    plan_of()  # writes the text and a recipe for it
-    path = tmp_path / "staged.yaml"
-    path.write_text(
-        (tmp_path / "recipe.yaml").read_text().replace("data:", "data:\n  text: [own, made]")
-        + "training: {start_from: first}\nstages:\n  first: {train: {}}\n  made: {translate: {model: first}}\n"
-    )
-    plan = make_plan(SweepRequest(str(path), str(tmp_path / "out"), seeds=(1, 2)), [])
-    assert [run.last.training.start_from for run in plan.runs] == [f"{run.folder}/stages/first" for run in plan.runs]
-    for run, texts in zip(plan.runs, (GOOD, POOR)):
-        runs.write(run.name, 2.0, texts, total_seconds=120.0)
-    report = run_sweep(plan, jobs=2)
-    assert not report.failed and report.notes == []
-    assert content_errors(plan) == [] and not run_sweep(plan, jobs=2).failed
-    assert len(runs.started()) == 2
-    assert report.combinations[0].minutes.values == [2.0, 2.0]
-
-
-@pytest.fixture
-def staged_plan(plan_of, tmp_path):
-    """Plans the sweep of a recipe with a stage that trains and one that translates; takes options."""
-
-    def plan(*options, text="[own, made]", model="first", grid=None, seeds=(1,)):
-        plan_of()  # writes the text and a recipe for it
-        path = tmp_path / "staged.yaml"
-        path.write_text(
-            (tmp_path / "recipe.yaml").read_text().replace("data:", f"data:\n  text: {text}")
-            + f"stages:\n  first: {{train: {{}}}}\n  made: {{translate: {{model: {model}, n_best: 1}}}}\n"
-        )
-        request = SweepRequest(str(path), str(tmp_path / "out"), options=options, grid=grid or {}, seeds=seeds)
-        return check_sweep(request, [])
-
-    return plan
-
-
-def test_missing_model_of_a_stage_is_one_error_before_any_run(staged_plan, tmp_path):
-    with pytest.raises(InputError) as error:
-        staged_plan(model=tmp_path / "nowhere", grid={"dropout": ["0.1", "0.2"]})
-    assert str(error.value).count("stages.made.translate.model: ") == 1
-
-
-def test_changed_settings_of_stages_are_rejected_with_the_runs(staged_plan):
-    plan = staged_plan(seeds=(1, 2))
-    for run in plan.runs:
-        stages = stages_plan(load_recipe(plan.recipe, run.options))
-        first = stages.named("first")
-        (first.folder / "checkpoints" / "update-00000001").mkdir(parents=True)
-        Record(first.stage.kind, settings_of(first.stage), {}).write(first.record)
-    with open_folder(plan):
-        pass
-    assert content_errors(plan) == []
-    assert content_errors(staged_plan(seeds=(1, 2, 3))) == []
-    with pytest.raises(InputError) as error:
-        staged_plan("--first.learning_rate=0.5", seeds=(1, 2))
-    assert "stage first: training.learning_rate was 1.0 and is now 0.5): recipe_seed_1 and 1 more" in str(error.value)
-
-
-def test_losses_with_vocabularies_from_translations_of_each_run_are_not_ranked(staged_plan, saved_model):
-    def recipes(**settings):
-        return [run.recipe for run in staged_plan(grid={"dropout": ["0.1", "0.2"]}, **settings).runs]
-
-    assert not losses_compare(recipes())
-    assert losses_compare(recipes(text="[own]"))
-    assert losses_compare(recipes(model=saved_model))
-
-
-def test_keys_of_stages_can_be_swept(staged_plan):
-    plan = staged_plan(grid={"made.n-best": ["1", "2"], "stages.first.train.max_steps": ["5"]})
-    assert [run.name for run in plan.runs] == ["n_best-1_max_steps-5_seed_1", "n_best-2_max_steps-5_seed_1"]
-    assert [run.recipe.stages["made"].arguments.n_best for run in plan.runs] == [1, 2]
-    assert {run.recipe.stages["first"].arguments.training.max_steps for run in plan.runs} == {5}
-    assert not losses_compare([run.recipe for run in plan.runs])  # their vocabularies come from other translations
-
-
-@pytest.mark.parametrize(
-    ("key", "options", "error"),
-    [
-        ("made.n_bets", (), "grid: made.n_bets: a stage that translates has no key 'n_bets'; did you mean 'n_best'?"),
-        ("stages.maid.n_best", (), "grid: stages.maid.n_best: unknown stage 'maid'; did you mean 'made'?"),
-        (
-            "made.n_best",
-            ("--made.n_best=3",),
-            "--made.translate.n_best is given for all runs and also swept by the grid",
-        ),
-        ("first.overwrite", (), "stages.first.training.overwrite: the folder of a stage is inside the recipe's"),
-    ],
-    ids=["unknown key", "unknown stage", "given for all runs", "overwrite"],
-)
-def test_invalid_keys_of_stages_are_errors(staged_plan, key, options, error):
-    with pytest.raises(InputError) as raised:
-        staged_plan(*options, grid={key: ["true", "false"] if "overwrite" in key else ["1", "2"]})
-    assert error in str(raised.value)
