@@ -67,3 +67,9 @@ def no_int8_export(monkeypatch):
     A run that a fixture of a module makes has its size.
     """
     monkeypatch.setattr(teacher, "int8_size", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def small_parts_of_streams(monkeypatch):
+    """The texts of the tests would otherwise fit into one part of a stream."""
+    monkeypatch.setattr("hf_vaswani.training.setup.training_batches.STREAM_PART", 25)

@@ -172,7 +172,7 @@ def test_weights_of_another_model_are_rejected():
         set_weights(tiny_model(encoder_layers=1), weights(tiny_model()))
 
 
-@pytest.mark.parametrize("text", ["[]", '{"update": "7"}', '{"nonsense": 1}'])
+@pytest.mark.parametrize("text", ["[]", '{"step": "7"}', '{"nonsense": 1}'])
 def test_progress_of_a_wrong_shape_is_damage(tmp_path, text):
     path = save(tmp_path)
     (path / "progress.json").write_text(text)

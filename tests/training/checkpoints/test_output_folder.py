@@ -134,12 +134,12 @@ def make_run(folder, precious):
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ({"pictures": ["../precious.png"]}, "'../precious.png' is not the name of a figure"),
-        ({"pictures": ["pictures/../../precious.png"]}, "is not the name of a figure"),
-        ({"pictures": ["{parent}/precious.png"]}, "is not the name of a figure"),
-        ({"pictures": ["thesis.txt"]}, "'thesis.txt' is not the name of a figure"),
-        ({"pictures": ["pictures/link.png"]}, "'pictures/link.png' points outside the folder"),
-        ({"pictures": "all"}, 'pictures is "all", not a list'),
+        ({"figures": ["../precious.png"]}, "'../precious.png' is not the name of a figure"),
+        ({"figures": ["pictures/../../precious.png"]}, "is not the name of a figure"),
+        ({"figures": ["{parent}/precious.png"]}, "is not the name of a figure"),
+        ({"figures": ["thesis.txt"]}, "'thesis.txt' is not the name of a figure"),
+        ({"figures": ["pictures/link.png"]}, "'pictures/link.png' points outside the folder"),
+        ({"figures": "all"}, 'figures is "all", not a list'),
         ({"tests": {"../other": {}}}, "'../other' cannot be the name of a test set"),
         ({"tests": ["test"]}, 'tests is \\["test"\\], not keys with values'),
         ({"name": 3}, "name is 3, not text"),

@@ -271,7 +271,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
         (tmp_path / f"test.{side}").write_text("".join(f"{text}\n" for text in texts))
     results = train(recipe(*FEW, "--type=word", "--min_frequency=1", "--attention=2"))
     names = [f"attention_test_{line}_{kind}.png" for line in (2, 4) for kind in ("encoder", "decoder", "cross")]
-    assert stored(results.folder)["pictures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
+    assert stored(results.folder)["figures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
     assert f"figures: {results.folder / 'pictures'}\n" in summary(results)
     for name in names:
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
@@ -307,7 +307,7 @@ def test_figure_that_cannot_be_drawn_loses_no_results(recipe, monkeypatch, capsy
     results = train(recipe(*FEW, "--attention=2"))
     assert "Attention could not be drawn: RuntimeError: no font\n" in capsys.readouterr().out
     values = stored(results.folder)
-    assert values["pictures"] == ["pictures/curves.png"] and "test_bleu" in values
+    assert values["figures"] == ["pictures/curves.png"] and "test_bleu" in values
     assert (results.folder / "model.safetensors").exists() and (results.folder / "README.md").exists()
 
 
