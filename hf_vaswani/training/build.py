@@ -23,7 +23,7 @@ from .optimization.steps import Corpus
 from .optimization.word_distillation import WordTeacher
 from .recipe.recipe import Recipe
 from .setup.inputs import local_digests
-from .setup.output import begin_output, check_base, check_teacher, hold_output
+from .setup.output import begin_output, check_weights, lock_output
 from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits, sample_of
@@ -89,7 +89,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
-    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
+    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer))
     teacher = first_on_each_machine(processes, lambda: open_word_teacher(recipe, tokenizer, model))
     settle_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
@@ -137,16 +137,15 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         checkpoint = newest_intact(setup.folder / CHECKPOINTS, print) if setup.is_resumed else None
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
-            check_base(recipe, setup.model)
-            check_teacher(recipe, setup.teacher)
+            check_weights(recipe, setup.model, setup.teacher)
         # All input has been checked by now: nothing is written or deleted before this point.
         known_by = circumstances(recipe, setup.splits, processes)
-        begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
+        begin_output(recipe, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
         # A process may have been killed after it wrote a checkpoint.
         remove_oldest(setup.folder / CHECKPOINTS, recipe.training.save_total_limit)
         return checkpoint
 
-    with hold_output(setup.folder, processes):
+    with lock_output(setup.folder, processes):
         yield on_main_process(processes, begin)
 
 

@@ -13,13 +13,12 @@ from transformers import PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.sources.text_source import TextSource
-from ..data.tokenizers.arguments import SPECIAL_TOKENS
+from ..engines.extras import import_extra
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..hub.file_names import hub_id
 from ..hub.repository import open_repository
-from ..interop.model_size import TRAINING, memory_errors
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE
@@ -27,18 +26,11 @@ from .optimization.optimizer import freeze
 from .recipe.arguments import RERANKER
 from .recipe.recipe import Recipe
 from .reporting.scores import load_reranker
-from .setup.adapter import missing_peft, with_adapter
+from .setup.adapter import with_adapter
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import (
-    SMALLER,
-    check_is_model,
-    drops_layers,
-    existing_tokenizer,
-    make_model,
-    new_config,
-)
+from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, new_config
 from .setup.word_teacher import open_word_teacher
 
 
@@ -83,7 +75,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     sources, tokenizer, repository = on_main_process(processes, check_all)
     if tokenizer is not None and recipe.training.start_from:
         # The main process has it already; the others read it once the recipe is known to be valid.
-        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
+        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer))
     return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
 
 
@@ -130,28 +122,22 @@ def look_at(
     errors += source_errors(recipe.data, sources)
     wrong_paths = path_errors(recipe)
     errors += wrong_paths or output_errors(recipe, sources)
-    errors += missing_peft(recipe)
+    if recipe.peft.is_used:
+        collect_errors(errors, lambda: import_extra("peft"))
     if not wrong_paths:
-        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe, processes)) or (None, None)
+        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
         collect_errors(errors, lambda: open_word_teacher(recipe, tokenizer, model))
         collect_errors(errors, lambda: load_reranker(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-    errors += freeze_errors(recipe)
-    errors += fsdp_errors(processes) + process_errors(processes.num_processes)
-    errors += sharded_adapter_errors(recipe, processes)
-    errors += precision_errors(recipe, processes.device)
-    if not recipe.training.start_from:
-        errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
-    if processes.device.type == "cpu":
-        errors += memory_errors_of(recipe)
+    errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
+    errors += process_errors(processes.num_processes)
+    errors += launcher_errors(recipe, processes, model.config if model else VaswaniConfig(**recipe.model))
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
     return errors, sources, tokenizer, model
 
 
-def open_existing(
-    recipe: Recipe, processes: Accelerator
-) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
+def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
     """The tokenizer and the model that a new run begins with, each `None` unless the recipe names it.
 
     Raises:
@@ -165,68 +151,38 @@ def open_existing(
         check_is_model("training.start_from", source)
     tokenizer = existing_tokenizer(recipe)
     if source:
-        return tokenizer, open_model(recipe, tokenizer, processes)
+        return tokenizer, open_model(recipe, tokenizer)
     check_names(new_config(recipe, tokenizer), recipe.training.freeze)
     return tokenizer, None
 
 
-def open_model(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, processes: Accelerator
-) -> VaswaniForConditionalGeneration:
+def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
     """The model that training begins with, with the recipe's adapter, if any, in its layers.
 
     Raises:
-        InputError: as in [`make_model`] and [`with_adapter`], and if these processes cannot train it.
+        InputError: as in [`make_model`] and [`with_adapter`].
     """
     model = make_model(recipe, tokenizer)
-    if errors := layer_drop_errors(model.config, processes):
-        raise InputError.of(errors)
-    # A missing PEFT has been reported already.
-    if recipe.peft.is_used and not missing_peft(recipe):
-        model = with_adapter(model, recipe).get_base_model()
-    return model
+    return with_adapter(model, recipe).get_base_model() if recipe.peft.is_used else model
 
 
-def check_environment() -> None:
-    """Refuse unsupported kinds of distributed training that Accelerate was told to use.
-
-    Raises:
-        InputError: if one was requested.
-    """
-    wanted = [kind for kind in ("DEEPSPEED", "MEGATRON_LM") if is_set(f"ACCELERATE_USE_{kind}")]
-    if wanted:
-        raise InputError(
-            f"ACCELERATE_USE_{wanted[0]}={os.environ[f'ACCELERATE_USE_{wanted[0]}']}: {wanted[0]} is not supported. "
-            "To train on several devices, use DDP, Accelerate's default, or FSDP."
-        )
-
-
-def fsdp_errors(accelerator: Accelerator) -> list[str]:
+def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfig) -> list[str]:
     """Why FSDP cannot be used, if Accelerate was told to use it."""
-    if accelerator.distributed_type == DistributedType.FSDP:
-        if not accelerator.is_fsdp2:
-            return ["Only version 2 of FSDP is supported: accelerate launch --use_fsdp --fsdp_version 2 …"]
-    elif is_set("ACCELERATE_USE_FSDP"):
-        where = "on a CPU" if accelerator.device.type == "cpu" else "in a process without a launcher"
-        return [
-            f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
-            "Unset it, or choose another config with accelerate config."
-        ]
-    return []
-
-
-def sharded_adapter_errors(recipe: Recipe, accelerator: Accelerator) -> list[str]:
-    """An error if an adapter would be trained with FSDP, which adapters, being small, do not need."""
-    if recipe.peft.is_used and accelerator.distributed_type == DistributedType.FSDP:
-        return [f"peft.r={recipe.peft.r}: adapters cannot be trained with FSDP. Use DDP, Accelerate's default."]
-    return []
-
-
-def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[str]:
-    """An error for LayerDrop with FSDP: each process would skip other layers, but holds a part of every layer."""
-    if drops_layers(config) and accelerator.is_fsdp2:
-        return ["LayerDrop skips different layers in each process, which FSDP does not support. Use only one of them."]
-    return []
+    errors = []
+    if processes.distributed_type != DistributedType.FSDP:
+        unused = (
+            "ACCELERATE_USE_FSDP is set, but Accelerate does not use FSDP on a CPU or without a launcher. Unset it."
+        )
+        return [unused] if is_set("ACCELERATE_USE_FSDP") else []
+    if not processes.is_fsdp2:
+        errors.append("Only version 2 of FSDP is supported: accelerate launch --use_fsdp --fsdp_version 2 …")
+    if recipe.peft.is_used:
+        errors.append(f"peft.r={recipe.peft.r}: adapters cannot be trained with FSDP. Use DDP, Accelerate's default.")
+    if drops_layers(config):
+        errors.append(
+            "LayerDrop skips other layers in each process, which FSDP does not support. Use only one of them."
+        )
+    return errors
 
 
 def path_errors(recipe: Recipe) -> list[str]:
@@ -252,14 +208,6 @@ def freeze_errors(recipe: Recipe) -> list[str]:
     return errors
 
 
-def memory_errors_of(recipe: Recipe) -> list[str]:
-    """Why a new model cannot be trained in this machine's memory, whatever its vocabulary."""
-    if recipe.training.start_from:
-        return []
-    config = VaswaniConfig(**recipe.model, vocab_size=len(SPECIAL_TOKENS))
-    return [f"model: {error}: {SMALLER}" for error in memory_errors(config, TRAINING)]
-
-
 def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
     """Raise the [`InputError`] that [`freeze`] would, on a model without memory for its parameters."""
     if patterns:
@@ -269,11 +217,9 @@ def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
 
 def bleu_errors(tokenize: str) -> list[str]:
     """Why BLEU cannot be computed with a tokenizer: it is unknown, or a package that it needs is missing."""
-    try:
-        make_metrics(["bleu"], bleu={"tokenize": tokenize})
-    except InputError as error:
-        return [f"evaluation.tokenize: {error}"]
-    return []
+    errors: list[str] = []
+    collect_errors(errors, lambda: make_metrics(["bleu"], bleu={"tokenize": tokenize}))
+    return [f"evaluation.tokenize: {error}" for error in errors]
 
 
 def available_trackers() -> set[str]:

@@ -8,6 +8,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin
 
+from ..errors import InputError
 from ..hub.run_report import RunReport
 from ..runtime.launcher import end_with_launcher, is_set
 from ..runtime.memory import keep_freed_memory
@@ -15,7 +16,7 @@ from ..runtime.process_group import join_processes
 from ..runtime.processes import on_main_process, reported_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .build import build, open_run
-from .check import available_trackers, check, check_environment
+from .check import available_trackers, check
 from .export import export
 from .fit import fit
 from .loop import run_steps
@@ -46,7 +47,11 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
     """
     end_with_launcher()
     with reported_once():
-        check_environment()
+        for kind in ("DEEPSPEED", "MEGATRON_LM"):
+            if is_set(f"ACCELERATE_USE_{kind}"):
+                raise InputError(
+                    f"ACCELERATE_USE_{kind}: {kind} is not supported. To train on several devices, use DDP or FSDP."
+                )
     with processes_of(recipe) as processes:
         checked = check(recipe, processes)
         setup = build(checked)

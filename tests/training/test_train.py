@@ -359,11 +359,11 @@ def test_processes_that_do_not_know_of_each_other_are_rejected(recipe, tmp_path,
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("FSDP", "but Accelerate does not use FSDP on a CPU"), ("DEEPSPEED", "not supported"), ("MEGATRON_LM", "not")],
+    [("FSDP", "Accelerate does not use FSDP on a CPU"), ("DEEPSPEED", "not supported"), ("MEGATRON_LM", "not")],
 )
 def test_unsupported_kinds_of_distributed_training_are_rejected(recipe, monkeypatch, kind, why):
     monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
-    with pytest.raises(InputError, match=f"ACCELERATE_USE_{kind}=true.*{why}"):
+    with pytest.raises(InputError, match=f"ACCELERATE_USE_{kind}: .*{why}"):
         train(recipe())
 
 

@@ -30,7 +30,7 @@ from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZ
 MEANINGS = (
     "encoder_attention_heads", "decoder_attention_heads", "activation_function", "norm_position", "layer_norm_eps",
     "position_type", "sinusoid_layout", "sinusoid_exponent", "sinusoid_offset", "positions_skip_padding",
-    "scale_embedding", "decoder_start_embedding",
+    "scale_embedding", "decoder_start_embedding"
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
+def locked_output(folder: Path) -> Iterator[None]:
     """Lock an output folder for this process while the block runs.
 
     Raises:

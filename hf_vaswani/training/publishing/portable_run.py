@@ -15,15 +15,7 @@ from ...configuration.keys import traits
 from ...hub.file_names import file_names
 from ...hub.trail import TRAIL_FILE
 from ..checkpoints.checkpoint import checkpoint_folders
-from ..checkpoints.output_folder import (
-    ARCHITECTURE,
-    BEST,
-    CHECKPOINTS,
-    LOG_FILE,
-    RECIPE_FILE,
-    TOKENIZER,
-    read_stored,
-)
+from ..checkpoints.output_folder import ARCHITECTURE, BEST, CHECKPOINTS, LOG_FILE, RECIPE_FILE, TOKENIZER, read_stored
 from ..recipe.arguments import TrainingArguments
 from ..recipe.recipe import recipe_keys
 

@@ -63,7 +63,7 @@ SECTIONS: dict[str, type[Section]] = {
     cls.section: cls
     for cls in (
         DataArguments, TokenizerArguments, TrainingArguments, PeftArguments, GenerationArguments, EvaluationArguments,
-        ModelArguments,
+        ModelArguments
     )
 }  # fmt: skip
 

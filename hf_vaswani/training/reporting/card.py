@@ -8,15 +8,15 @@ from jinja2 import TemplateError
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...errors import InputError, reason
-from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
+from ...files import atomic_write, is_same_file, read_json, replace_files
 from ...hub.card import card_text, shown_figures
 from ...hub.eval_results import EVAL_RESULTS, eval_results
 from ...hub.file_names import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
-from ..checkpoints.output_folder import RECIPE_FILE, held
+from ..checkpoints.output_folder import RECIPE_FILE, locked_output
 from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
-from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
+from .artifacts import CARD_FILE, digest_of, is_figure, keep_edited_card
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
 LARGEST_FIGURE = 150_000
@@ -50,7 +50,7 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
     if errors:
         raise InputError.of(errors)
     try:
-        with held(folder):
+        with locked_output(folder):
             return _copy(folder, output, name, overwrite) if output else _replace(folder, name)
     except OSError as error:
         raise InputError(f"{folder} cannot be read or written: {reason(error)}.") from None
@@ -94,23 +94,19 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
     figures = {name: output.with_suffix("") / name for name in copied}
     # If the copy is beside the run's folder, the run's own figures may already be in the right place.
     figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
-    if errors := _figure_errors(output, list(figures.values()), overwrite):
+    if errors := _figure_errors(list(figures.values()), overwrite):
         raise InputError.of(errors)
     contents = {path: (folder / name).read_bytes() for name, path in figures.items()}
     replace_files({output.resolve(): text.encode(), **contents})
     return output
 
 
-def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
+def _figure_errors(figures: list[Path], overwrite: bool) -> list[str]:
     """Why copies of figures cannot be written beside a card."""
-    errors = [
-        f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."
+    return [
+        f"{path} already exists. Choose another --output, or replace it with --overwrite."
         for path in figures
-        if leads_out(path, output.parent)
-    ]
-    existing = [path for path in figures if os.path.lexists(path) and not overwrite]
-    return errors + [
-        f"{path} already exists. Choose another --output, or replace it with --overwrite." for path in existing
+        if os.path.lexists(path) and not overwrite
     ]
 
 
@@ -121,8 +117,6 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
         InputError: if one of them is damaged.
     """
     report = read_report(folder)
-    if errors := [error for name in report.figures if (error := figure_error(folder, name))]:
-        raise damaged(folder, "; ".join(errors))
     if report.recipe is None:
         raise damaged(folder, "recipe is missing")
     if errors := value_errors(report.recipe):
@@ -157,4 +151,4 @@ def _with_figures(report: RunReport, figures: list[str]) -> RunReport:
 
 def _figures(report: RunReport) -> list[str]:
     """The report's figures whose files exist."""
-    return [name for name in report.figures if (report.folder / name).is_file()]
+    return [name for name in report.figures if is_figure(name) and (report.folder / name).is_file()]

@@ -62,10 +62,7 @@ def compare(setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> T
 
 
 def timed(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: list[str],
-    **search: Any,
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: list[str], **search: Any
 ) -> tuple[list[str], float]:
     """Translations of texts, and the speed in sentences per second."""
     was_training = model.training

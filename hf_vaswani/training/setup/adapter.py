@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 ADAPTED_LAYERS, SAVED_LAYERS = (nn.Linear, nn.Embedding), (nn.Embedding, nn.LayerNorm, nn.Linear)
 
 
-def missing_peft(recipe: Recipe) -> list[str]:
-    """An error if the recipe needs PEFT and it is not installed."""
-    if recipe.peft.is_used:
-        try:
-            import_extra("peft")
-        except InputError as error:
-            return [f"peft: {error}"]
-    return []
-
-
 def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "PeftModel":
     """Add an adapter to a model, which does not yet change its output; only the adapter is trained.
 

@@ -33,7 +33,7 @@ SPEEDUPS_FILE = "bf16_speedups.json"
 # The fields of the config that affect the measurement.
 SIZES = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_attention_heads",
-    "decoder_attention_heads",
+    "decoder_attention_heads"
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ...errors import InputError
 from ...hub.run_report import RESULTS_FILE
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, held, read_stored
+from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
 from ..reporting.artifacts import artifacts, read_results
@@ -66,7 +66,7 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
     stored = folder / RECIPE_FILE
     if not stored.exists() or recipe.training.overwrite:
         return False
-    with held(folder):  # so that files that another run is writing are not deleted
+    with locked_output(folder):  # so that files that another run is writing are not deleted
         tidy(folder / CHECKPOINTS)
     ranked(folder / BEST)  # both raise errors about stored scores now rather than hours later
     artifacts(folder)

@@ -13,16 +13,10 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
-from ...data.tokenizers.tokenizer import (
-    check_target_encoding,
-    has_tokenizer,
-    load_tokenizer,
-    train_tokenizer,
-)
+from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
 from ...errors import InputError, reason
 from ...interop import import_model, import_tokenizer
 from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
-from ...interop.model_size import WEIGHTS, memory_errors
 from ...interop.pretrained import load_model
 from ...pipeline.model_checks import spare_ids, vocabulary_error
 from ...text.languages import fits_pair, language_code, pairs_in_words
@@ -37,12 +31,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SMALLER = "reduce the vocabulary size, the layers, or the widths"
-
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
 FREE_FIELDS = {
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
-    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing",
+    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing"
 }  # fmt: skip
 
 
@@ -124,17 +116,13 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """The model that training begins with, new or the one to start from, with parameters frozen as the recipe says.
 
     Raises:
-        InputError: if a new model does not fit into memory, or if the model to start from cannot be read, or does not
-            fit the recipe or the tokenizer.
+        InputError: if the model to start from cannot be read, or does not fit the recipe or the tokenizer.
     """
     set_seed(recipe.training.seed)
     if recipe.training.start_from:
         model = load_start(recipe, tokenizer)
     else:
-        config = new_config(recipe, tokenizer)
-        if errors := memory_errors(config, WEIGHTS):
-            raise InputError.of([f"model: {error}: {SMALLER}" for error in errors])
-        model = VaswaniForConditionalGeneration(config)
+        model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
         model.generation_config = GenerationConfig.from_model_config(model.config)
     for name, language in zip(("source_language", "target_language"), model_languages(recipe.data)):
         # A language may be the name of a column. A model for both directions has none, whatever it starts from.

@@ -66,10 +66,7 @@ def open_word_teacher(
 
 
 def _open(
-    name: str,
-    recipe: Recipe,
-    tokenizer: PreTrainedTokenizerBase | None,
-    model: VaswaniForConditionalGeneration | None,
+    name: str, recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
 ) -> VaswaniForConditionalGeneration:
     """One model of the teacher, in evaluation mode; arguments and errors are those of [`open_word_teacher`]."""
     key = f"{KEY}={name}"
