@@ -15,6 +15,8 @@ from ..provenance import Input, Provenance
 from .trail import Trail
 
 RESULTS_FILE = "results.json"
+# The file that the Hub reads for the leaderboards of datasets.
+EVAL_RESULTS = ".eval_results/hf_vaswani.yaml"
 # What the recipe calls its own test set.
 MAIN_TEST = "test"
 # The expected types in words, by pydantic's error types.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 from transformers import PreTrainedTokenizerBase
@@ -16,11 +16,10 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .check import CheckedRecipe, open_model
+from .check import CheckedRecipe, open_model, open_teacher
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
-from .optimization.word_distillation import WordTeacher
 from .recipe.recipe import Recipe
 from .setup.inputs import local_digests
 from .setup.output import begin_output, check_weights, lock_output
@@ -29,8 +28,10 @@ from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits, sample_of
 from .setup.tokenizer_and_model import open_tokenizer
 from .setup.training_batches import describe_training_text, make_corpus, tokenizer_text
-from .setup.word_teacher import open_word_teacher
 from .validation import Validator
+
+if TYPE_CHECKING:
+    from .optimization.word_distillation import WordTeacher
 
 # Pairs from which it is found out what the training text is like.
 DESCRIBED_PAIRS = 10_000
@@ -66,7 +67,7 @@ class TrainingSetup:
     validator: Validator
     is_resumed: bool
     repository: str | None = None
-    teacher: WordTeacher | None = None
+    teacher: "WordTeacher | None" = None
 
     @property
     def folder(self) -> Path:
@@ -90,7 +91,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
     model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer))
-    teacher = first_on_each_machine(processes, lambda: open_word_teacher(recipe, tokenizer, model))
+    teacher = first_on_each_machine(processes, lambda: open_teacher(recipe, tokenizer, model))
     settle_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -13,12 +14,10 @@ from transformers import PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.sources.text_source import TextSource
-from ..engines.extras import import_extra
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..hub.file_names import hub_id
-from ..hub.repository import open_repository
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE
@@ -26,12 +25,13 @@ from .optimization.optimizer import freeze
 from .recipe.arguments import RERANKER
 from .recipe.recipe import Recipe
 from .reporting.scores import load_reranker
-from .setup.adapter import with_adapter
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
 from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, new_config
-from .setup.word_teacher import open_word_teacher
+
+if TYPE_CHECKING:
+    from .optimization.word_distillation import WordTeacher
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,8 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
     arguments = recipe.training
     if not arguments.push_to_hub:
         return None
+    from ..hub.repository import open_repository
+
     name = arguments.hub_model_id or Path(os.path.abspath(arguments.output_dir)).name
     key = f"training.push_to_hub (training.hub_model_id={name})"
     return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create, key)
@@ -123,10 +125,12 @@ def look_at(
     wrong_paths = path_errors(recipe)
     errors += wrong_paths or output_errors(recipe, sources)
     if recipe.peft.is_used:
+        from ..engines.extras import import_extra
+
         collect_errors(errors, lambda: import_extra("peft"))
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
-        collect_errors(errors, lambda: open_word_teacher(recipe, tokenizer, model))
+        collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
         collect_errors(errors, lambda: load_reranker(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
@@ -163,7 +167,22 @@ def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         InputError: as in [`make_model`] and [`with_adapter`].
     """
     model = make_model(recipe, tokenizer)
-    return with_adapter(model, recipe).get_base_model() if recipe.peft.is_used else model
+    if not recipe.peft.is_used:
+        return model
+    from .setup.adapter import with_adapter
+
+    return with_adapter(model, recipe).get_base_model()
+
+
+def open_teacher(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
+) -> "WordTeacher | None":
+    """The models of `training.distill_from`; `None` if there are none. Arguments as in [`open_word_teacher`]."""
+    if not recipe.training.teachers:
+        return None
+    from .setup.word_teacher import open_word_teacher
+
+    return open_word_teacher(recipe, tokenizer, model)
 
 
 def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfig) -> list[str]:

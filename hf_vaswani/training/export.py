@@ -13,13 +13,10 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, counted, reason, write_remedy
-from ..hub.card import card_text
-from ..hub.eval_results import EVAL_RESULTS, eval_results
-from ..hub.run_report import RESULTS_FILE, RunReport
+from ..hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
 from ..pipeline.model_checks import damaged_weights
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
-from ..translation.lines import write_translations
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
 from .checkpoints.final_weights import Candidate, candidates, describe, lowest
@@ -27,7 +24,6 @@ from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE
 from .final_model import FinalModel
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
-from .publishing.portable_run import shared_recipe
 from .reporting.artifacts import (
     ALL_TRANSLATIONS,
     CARD_DIGEST,
@@ -44,7 +40,6 @@ from .reporting.artifacts import (
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .reporting.scores import ScoredTest, load_reranker, score_test
-from .reporting.teacher import compare
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -90,6 +85,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
         if recipe.evaluation.compare_with:
+            from .reporting.teacher import compare
+
             report = report.model_copy(update={"teacher": compare(setup, model)})
         return save_report(setup, write, report, tests)
 
@@ -159,6 +156,10 @@ def save_report(
     Raises:
         TrainingError: if the files cannot be written.
     """
+    from ..hub.card import card_text
+    from ..hub.eval_results import eval_results
+    from .publishing.portable_run import shared_recipe
+
     folder, part = setup.folder, setup.folder / FINAL_PART
     recipe, before = setup.recipe.to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
@@ -182,7 +183,7 @@ def save_report(
             (part / EVAL_RESULTS).write_bytes(content.encode())
         for test_name, test in tests.items():
             for search, translations in test.translations.items():
-                write_translations(part / f"{test_name}{ALL_TRANSLATIONS[search]}", translations.texts)
+                translations.write(part / f"{test_name}{ALL_TRANSLATIONS[search]}")
         make_readable(part)
         if not is_same_model:
             remove_stale(folder)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import GenerationConfig
 
@@ -16,12 +17,14 @@ from .checkpoints.progress import Progress
 from .describe import describe
 from .devices import DeviceListener, EnergyListener
 from .listeners import StepListener
-from .publishing.uploads import HubUploads, hub_uploads, wait_for_uploads
 from .replay.loops import loop_name
 from .replay.recorder import TrailRecorder
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun
+
+if TYPE_CHECKING:
+    from .publishing.uploads import HubUploads
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class TrainingOutcome:
     progress: Progress
     config: VaswaniConfig
     generation_config: GenerationConfig
-    uploads: HubUploads | None = None
+    uploads: "HubUploads | None" = None
 
 
 def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
@@ -54,7 +57,11 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     run, processes = TrainingRun(setup, checkpoint), setup.processes
     for line in describe(setup) if processes.is_main_process else []:
         say(line)
-    uploads = hub_uploads(setup)
+    uploads = None
+    if setup.repository and processes.is_main_process:
+        from .publishing.uploads import HubUploads
+
+        uploads = HubUploads(setup, setup.repository)
     # The order matters: the recorder stores the number of threads that a listener before it sets, and uploads come
     # after everything has been written.
     run.listeners += [
@@ -67,7 +74,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
             with run.active():
                 steps(run)
         except TrainingInterrupted:
-            wait_for_uploads(setup, uploads)
+            on_main_process(processes, lambda: uploads.wait() if uploads else None)
             raise
         on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
         reason = run.early_end()

@@ -29,7 +29,6 @@ from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_st
 from .checkpoints.output_folder import CHECKPOINTS
 from .checkpoints.progress import Progress
 from .listeners import StepListener, StepResult, ValidationResult
-from .optimization.ema import MovingAverage
 from .optimization.optimizer import make_optimizer
 from .optimization.schedule import learning_rate
 from .optimization.sharding import shard_tied_embeddings, unsharded
@@ -90,7 +89,11 @@ class TrainingRun:
             self.teacher = self.teacher.copy_to(accelerator.device, accelerator.mixed_precision)
         # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
         accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
-        self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
+        self.ema = None
+        if arguments.ema_decay:
+            from .optimization.ema import MovingAverage
+
+            self.ema = MovingAverage(self.raw_model, arguments.ema_decay)
         self.progress = Progress()
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)

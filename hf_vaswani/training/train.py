@@ -20,7 +20,6 @@ from .check import available_trackers, check
 from .export import export
 from .fit import fit
 from .loop import run_steps
-from .publishing.uploads import finish_uploads
 from .recipe.recipe import Recipe
 from .run import TrainingRun
 from .setup.precision import precision_to_begin_with
@@ -58,7 +57,7 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
         with open_run(setup) as checkpoint:
             outcome = fit(setup, checkpoint, steps)
             report = export(setup, outcome)
-            finish_uploads(setup, outcome.uploads)
+            on_main_process(processes, lambda: outcome.uploads.finish() if outcome.uploads else None)
             return report
 
 

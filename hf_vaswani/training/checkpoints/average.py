@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
@@ -17,7 +16,7 @@ from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tok
 from ...errors import InputError, reason
 from ...files import collect_errors, new_folder
 from ...interop.model_files import check_settings, model_kind
-from ...interop.pretrained import damage_errors, load_model
+from ...interop.pretrained import load_model
 from ...pipeline.model_checks import vocabulary_error
 from ...provenance import Provenance, is_finished, make_input, read_provenance
 from ...translation.content_digest import content_digest
@@ -32,6 +31,8 @@ MEANINGS = (
     "position_type", "sinusoid_layout", "sinusoid_exponent", "sinusoid_offset", "positions_skip_padding",
     "scale_embedding", "decoder_start_embedding"
 )  # fmt: skip
+
+ALIKE = "Only models of the same architecture can be averaged."
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,11 @@ class Member:
         Raises:
             InputError: if they cannot be read.
         """
-        if not self.is_model and (damage := damage_of(self.path)):
-            raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
         if self.is_model:
             return weights(load_model(VaswaniForConditionalGeneration, str(self.path)))
-        try:
-            values = load_file(weights_file(self.path))
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
-        if errors := damage_errors(str(self.path), values.items()):
-            raise InputError.of(errors)
-        return values
+        if damage := damage_of(self.path):
+            raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
+        return load_file(weights_file(self.path))
 
 
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
@@ -90,7 +85,9 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
     if read_provenance(output) and is_finished(output, made, "Choose another folder, or delete this one."):
         return [member.path for member in members]
     tokenizer = _common_tokenizer(members)
-    model = _empty_model(members[0].config)
+    model = VaswaniForConditionalGeneration(_config(members[0].config))
+    if (members[0].config / "generation_config.json").exists():
+        model.generation_config = GenerationConfig.from_pretrained(members[0].config)
     if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
         raise InputError(f"{members[0].tokenizer}: {error}. Use the tokenizer and the model of the same run.")
     with new_folder(output) as folder:
@@ -179,21 +176,17 @@ def _check_meanings(members: list[Member]) -> None:
     Raises:
         InputError: if they would not, or if a config cannot be read.
     """
-    configs = {folder: _config(folder) for folder in dict.fromkeys(member.config for member in members)}
-    first, errors = members[0], []
-    for folder, config in configs.items():
-        own, other = config, configs[first.config]
+    first, *others = {member.config: member for member in members}.values()
+    config, errors = _config(first.config), []
+    for member in others:
+        other = _config(member.config)
         differ = [
-            f"{name} is {getattr(own, name)!r} and {getattr(other, name)!r}"
+            f"{name} is {getattr(other, name)!r} and {getattr(config, name)!r}"
             for name in MEANINGS
-            if getattr(own, name) != getattr(other, name)
+            if getattr(other, name) != getattr(config, name)
         ]
         if differ:
-            path = next(member.path for member in members if member.config == folder)
-            errors.append(
-                f"{path} and {first.path} differ: {'; '.join(differ)}. Only models of the same architecture can be "
-                "averaged."
-            )
+            errors.append(f"{member.path} and {first.path} differ: {'; '.join(differ)}. {ALIKE}")
     if errors:
         raise InputError.of(errors)
 
@@ -204,18 +197,6 @@ def _config(folder: Path) -> VaswaniConfig:
         return VaswaniConfig.from_pretrained(folder)
     except Exception as error:  # a config with wrong types raises various exceptions
         raise InputError(f"{folder} cannot be read: {reason(error)}") from None
-
-
-def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
-    """A model built from a folder's config and generation config, without reading its weights."""
-    config = _config(folder)
-    try:
-        model = VaswaniForConditionalGeneration(config)
-        if (folder / "generation_config.json").exists():
-            model.generation_config = GenerationConfig.from_pretrained(folder)
-    except Exception as error:  # a config with wrong types raises various exceptions
-        raise InputError(f"{folder} cannot be read: {reason(error)}") from None
-    return model
 
 
 def _alike(members: list[Member]) -> Iterator[Tensors]:
@@ -233,8 +214,7 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
         if different:
             raise InputError(
                 f"{member.path} has different weights than {members[0].path}: {different[0]} is "
-                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. Only models of the "
-                "same architecture can be averaged."
+                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. {ALIKE}"
             )
         yield values
 

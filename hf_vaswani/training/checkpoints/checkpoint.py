@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -22,10 +22,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
-from ..optimization.ema import MovingAverage
 from ..optimization.sharding import full_tensor, optimizer_state, set_optimizer_state
 from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
 from .progress import Progress, read_progress
+
+if TYPE_CHECKING:
+    from ..optimization.ema import MovingAverage
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -51,7 +53,7 @@ class TrainingState:
 
 
 def gather_state(
-    accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, progress: Progress
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: "MovingAverage | None", progress: Progress
 ) -> TrainingState:
     """Everything that a checkpoint holds. Must be called in every process."""
     return TrainingState(
@@ -64,7 +66,7 @@ def gather_state(
 
 
 def restore_state(
-    accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, checkpoint: Path
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: "MovingAverage | None", checkpoint: Path
 ) -> Progress:
     """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
 

@@ -1,5 +1,7 @@
 """The loss of a training step: smoothed cross-entropy, alone, with R-Drop, or with a teacher's distributions."""
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -13,7 +15,9 @@ from ...fast.loss import (
     smoothed_entropies,
     softmax_into,
 )
-from .word_distillation import WordTeacher, distillation_loss
+
+if TYPE_CHECKING:
+    from .word_distillation import WordTeacher
 
 
 def training_loss(
@@ -21,7 +25,7 @@ def training_loss(
     batch: dict[str, torch.Tensor],
     target_tokens: float,
     r_drop: float = 0.0,
-    teacher: WordTeacher | None = None,
+    teacher: "WordTeacher | None" = None,
 ) -> torch.Tensor:
     """A batch's part of the mean loss per target token of an optimizer step.
 
@@ -41,6 +45,8 @@ def training_loss(
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
     inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
     if teacher:
+        from .word_distillation import distillation_loss
+
         logits = model(**inputs, use_cache=False).logits
         of_teacher = teacher.distributions(batch, logits.shape[-1])
         # Autocast would compute products of probabilities in 16 bits.

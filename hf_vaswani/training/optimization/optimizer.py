@@ -9,7 +9,6 @@ from torch.optim import Optimizer
 
 from ...errors import InputError
 from ..recipe.arguments import TrainingArguments
-from .muon import Muon
 
 
 def make_optimizer(
@@ -29,6 +28,8 @@ def make_optimizer(
     others = [parameter for parameter in trained if parameter not in hidden]
     if not matrices:
         return _adam(others, arguments, device)
+    from .muon import Muon
+
     muon = Muon(matrices, lr=arguments.learning_rate, weight_decay=arguments.weight_decay, dtype=dtype)
     return CombinedOptimizer([muon, _adam(others, arguments, device)]) if others else muon
 

@@ -18,7 +18,7 @@ from ...hub.push import files_to_push, push
 from ...hub.repository import OF_MODELS, commit_folder
 from ...hub.run_report import RESULTS_FILE
 from ...hub.unfinished_card import unfinished_card
-from ...runtime.processes import on_main_process, say
+from ...runtime.processes import say
 from ..build import TrainingSetup
 from ..checkpoints.checkpoint import make_readable, step_of, weights_file
 from ..checkpoints.output_folder import UPLOADS
@@ -138,26 +138,3 @@ class HubUploads(StepListener):
             ) from None
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def hub_uploads(setup: TrainingSetup) -> HubUploads | None:
-    """The uploads of a run, in the main process; `None` in the others, and if the recipe asks for no upload."""
-    if setup.repository is None or not setup.processes.is_main_process:
-        return None
-    return HubUploads(setup, setup.repository)
-
-
-def finish_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
-    """Upload the finished model of a run, if the recipe asks for it. Must be called in every process.
-
-    Raises:
-        TrainingError: as in [`HubUploads.finish`].
-    """
-    if setup.repository is not None:
-        on_main_process(setup.processes, lambda: uploads.finish() if uploads else None)
-
-
-def wait_for_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
-    """Wait for the uploads of a run that a signal has stopped. Must be called in every process."""
-    if setup.repository is not None:
-        on_main_process(setup.processes, lambda: uploads.wait() if uploads else None)

@@ -13,8 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...hub.eval_results import EVAL_RESULTS
-from ...hub.run_report import RESULTS_FILE, RunReport
+from ...hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ...provenance import PROVENANCE_FILE
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"

@@ -10,7 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import TrainingError, reason, write_remedy
-from ...files import atomic_write, replace_link
+from ...files import atomic_write, replace_link, writing
 from ...runtime.processes import say
 from ...runtime.stopwatch import Stopwatch
 from ..checkpoints.output_folder import LOG_FILE
@@ -64,18 +64,13 @@ class TrainingLog(StepListener):
 
     def _cut(self, path: Path, step: int) -> None:
         """Remove records of later steps and damaged lines, by replacing the log atomically."""
-        try:
+        with writing(path):
             replace_link(path)
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             kept = [line for line in lines if 0 <= _step_of(line) <= step]
-            if kept == lines:
-                return
-            with atomic_write(path) as part:
-                part.write_text("".join(kept), encoding="utf-8")
-        except OSError as error:
-            raise TrainingError(
-                f"{path} cannot be written: {reason(error)}. {write_remedy(error)}, then try again."
-            ) from error
+            if kept != lines:
+                with atomic_write(path) as part:
+                    part.write_text("".join(kept), encoding="utf-8")
 
     def on_run_begin(self, progress: Progress) -> None:
         self.bar = tqdm(

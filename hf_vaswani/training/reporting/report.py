@@ -14,7 +14,6 @@ from ...data.sources.parallel_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
 from ...errors import counted
-from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
 from ...evaluation.unreachable import unreachable
 from ...hub.file_names import file_names, hub_id
 from ...hub.run_report import (
@@ -33,8 +32,6 @@ from ...hub.run_report import (
     TokenizerInfo,
 )
 from ...hub.trail import read_trail
-from ...hub.usage import usage_code
-from ...hub.wording import duration
 from ...runtime.machine import precision, versions
 from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
@@ -215,6 +212,8 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
         test: the pairs of the test set.
         hypotheses: the translation of each source.
     """
+    from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
+
     sources, references = map(list, zip(*test))
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(setup.tokenizer), sources, hypotheses)
     lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
@@ -288,6 +287,9 @@ def training_flops(
 
 def summary(report: RunReport) -> str:
     """The text that a training command prints at its end."""
+    from ...hub.usage import usage_code
+    from ...hub.wording import duration
+
     lines = []
     for source, translation, reference in report.examples:
         lines += [f"source       {source}", f"translation  {translation}", f"reference    {reference}", ""]

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,7 +14,9 @@ from ...evaluation.score import Score, scores
 from ...evaluation.score_settings import ScoreSettings
 from ...hub.run_report import TestScores
 from ...text.languages import check_languages, language_code
-from ...translation.reranking import Reranker, open_reranker
+
+if TYPE_CHECKING:
+    from ...translation.reranking import Reranker
 from ..recipe.arguments import RERANKER, EvaluationArguments
 from ..recipe.recipe import Recipe
 from ..setup.splits import model_languages
@@ -28,6 +31,12 @@ class Translations:
 
     texts: list[str]
     scores: list[Score]
+
+    def write(self, path: Path) -> None:
+        """Write the translations to a file, one per line."""
+        from ...translation.lines import write_translations
+
+        write_translations(path, self.texts)
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ def score_test(
     evaluation: EvaluationArguments,
     num_beams: int,
     scoring: ScoreSettings,
-    reranker: Reranker | None = None,
+    reranker: "Reranker | None" = None,
 ) -> ScoredTest:
     """Translate a test set and score it.
 
@@ -100,7 +109,7 @@ def score_test(
     return ScoredTest(pairs, found)
 
 
-def load_reranker(recipe: Recipe) -> Reranker | None:
+def load_reranker(recipe: Recipe) -> "Reranker | None":
     """The reranker of `evaluation.rerank_with`; `None` if the recipe names none.
 
     Raises:
@@ -109,6 +118,8 @@ def load_reranker(recipe: Recipe) -> Reranker | None:
     name = recipe.evaluation.rerank_with
     if not name:
         return None
+    from ...translation.reranking import open_reranker
+
     source, target = map(language_code, model_languages(recipe.data))
     reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
     try:

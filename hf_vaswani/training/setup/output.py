@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from accelerate import Accelerator, PartialState
@@ -32,12 +32,13 @@ from ..checkpoints.output_folder import (
     locked_output,
     read_stored,
 )
-from ..optimization.word_distillation import WordTeacher
 from ..recipe.arguments import MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import ALL_TRANSLATIONS, artifacts, remove_stale
-from .adapter import base_digest
 from .resume import Circumstances
+
+if TYPE_CHECKING:
+    from ..optimization.word_distillation import WordTeacher
 
 ARCHITECTURE_FILES = ("config.json", "generation_config.json")
 Sources = dict[str, list[TextSource]]
@@ -104,7 +105,7 @@ def begin_output(
     circumstances: Circumstances,
     tokenizer: PreTrainedTokenizerBase,
     model: PreTrainedModel,
-    teacher: WordTeacher | None,
+    teacher: "WordTeacher | None",
     is_resumed: bool,
 ) -> None:
     """Prepare the output folder: delete an earlier run if this one is new, and store recipe, tokenizer and config.
@@ -137,7 +138,7 @@ def begin_output(
             _store_recipe(folder, content)
 
 
-def check_weights(recipe: Recipe, model: PreTrainedModel, teacher: WordTeacher | None) -> None:
+def check_weights(recipe: Recipe, model: PreTrainedModel, teacher: "WordTeacher | None") -> None:
     """Refuse to resume a run if the weights of its adapter's base, or of its teacher, have changed.
 
     Raises:
@@ -154,9 +155,13 @@ def check_weights(recipe: Recipe, model: PreTrainedModel, teacher: WordTeacher |
             )
 
 
-def weight_digests(recipe: Recipe, model: PreTrainedModel, teacher: WordTeacher | None) -> dict[str, dict[str, str]]:
+def weight_digests(recipe: Recipe, model: PreTrainedModel, teacher: "WordTeacher | None") -> dict[str, dict[str, str]]:
     """The digests of weights that a run only reads, as sections of the stored recipe."""
-    digests = {BASE: base_digest(model)} if recipe.peft.is_used else {}
+    digests = {}
+    if recipe.peft.is_used:
+        from .adapter import base_digest
+
+        digests[BASE] = base_digest(model)
     digests |= {TEACHER: teacher.digest} if teacher else {}
     return {section: {DIGEST: digest} for section, digest in digests.items()}
 

@@ -9,15 +9,14 @@ from typing import Any, TypeVar
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 from transformers.utils import ADAPTER_CONFIG_NAME
 
+from ... import interop
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
 from ...errors import InputError, reason
-from ...interop import import_model, import_tokenizer
 from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
-from ...interop.pretrained import load_model
 from ...pipeline.model_checks import spare_ids, vocabulary_error
 from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
@@ -84,7 +83,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
         return load_tokenizer(source)
     is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
-    tokenizer = None if is_own else import_tokenizer(source)
+    tokenizer = None if is_own else interop.import_tokenizer(source)
     if tokenizer is None:
         raise InputError(f"{source} has no tokenizer. Specify one with tokenizer.path.")
     return tokenizer
@@ -149,12 +148,8 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
         InputError: if the tokenizer has a vocabulary for each side, but the recipe one embedding matrix for both.
     """
     source, target = vocabularies(tokenizer)
-    for side, ids in (("source", source.values()), ("target", target.values())):
-        if max(ids) >= len(ids):
-            raise InputError(
-                f"tokenizer.path={recipe.tokenizer.path} has gaps in its ids: {len(ids):,} {side} tokens, and ids up "
-                f"to {max(ids):,}. Number its tokens from 0 without gaps."
-            )
+    if any(max(side.values()) >= len(side) for side in (source, target)):
+        raise InputError(f"tokenizer.path={recipe.tokenizer.path} has gaps in its ids. Number its tokens from 0.")
     are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
     if are_shared and source != target:
         raise InputError(
@@ -262,7 +257,11 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     Raises:
         InputError: if it cannot be read.
     """
-    return load_model(VaswaniForConditionalGeneration, source) if is_own_model(source) else import_model(source)
+    if not is_own_model(source):
+        return interop.import_model(source)
+    from ...interop.pretrained import load_model
+
+    return load_model(VaswaniForConditionalGeneration, source)
 
 
 def is_own_model(source: str) -> bool:

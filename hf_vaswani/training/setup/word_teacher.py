@@ -25,7 +25,7 @@ from ...pipeline.model_checks import vocabulary_error
 from ...runtime.processes import first_on_each_machine
 from ...runtime.signals import StopSignals
 from ...runtime.threads import cores_of_run, threads_set
-from ...text.languages import fits_pair, language_code
+from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..optimization.steps import CPU_PASS_TOKENS
 from ..optimization.word_distillation import WordTeacher
@@ -66,39 +66,34 @@ def open_word_teacher(
 
 
 def _open(
-    name: str, recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
+    name: str,
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase | None,
+    model: VaswaniForConditionalGeneration | None,
 ) -> VaswaniForConditionalGeneration:
     """One model of the teacher, in evaluation mode; arguments and errors are those of [`open_word_teacher`]."""
-    key = f"{KEY}={name}"
     check_is_model(KEY, name)
     teacher, own_tokenizer = named(KEY, lambda: (read_model(name), tokenizer_of(name)))
-    errors = []
-    if error := vocabulary_error(teacher, own_tokenizer):
-        errors.append(f"{key}: {error}")
-    elif tokenizer is not None:
+    errors = [error] if (error := vocabulary_error(teacher, own_tokenizer)) else []
+    if tokenizer is not None and not errors:
         # Vocabularies may be padded to a round number of embeddings.
-        own, rows = teacher.config.decoder_vocab_size, target_vocab_size(tokenizer)
-        rows = model.config.decoder_vocab_size if model else rows
+        rows = model.config.decoder_vocab_size if model else target_vocab_size(tokenizer)
         if vocabularies(own_tokenizer) != vocabularies(tokenizer):
-            errors.append(
-                f"{key} has a different vocabulary from the run's. Set tokenizer.path={name}, or choose another one"
-            )
-        elif own < rows:
-            errors.append(f"{key} has {own:,} embeddings, fewer than the run's model, {rows:,}. Choose another one")
+            errors.append(f"its vocabulary is not the run's. Set tokenizer.path={name}, or choose another one")
+        elif teacher.config.decoder_vocab_size < rows:
+            errors.append(f"it has fewer embeddings than the run's model, {rows:,}. Choose another one")
     languages = teacher.config.source_language, teacher.config.target_language
     if learns_both_directions(recipe.data):
-        if languages != (None, None):
-            errors.append(f"{key} translates in one direction, but the run learns both. Choose one that does, too")
-    elif not fits_pair(tuple(map(language_code, model_languages(recipe.data))), languages):
-        known = " to ".join(code or "any language" for code in languages)
-        errors.append(f"{key} translates {known}, not the run's languages. Choose another one")
+        is_fit = languages == (None, None)
+    else:
+        is_fit = fits_pair(tuple(map(language_code, model_languages(recipe.data))), languages)
+    if not is_fit:
+        errors.append(f"it translates {pairs_in_words([languages])}, not the run's languages. Choose another one")
     limit = teacher.config.longest_sequence
     if limit and (recipe.data.max_length or 0) > limit:
-        errors.append(
-            f"data.max_length={recipe.data.max_length} exceeds the {limit} learned positions of {key}; lower it"
-        )
+        errors.append(f"data.max_length={recipe.data.max_length} exceeds its {limit} learned positions; lower it")
     if errors:
-        raise InputError.of(errors)
+        raise InputError.of([f"{KEY}={name}: {error}" for error in errors])
     return teacher.float().eval().requires_grad_(False)
 
 
