@@ -1,4 +1,4 @@
-"""The first stage: reports everything wrong with a recipe that can be found before long work, in one error."""
+"""The first phase: reports everything wrong with a recipe that can be found before long work, in one error."""
 
 import os
 from dataclasses import dataclass
@@ -187,20 +187,15 @@ def open_teacher(
 
 def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfig) -> list[str]:
     """Why FSDP cannot be used, if Accelerate was told to use it."""
-    errors = []
-    if processes.distributed_type != DistributedType.FSDP:
-        unused = (
-            "ACCELERATE_USE_FSDP is set, but Accelerate does not use FSDP on a CPU or without a launcher. Unset it."
-        )
-        return [unused] if is_set("ACCELERATE_USE_FSDP") else []
-    if not processes.is_fsdp2:
+    errors, is_sharded = [], processes.distributed_type == DistributedType.FSDP
+    if is_set("ACCELERATE_USE_FSDP") and not is_sharded:
+        errors.append("ACCELERATE_USE_FSDP: Accelerate does not use FSDP on a CPU or without a launcher. Unset it.")
+    if is_sharded and not processes.is_fsdp2:
         errors.append("Only version 2 of FSDP is supported: accelerate launch --use_fsdp --fsdp_version 2 …")
-    if recipe.peft.is_used:
+    if is_sharded and recipe.peft.is_used:
         errors.append(f"peft.r={recipe.peft.r}: adapters cannot be trained with FSDP. Use DDP, Accelerate's default.")
-    if drops_layers(config):
-        errors.append(
-            "LayerDrop skips other layers in each process, which FSDP does not support. Use only one of them."
-        )
+    if processes.is_fsdp2 and drops_layers(config):
+        errors.append("LayerDrop skips other layers in each process, which FSDP does not support. Use one of them.")
     return errors
 
 

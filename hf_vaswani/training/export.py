@@ -1,4 +1,4 @@
-"""The last stage: scores the final weights of a run, and saves them with everything needed to use them."""
+"""The last phase: scores the final weights of a run, and saves them with everything needed to use them."""
 
 import shutil
 from collections.abc import Callable

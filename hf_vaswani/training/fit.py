@@ -1,4 +1,4 @@
-"""The third stage: the steps of a run, and the listeners that follow them."""
+"""The third phase: the steps of a run, and the listeners that follow them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

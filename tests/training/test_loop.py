@@ -14,11 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
+from hf_vaswani.evaluation import curves
 from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training import run as run_module
 from hf_vaswani.training.optimization import steps as passes
 from hf_vaswani.training.optimization.loss import training_loss
-from hf_vaswani.training.reporting import figures, log
+from hf_vaswani.training.reporting import log
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 
@@ -355,13 +356,13 @@ def test_tracker_that_cannot_be_opened_is_a_clear_error_and_does_not_affect_the_
 
 @pytest.mark.parametrize("seconds, expected", [(60, [12]), (0, [6, 12])])
 def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe, monkeypatch, seconds, expected):
-    drawn, original = [], figures.draw_curves
+    drawn, original = [], curves.draw_curves
 
     def draw(logs, figure):
         drawn.append(json.loads(logs[0].read_text().splitlines()[-1])["update"])
         original(logs, figure)
 
-    monkeypatch.setattr(figures, "draw_curves", draw)
+    monkeypatch.setattr(curves, "draw_curves", draw)
     monkeypatch.setattr(log, "SECONDS_BETWEEN_FIGURES", seconds)
     train(recipe())
     assert drawn == expected

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
-from ..optimization.sharding import full_tensor, optimizer_state, set_optimizer_state
+from ..optimization.sharding import StateDict, full_tensor, optimizer_state, set_optimizer_state
 from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
 from .progress import Progress, read_progress
 
@@ -46,10 +46,10 @@ class TrainingState:
     """The complete state of a run: weights by name, progress, and the state dicts of optimizer and loss scaler."""
 
     weights: Tensors
-    optimizer: dict[str, Any]
+    optimizer: StateDict
     progress: Progress
     ema: Tensors | None = None
-    scaler: dict[str, Any] | None = None
+    scaler: StateDict | None = None
 
 
 def gather_state(
@@ -302,7 +302,7 @@ def save_weights(values: Tensors, path: Path) -> None:
     save_file({name: value.contiguous() for name, value in values.items()}, path)
 
 
-def _save(state: dict[str, Any], path: Path) -> None:
+def _save(state: StateDict, path: Path) -> None:
     try:
         with path.open("wb") as file:
             torch.save(state, file)
@@ -311,7 +311,7 @@ def _save(state: dict[str, Any], path: Path) -> None:
         raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> StateDict:
     return torch.load(path, weights_only=True, map_location="cpu")
 
 

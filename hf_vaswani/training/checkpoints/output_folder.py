@@ -4,10 +4,10 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from ...configuration.keys import Sections
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, TrainingError
 from ...files import locked
@@ -56,7 +56,7 @@ def locked_output(folder: Path) -> Iterator[None]:
             )
 
 
-def read_stored(path: Path) -> dict[str, dict[str, Any]]:
+def read_stored(path: Path) -> Sections:
     """Read the recipe that a run was started with, and how the run was launched.
 
     Raises:

@@ -1,7 +1,6 @@
 """Adam as in section 5.3 of the paper, AdamW, Muon, and the choice of parameters that they update."""
 
 import re
-from typing import Any
 
 import torch
 from torch import nn
@@ -9,6 +8,7 @@ from torch.optim import Optimizer
 
 from ...errors import InputError
 from ..recipe.arguments import TrainingArguments
+from .sharding import StateDict
 
 
 def make_optimizer(
@@ -79,7 +79,7 @@ class CombinedOptimizer(Optimizer):
         for part in self.parts:
             part.step()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: StateDict) -> None:
         # `load_state_dict` puts other groups and another state in place of those that the parts know.
         super().__setstate__(state)
         self._share()

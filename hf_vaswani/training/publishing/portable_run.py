@@ -7,11 +7,10 @@ may be a mean of checkpoints, or of best weights, the earlier ones that can stil
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from ...configuration.keys import traits
+from ...configuration.keys import Sections, traits
 from ...hub.file_names import file_names
 from ...hub.trail import TRAIL_FILE
 from ..checkpoints.checkpoint import checkpoint_folders
@@ -47,7 +46,7 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
     (target / RECIPE_FILE).write_text(text, encoding="utf-8")
 
 
-def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def portable_recipe(stored: Sections) -> Sections:
     """A stored recipe without what concerns only this machine: private keys, and the folders in changeable paths.
 
     The other keys, `training.start_from`, `training.distill_from`, and `tokenizer.path` among them, identify the run,
@@ -65,7 +64,7 @@ def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, An
     return portable
 
 
-def shared_recipe(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def shared_recipe(recipe: Sections) -> Sections:
     """The recipe in a form that others can use: without private keys and keys left empty, with file names instead of
     paths."""
     is_new_tokenizer = not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])

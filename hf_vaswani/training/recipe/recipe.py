@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from ...configuration.keys import Section, Sections, describe_type, types_of
+from ...configuration.keys import Keys, Section, Sections, describe_type, types_of
 from ...configuration.name_hints import OTHER_NAMES, hint
 from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES
@@ -39,14 +39,14 @@ class Recipe(BaseModel):
 
     data: DataArguments = Field(default_factory=DataArguments)
     tokenizer: TokenizerArguments = Field(default_factory=TokenizerArguments)
-    model: dict[str, Any] = Field(default_factory=dict)
+    model: Keys = Field(default_factory=dict)
     training: TrainingArguments = Field(default_factory=TrainingArguments)
     peft: PeftArguments = Field(default_factory=PeftArguments)
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
+    def to_dict(self) -> Sections:
         """The sections with plain values, as in the YAML file."""
         return self.model_dump()
 
@@ -163,7 +163,7 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
     return SECTIONS[section](**typed)
 
 
-def _expand_preset(model: dict[str, Any], errors: list[str]) -> dict[str, Any]:
+def _expand_preset(model: Keys, errors: list[str]) -> Keys:
     """The fields of the preset named by `model.preset`, overridden by those that the recipe sets."""
     fields = {name: value for name, value in model.items() if name != "preset"}
     if model.get("preset") is None:

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from ...configuration.keys import Keys
 from ...core.configuration_vaswani import VaswaniConfig
 from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
@@ -16,7 +17,7 @@ LONGEST_TEST_NAME = 100
 def violations(
     data: DataArguments,
     tokenizer: TokenizerArguments,
-    model: dict[str, Any],
+    model: Keys,
     training: TrainingArguments,
     peft: PeftArguments,
 ) -> list[str]:
@@ -200,7 +201,7 @@ def _end_errors(training: TrainingArguments) -> list[str]:
 
 
 def _model_errors(
-    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
+    data: DataArguments, tokenizer: TokenizerArguments, model: Keys, training: TrainingArguments
 ) -> list[str]:
     if training.start_from:
         return []  # checked when that model is read
@@ -219,7 +220,7 @@ def _model_errors(
     return []
 
 
-def _mixture_errors(text: dict[str, Any] | list[Any] | None) -> list[str]:
+def _mixture_errors(text: Keys | list[Any] | None) -> list[str]:
     """What is wrong with `data.text`."""
     if text is None:
         return []

@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 from transformers.utils import ADAPTER_CONFIG_NAME
 
+from ...configuration.keys import Sections
 from ...errors import InputError, reason
 from ...files import atomic_write, is_same_file, read_json, replace_files
 from ...hub.card import card_text, shown_figures
@@ -110,7 +110,7 @@ def _figure_errors(figures: list[Path], overwrite: bool) -> list[str]:
     ]
 
 
-def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
+def _content(folder: Path) -> tuple[Sections, RunReport]:
     """The recipe and the report of a run, both from the last time that it finished.
 
     Raises:
@@ -137,7 +137,7 @@ def _with_base(report: RunReport) -> RunReport:
     return report.model_copy(update={"base_model": base, "adapter": adapter})
 
 
-def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:
+def _text(name: str, recipe: Sections, report: RunReport, **where: str) -> str:
     try:
         return card_text(name, recipe, report, shared_recipe(recipe), **where)
     # Raised for values of the right types that do not fit together.

@@ -59,7 +59,7 @@ class TrainingLog(StepListener):
         self.paced_from: tuple[float, int] | None = None
         # The loss sum continues that of the session before; the speed is measured in this one only.
         self.loss_sum = progress.log_window.get("loss", 0.0)
-        self.steps = int(progress.log_window.get("updates", 0))
+        self.steps = int(progress.log_window.get("steps", 0))
         self.target_tokens = 0
 
     def _cut(self, path: Path, step: int) -> None:
@@ -108,7 +108,7 @@ class TrainingLog(StepListener):
 
     def on_save(self, progress: Progress) -> None:
         """Keep the sums since the last record of the training loss."""
-        progress.log_window = {"loss": self.loss_sum, "updates": self.steps}
+        progress.log_window = {"loss": self.loss_sum, "steps": self.steps}
 
     def on_run_end(self) -> None:
         if self.bar is not None:

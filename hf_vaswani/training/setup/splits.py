@@ -218,7 +218,7 @@ def languages_of(data: DataArguments) -> Languages:
 
 
 def own_text(data: DataArguments) -> DataArguments:
-    """What a recipe says about its texts, without those that its stages make."""
+    """What a recipe says about its texts, without `data.text`."""
     return data.model_copy(update={"text": None})
 
 

@@ -18,7 +18,7 @@ from hf_vaswani.files import HAS_LOCKS
 from hf_vaswani.hub.eval_results import EVAL_RESULTS
 from hf_vaswani.hub.file_names import hub_id
 from hf_vaswani.hub.run_report import Source
-from hf_vaswani.training.checkpoints.output_folder import held
+from hf_vaswani.training.checkpoints.output_folder import locked_output
 from hf_vaswani.training.reporting import report
 from hf_vaswani.training.reporting.report import greatest_lengths
 from hf_vaswani.training.train import train
@@ -389,7 +389,7 @@ def test_results_of_an_earlier_version_use_the_search_settings_of_the_recipe(rec
 def test_command_is_rejected_during_a_training_run(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     (folder / "README.md").unlink()
-    with held(folder):
+    with locked_output(folder):
         assert main(["card", str(folder)]) == 2
         assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
     assert capsys.readouterr().err.count(f"Another command is using {folder}.") == 2

@@ -11,14 +11,14 @@ import yaml
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.evaluation import attention
 from hf_vaswani.evaluation.score_settings import ScoreSettings
 from hf_vaswani.training import validation
-from hf_vaswani.training.export import write_translations
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.reporting import figures
 from hf_vaswani.training.reporting.figures import readable_sentences
 from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
+from hf_vaswani.translation.lines import write_translations
 from hf_vaswani.translation.mbr import translate_mbr
 
 from ..helpers import records
@@ -284,8 +284,8 @@ def test_every_layer_gets_a_figure_of_all_heads_replacing_earlier_figures(recipe
     mine = folder / "pictures" / "mine.png"
     mine.write_bytes(b"mine")
     drawn = []
-    figure = figures.attention_figure
-    monkeypatch.setattr(figures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
+    figure = attention.attention_figure
+    monkeypatch.setattr(attention, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
     results = train(recipe(*options, "--attention=1", "--attention_layers=all"))
     [_, first, *_] = results.figures
     prefix = first.removesuffix("_encoder_layer_0.png")
@@ -303,7 +303,7 @@ def test_figure_that_cannot_be_drawn_loses_no_results(recipe, monkeypatch, capsy
     def fail(*given, **options):
         raise RuntimeError("no\nfont")
 
-    monkeypatch.setattr(figures, "attention_figure", fail)
+    monkeypatch.setattr(attention, "attention_figure", fail)
     results = train(recipe(*FEW, "--attention=2"))
     assert "Attention could not be drawn: RuntimeError: no font\n" in capsys.readouterr().out
     values = stored(results.folder)
