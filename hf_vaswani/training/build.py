@@ -27,9 +27,9 @@ from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
 from .setup.inputs import local_digests
 from .setup.output import begin_output, check_weights, lock_output
-from .setup.precision import settle_precision
+from .setup.precision import choose_precision
 from .setup.resume import Circumstances, is_resumed
-from .setup.splits import Splits, load_splits, parse_sources, sample_of, source_errors
+from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import describe_training_text, make_corpus, tokenizer_text
 from .validation import Validator
@@ -96,11 +96,11 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     )
     model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer))
     teacher = first_on_each_machine(processes, lambda: open_teacher(recipe, tokenizer, model))
-    settle_precision(recipe, processes, model)
+    choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
-    describe_training_text(model.config, corpus, sample_of(splits, recipe.data, DESCRIBED_PAIRS))
+    describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )

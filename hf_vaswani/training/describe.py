@@ -14,7 +14,7 @@ from ..evaluation.bleu_tokenizers import tokenizer_warning
 from ..evaluation.unreachable import unreachable, unreachable_warning
 from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
-from .setup.splits import Splits, learns_both_directions, model_languages, sample_of
+from .setup.splits import Splits, learns_both_directions, model_languages, sample_pairs
 
 # Rows in which unknown tokens are counted, and the share above which they are reported.
 SAMPLE, REPORTED = 10_000, 0.005
@@ -77,7 +77,7 @@ def describe(setup: TrainingSetup) -> list[str]:
 
 def describe_sides(setup: TrainingSetup) -> list[str]:
     """The first training pair, and warnings if sides or files seem to be swapped."""
-    data, sample = setup.recipe.data, sample_of(setup.splits, setup.recipe.data)
+    data, sample = setup.recipe.data, sample_pairs(setup.splits, setup.recipe.data)
     if not sample:
         return []
     # Sets held out of the training text have the same sides as it has.

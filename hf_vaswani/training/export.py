@@ -5,14 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import TrainingError, counted, reason, write_remedy
+from ..errors import TrainingError, counted
 from ..hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..interop.model_files import CONFIG_FILE
 from ..pipeline.model_checks import damaged_weights
@@ -20,7 +19,7 @@ from ..runtime.processes import first_on_each_machine, in_all_processes, on_main
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
 from .checkpoints.final_weights import Candidate, candidates, describe, lowest
-from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE
+from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE, saving
 from .final_model import FinalModel
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
@@ -30,7 +29,7 @@ from .reporting.artifacts import (
     CARD_FILE,
     CARD_NAME,
     FIGURES,
-    digest_of,
+    card_digest,
     has_edited_card,
     in_order,
     matches,
@@ -88,7 +87,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
             from .reporting.teacher import compare
 
             report = report.model_copy(update={"teacher": compare(setup, model)})
-        return save_report(setup, write, report, tests)
+        with saving(f"Training is complete, but the final model cannot be written to {setup.folder}", "to finish"):
+            return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)
     return report if processes.is_main_process else None
@@ -154,7 +154,7 @@ def save_report(
         The report as it was written, with the digest of its card.
 
     Raises:
-        TrainingError: if the files cannot be written.
+        OSError, SafetensorError: if the files cannot be written.
     """
     from ..hub.card import card_text
     from ..hub.eval_results import eval_results
@@ -173,7 +173,7 @@ def save_report(
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
             card = card_text(name or folder.resolve().name, recipe, report, shared)
-            digest = digest_of(card)
+            digest = card_digest(card)
             (part / CARD_FILE).write_bytes(card.encode())
         report = report.model_copy(update={"card": digest})
         (part / RESULTS_FILE).write_bytes(report.to_json().encode())
@@ -196,10 +196,5 @@ def save_report(
             target.parent.mkdir(exist_ok=True)
             file.replace(target)
         return report
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(
-            f"The final model cannot be written to {folder}: {reason(error)}. Training itself is complete. "
-            f"{write_remedy(error)}, then run the same command again to finish."
-        ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

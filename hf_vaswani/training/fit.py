@@ -65,7 +65,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     # The order matters: the recorder stores the number of threads that a listener before it sets, and uploads come
     # after everything has been written.
     run.listeners += [
-        *listeners_of(run, setup),
+        *make_listeners(run, setup),
         TrailRecorder(setup, run, loop_name(steps)),
         *([uploads] if uploads else []),
     ]
@@ -86,7 +86,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     return TrainingOutcome(run.progress, model.config, model.generation_config, uploads)
 
 
-def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
+def make_listeners(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
     """The listeners that follow every run, in the order in which they are called."""
     arguments, processes = setup.recipe.training, setup.processes
     log = TrainingLog(

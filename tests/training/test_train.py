@@ -19,7 +19,7 @@ from hf_vaswani import VaswaniConfig
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS, TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
-from hf_vaswani.training.optimization.steps import StepDataset, share_of, steps_loader
+from hf_vaswani.training.optimization.steps import StepDataset, process_share, steps_loader
 from hf_vaswani.training.train import train
 
 from ..conftest import word_tokenizer
@@ -158,7 +158,7 @@ def test_text_without_a_usable_pair_is_reported_by_one_process():
 
 def test_processes_share_batches_evenly_and_count_each_once():
     group = [np.array([i]) for i in range(5)]
-    shares = [share_of(group, rank, 2) for rank in range(2)]
+    shares = [process_share(group, rank, 2) for rank in range(2)]
     assert [[int(b[0]) for b in share] for share, _ in shares] == [[0, 2, 4], [1, 3, 4]]
     assert [is_filled_up for _, is_filled_up in shares] == [False, True]
 

@@ -22,7 +22,7 @@ from ...provenance import Provenance, is_finished, make_input, read_provenance
 from ...translation.content_digest import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
-from .checkpoint import checkpoint_folders, damage_of, weights_file
+from .checkpoint import checkpoint_folders, find_damage, weights_file
 from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
 
 # Fields of a config that decide what weights mean, without changing their shapes.
@@ -56,7 +56,7 @@ class Member:
         """
         if self.is_model:
             return weights(load_model(VaswaniForConditionalGeneration, str(self.path)))
-        if damage := damage_of(self.path):
+        if damage := find_damage(self.path):
             raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
         return load_file(weights_file(self.path))
 
@@ -103,7 +103,7 @@ def _provenance(sources: list[Path], last: int | None, best: int | None) -> Prov
     """What a mean is made from: for each source, the weights that are averaged, as one input."""
     inputs = []
     for source in sources:
-        members = members_of(source, last, best)
+        members = find_members(source, last, best)
         digest = " ".join(content_digest(str(member.path)) for member in members)
         whole = members[0].path if members[0].is_model else members[0].config.parent
         inputs.append(make_input("model", source, digest).model_copy(update={"made": read_provenance(whole)}))
@@ -118,7 +118,7 @@ def open_members(sources: list[Path], last: int | None = None, best: int | None 
         InputError: all errors at once: of each source, or of sources that do not belong together.
     """
     errors: list[str] = []
-    found = [collect_errors(errors, lambda source=source: members_of(source, last, best)) for source in sources]
+    found = [collect_errors(errors, lambda source=source: find_members(source, last, best)) for source in sources]
     members = [member for of_source in found for member in of_source or []]
     if members:
         collect_errors(errors, lambda: _common_tokenizer(members))
@@ -128,7 +128,7 @@ def open_members(sources: list[Path], last: int | None = None, best: int | None 
     return members
 
 
-def members_of(source: Path, last: int | None, best: int | None) -> list[Member]:
+def find_members(source: Path, last: int | None, best: int | None) -> list[Member]:
     """The members that a folder contributes to the mean.
 
     Raises:
@@ -144,9 +144,9 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
             kind = "best weights" if best else "checkpoints"
             raise InputError(f"{source} has too few {kind}: {number or 1} needed, {len(kept)} found.")
         chosen = kept[:number] if best else kept[-number:]
-        return [_of_run(path, source) for path in chosen]
+        return [_checkpoint_member(path, source) for path in chosen]
     if is_checkpoint(source):
-        return [_of_run(source, Path(os.path.abspath(source)).parent.parent)]
+        return [_checkpoint_member(source, Path(os.path.abspath(source)).parent.parent)]
     if has_model:
         kind = model_kind(source)
         if kind != VaswaniConfig.model_type:
@@ -159,7 +159,7 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
     raise InputError(f"{source} is not the folder of a run, a checkpoint or a model.")
 
 
-def _of_run(path: Path, run: Path) -> Member:
+def _checkpoint_member(path: Path, run: Path) -> Member:
     if (run / RECIPE_FILE).exists() and read_stored(run / RECIPE_FILE).get("peft", {}).get("r"):
         raise InputError(
             f"{path} contains an adapter, not a model. The run itself averages its adapters (training.average), and "

@@ -111,7 +111,7 @@ def is_checkpoint_name(name: str) -> bool:
     return re.fullmatch(r"update-\d{8,}", name) is not None
 
 
-def is_of_checkpoints(name: str) -> bool:
+def belongs_to_checkpoints(name: str) -> bool:
     """Whether a folder of this name is a checkpoint, complete or not, or the remains of one."""
     stem, _, ending = name.partition(".")
     return is_checkpoint_name(stem) and ending in ("", *LEFT_BY_A_KILL, "old", "damaged")
@@ -227,7 +227,7 @@ def file_digest(path: Path, to_disk: bool = False) -> str:
     return digest.hexdigest()
 
 
-def damage_of(path: Path) -> str | None:
+def find_damage(path: Path) -> str | None:
     """What is wrong with the files of a checkpoint; `None` if nothing is."""
     try:
         digests = json.loads((path / DIGESTS_FILE).read_text())
@@ -259,7 +259,7 @@ def newest_intact(folder: Path, report) -> Path | None:
     tidy(folder)
     checkpoints, errors = checkpoint_folders(folder), []
     for path in reversed(checkpoints):
-        damage = damage_of(path)
+        damage = find_damage(path)
         if damage is None:
             for damaged, error in errors:
                 _set_aside(damaged)
@@ -317,7 +317,7 @@ def _load(path: Path) -> StateDict:
 
 def tidy(folder: Path) -> None:
     """Clean up after a process that was killed in [`write_whole`] or [`remove`]."""
-    left = [path for path in folder.glob("update-*") if is_of_checkpoints(path.name)]
+    left = [path for path in folder.glob("update-*") if belongs_to_checkpoints(path.name)]
     for path in left:
         if path.suffix[1:] in LEFT_BY_A_KILL:
             shutil.rmtree(path, ignore_errors=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+from safetensors import SafetensorError
 
 from ...configuration.keys import Sections
 from ...configuration.yaml_reader import read_yaml
-from ...errors import InputError, TrainingError
+from ...errors import InputError, TrainingError, reason, write_remedy
 from ...files import locked
 from .checkpoint import is_checkpoint_name
 
@@ -29,6 +30,21 @@ def is_checkpoint(folder: Path) -> bool:
     """Whether a folder is one of a run's checkpoints or best weights: weights without a config."""
     is_named_so = is_checkpoint_name(Path(os.path.abspath(folder)).name)
     return is_named_so and folder.is_dir() and not (folder / "config.json").exists()
+
+
+@contextlib.contextmanager
+def saving(what: str, then: str = "to resume from the last checkpoint") -> Iterator[None]:
+    """Turn errors of the system while a run writes its state into one that says how to go on.
+
+    Raises:
+        TrainingError: instead of an `OSError` or `SafetensorError`.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"{what}: {reason(error)}. {write_remedy(error)}, then run the same command again {then}."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ class StepDataset(IterableDataset):
         size = self.processes * self.accumulation
         for start in range(begin, len(part.batches), size):
             group = part.batches[start : start + size]
-            share, is_filled_up = share_of(group, self.rank, self.processes)
+            share, is_filled_up = process_share(group, self.rank, self.processes)
             micro_batches = [self.collate(part.pairs.rows(batch)) for batch in share]
             if is_filled_up:
                 micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
@@ -149,7 +149,7 @@ def ignore_stop_signals(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
+def process_share(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
     """The batches of a step that one process computes, and whether the last one is a filler that must not count.
 
     All processes make the same number of forward passes, so that none waits for another. A process with one batch

@@ -206,22 +206,14 @@ def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
     return values, errors
 
 
-OptionTexts = dict[str, dict[str, str]]
-
-
-def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
+def parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
     """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text.
 
     Args:
         errors: the list to which errors are added.
     """
-    if isinstance(options, str) or not isinstance(options, Iterable):
-        raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
-    parsed: OptionTexts = {}
+    parsed: dict[str, dict[str, str]] = {}
     rest = list(options)
-    for option in rest:
-        if not isinstance(option, str):
-            raise ValueError(f"options must be strings, as on the command line, got {option!r}")
     while rest:
         option = rest.pop(0)
         if not option.startswith("--"):

@@ -40,7 +40,7 @@ def read_results(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def digest_of(card: str) -> str:
+def card_digest(card: str) -> str:
     """The digest by which a card is recognized as unedited."""
     return hashlib.blake2b(card.encode(), digest_size=16).hexdigest()
 
@@ -51,7 +51,7 @@ def has_edited_card(folder: Path) -> bool:
         card = (folder / CARD_FILE).read_bytes()
     except FileNotFoundError:
         return False
-    return digest_of(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
+    return card_digest(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
 
 
 def matches(folder: Path, report: RunReport) -> bool:

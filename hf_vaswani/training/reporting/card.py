@@ -16,7 +16,7 @@ from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, locked_output
 from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
-from .artifacts import CARD_FILE, digest_of, is_figure, keep_edited_card
+from .artifacts import CARD_FILE, card_digest, is_figure, keep_edited_card
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
 LARGEST_FIGURE = 150_000
@@ -74,7 +74,7 @@ def _replace(folder: Path, name: str | None) -> Path:
     if name:
         report = report.model_copy(update={"name": name})
     text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
-    report = report.model_copy(update={"card": digest_of(text)})
+    report = report.model_copy(update={"card": card_digest(text)})
     if content := eval_results(recipe, report):
         (folder / EVAL_RESULTS).parent.mkdir(exist_ok=True)
         with atomic_write(folder / EVAL_RESULTS) as part:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ...errors import TrainingError, reason, write_remedy
 from ...files import atomic_write, replace_link, writing
 from ...runtime.processes import say
 from ...runtime.stopwatch import Stopwatch
-from ..checkpoints.output_folder import LOG_FILE
+from ..checkpoints.output_folder import LOG_FILE, saving
 from ..checkpoints.progress import Progress
 from ..listeners import StepListener, StepResult, ValidationResult
 from .figures import draw_run_curves
@@ -120,14 +119,9 @@ class TrainingLog(StepListener):
             self.track(values, step=progress.step)
         if not self.folder:
             return
-        try:
-            with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"update": progress.step, **values}) + "\n")
-        except OSError as error:
-            raise TrainingError(
-                f"The log of step {progress.step} cannot be written to {self.folder}: {reason(error)}. "
-                f"{write_remedy(error)}, then run the same command again to resume from the last checkpoint."
-            ) from error
+        log, failed = self.folder / LOG_FILE, f"The log of step {progress.step} cannot be written to {self.folder}"
+        with saving(failed), log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"update": progress.step, **values}) + "\n")
         shown = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
         if "loss" in values and self.on_terminal:
             self.bar.set_postfix_str(shown)

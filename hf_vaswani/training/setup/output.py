@@ -18,7 +18,7 @@ from ...errors import InputError
 from ...files import atomic_write, left_parts, writing
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
-from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
+from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
 from ..checkpoints.output_folder import (
     ARCHITECTURE,
     BEST,
@@ -178,7 +178,7 @@ def earlier_run(folder: Path) -> list[Path]:
     files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ARCHITECTURE_FILES)]
     # The recipe is deleted last, since it marks the folder as that of a run.
     files += [folder / name for name in (LOG_FILE, TRAIL_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
-    found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files
+    found = artifacts(folder) + [path for path in checkpoints if belongs_to_checkpoints(path.name)] + tokenizer + files
     return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
 
 

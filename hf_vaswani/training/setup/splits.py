@@ -95,7 +95,7 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
             if dataset in unusable:
                 continue
             is_streamed = data.streaming and split == "train"
-            found = check_source(source, languages_of(data), is_streamed)
+            found = check_source(source, column_languages(data), is_streamed)
             errors += [f"data.{split}: {error}{_split_hint(data, split, error)}" for error in found]
             if source.dataset and found and not any("split" in error for error in found):
                 unusable.add(dataset)
@@ -119,7 +119,7 @@ def text_errors_to_end(data: DataArguments, is_train_read: bool) -> list[str]:
             continue
         for source in sources:
             found: list[str] = []
-            collect_errors(found, lambda source=source: deque(_pairs_of(source, data), maxlen=0))
+            collect_errors(found, lambda source=source: deque(_read_pairs(source, data), maxlen=0))
             errors += [f"data.{split}: {error}" for error in found]
     return errors
 
@@ -141,7 +141,7 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
         raise InputError.of(errors)
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
-    train, held_out = pairs["train"], held_out_of(data)
+    train, held_out = pairs["train"], held_out_settings(data)
     # A stream is identified only by its description.
     is_reversed = [f"{number} reversed" for number, source in enumerate(sources["train"]) if source.reversed]
     description = [*map(repr, sources["train"]), *is_reversed, *([repr(held_out)] if held_out else [])]
@@ -171,7 +171,7 @@ def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) ->
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
     """The pairs of a split; `None` if there is no such split, or if it is streamed."""
-    languages, held_out = languages_of(data), held_out_of(data)
+    languages, held_out = column_languages(data), held_out_settings(data)
     is_held_out = getattr(held_out, split, 0) > 0
     if split == "train" and data.streaming:
         return None
@@ -185,26 +185,26 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return list(text) if is_held_out else text
     if split not in sources:
         return None
-    return [pair for source in sources[split] for pair in _pairs_of(source, data)]
+    return [pair for source in sources[split] for pair in _read_pairs(source, data)]
 
 
-def _pairs_of(source: TextSource, data: DataArguments) -> Iterator[Pair]:
+def _read_pairs(source: TextSource, data: DataArguments) -> Iterator[Pair]:
     """The pairs of a source that is not held out of the training text."""
     # If the dataset is not streamed, all of its splits are downloaded for this one.
-    return iterate_pairs(source, languages_of(data), data.streaming and is_whole_split(source.split))
+    return iterate_pairs(source, column_languages(data), data.streaming and is_whole_split(source.split))
 
 
-def held_out_of(data: DataArguments) -> HeldOut:
+def held_out_settings(data: DataArguments) -> HeldOut:
     """Which pairs of the training text are held out for validation or test."""
     return HeldOut(data.validation_share or 0.0, data.test_share or 0.0, data.split_seed)
 
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     """The training pairs of a source, read lazily."""
-    return held_out_of(data).pairs_of(source, languages_of(data), "train", data.streaming)
+    return held_out_settings(data).pairs_of(source, column_languages(data), "train", data.streaming)
 
 
-def sample_of(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[Pair]:
+def sample_pairs(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[Pair]:
     """The first training pair and some from all parts of the text; for a stream, the first pairs of one source."""
     if splits.train is None:
         return list(islice(stream_of(data, splits.sources[0]), SAMPLE))
@@ -212,7 +212,7 @@ def sample_of(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[P
     return list(zip(rows["source"], rows["target"]))
 
 
-def languages_of(data: DataArguments) -> Languages:
+def column_languages(data: DataArguments) -> Languages:
     """The source and target language, which may be names of columns."""
     return data.source_language, data.target_language
 
@@ -313,7 +313,7 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
             cannot be combined; a single source needs no weight.
     """
     weights = text if isinstance(text, dict) else dict.fromkeys(text)
-    parts = {name: sources_of(name, own) for name in weights}
+    parts = {name: mixture_part(name, own) for name in weights}
     if isinstance(text, list):
         if any(source.weight is not None for source in own):
             raise InputError(
@@ -328,7 +328,7 @@ def turned(source: TextSource) -> TextSource:
     return replace(source, reversed=not source.reversed)
 
 
-def sources_of(name: str, own: list[TextSource]) -> list[TextSource]:
+def mixture_part(name: str, own: list[TextSource]) -> list[TextSource]:
     """The sources of a part of a mixture: `"own"`, `"reversed"`, or a file of pairs."""
     if name == OWN:
         return own

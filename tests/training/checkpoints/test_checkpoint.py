@@ -11,7 +11,7 @@ from hf_vaswani.training.checkpoints import checkpoint
 from hf_vaswani.training.checkpoints.checkpoint import (
     TrainingState,
     checkpoint_folders,
-    damage_of,
+    find_damage,
     load_checkpoint,
     newest_intact,
     save_checkpoint,
@@ -135,7 +135,7 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
     monkeypatch.undo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
-    assert damage_of(path) is None
+    assert find_damage(path) is None
 
 
 def test_full_disk_is_reported_as_the_system_does(tmp_path):
