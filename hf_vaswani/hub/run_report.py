@@ -111,7 +111,7 @@ class ComparedWeights(Part):
     """Weights that might have become the final model, and their loss on the validation set."""
 
     weights: str
-    steps: list[int] = Field(validation_alias="updates", serialization_alias="updates")
+    steps: list[int]
     validation_loss: float
 
 

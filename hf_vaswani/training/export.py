@@ -163,7 +163,7 @@ def save_report(
     folder, part = setup.folder, setup.folder / FINAL_PART
     recipe, before = setup.recipe.to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
-    name = before.get(CARD_NAME) or setup.repository
+    name = str(before.get(CARD_NAME) or setup.repository or "")
     report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})
     is_same_model = matches(folder, report)
     try:

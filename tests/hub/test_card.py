@@ -594,7 +594,7 @@ OTHERS = {
                 "student": SEARCH, "agreement": 3.0, "signature": BLEU},
     "adapter": {"parameters": 3, "all_parameters": 9, "base": "you/base", "merged": False},
     "final_weights": {"average": "auto", "weights": "the last", "compared": [
-        {"weights": weights, "updates": [4], "validation_loss": 1.0} for weights in ("the last", "the best")]},
+        {"weights": weights, "steps": [4], "validation_loss": 1.0} for weights in ("the last", "the best")]},
     "trail": {"texts": {}, "environments": [{}]}, "languages": ["de", "en"], "text": "Multi30k", "base_model": "a/b",
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from ..checkpoints.checkpoint import checkpoint_folders, tidy
 from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
-from ..reporting.artifacts import artifacts, read_results
+from ..reporting.artifacts import read_results
 
 # The weights of a finished model, or of a finished adapter.
 FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -44,7 +44,8 @@ class Circumstances:
     @classmethod
     def stored(cls, content: Sections) -> "Circumstances":
         """The circumstances in a stored recipe."""
-        return cls(content.get("texts", {}), **content.get("launched", {}), inputs=content.get("inputs", {}))
+        texts, launched, inputs = (content.get(name, {}) for name in ("texts", "launched", "inputs"))
+        return cls(texts, launched.get("mixed_precision", ""), launched.get("processes", 0), inputs)
 
 
 def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bool:
@@ -64,8 +65,7 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
         return False
     with locked_output(folder):  # so that files that another run is writing are not deleted
         tidy(folder / CHECKPOINTS)
-    ranked(folder / BEST)  # both raise errors about stored scores now rather than hours later
-    artifacts(folder)
+    ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
     if not can_go_on(folder):
         raise InputError(
@@ -86,7 +86,7 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
     if not is_resumable:
         # The same run will produce the same weights again.
         return False
-    if lost := read_results(folder).get("tests", {}).keys() - set(tests):
+    if lost := set(read_results(folder).get("tests") or ()) - set(tests):
         raise InputError(
             f"{folder} has scores of test sets that the recipe no longer names: {', '.join(sorted(lost))}. They would "
             f"be deleted. Name these test sets again, or delete {folder / RESULTS_FILE} and their translations first."

@@ -45,7 +45,7 @@ def names(folder):
 
 def test_checkpoint_restores_weights_optimizer_average_scaler_and_progress(tmp_path):
     model, optimizer = stepped()
-    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"pairs": 3}, True, {"loss": 1 / 3, "updates": 2})
+    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"pairs": 3}, True, {"loss": 1 / 3, "steps": 2})
     ema = {"weight": torch.randn(3)}
     state = TrainingState(weights(model), optimizer.state_dict(), progress, ema, {"scale": 4.0})
     loaded = load_checkpoint(save_checkpoint(tmp_path, state, keep=5))

@@ -118,7 +118,7 @@ def test_nan_loss_is_never_the_lowest():
 
 
 def test_newest_intact_checkpoint_is_used_if_the_last_ones_are_damaged(recipe):
-    given = recipe("--average_last=1")
+    given = recipe("--average_last=2")
     folder = train(given).folder
     for update in (12, 8):
         (folder / "checkpoints" / f"update-{update:08d}" / "model.safetensors").write_bytes(b"")

@@ -221,8 +221,8 @@ def test_all_errors_in_evaluation_keys_are_reported_together(recipe):
         "evaluation.samples must be at least 2, got 1",
         "data.tests: 'a/b' cannot be the name of a test set",
         "data.tests: 'üüü",
-        "data.tests: 'test' is reserved for the set of data.test",
-        "data.tests: 'train' is reserved for the set of data.train",
+        "data.tests: 'test' cannot be",
+        "data.tests: 'train' cannot be",
     ):
         assert expected in str(error.value)
     with pytest.raises(InputError, match="data.tests must be keys with values, got 'a.tsv'"):
@@ -258,6 +258,7 @@ def test_evaluation_section_is_read_from_the_file(tmp_path):
     assert loaded.to_dict()["evaluation"] == {
         "tokenize": "none", "greedy": True, "mbr": "bleu", "samples": 8, "rerank_with": "outputs/en_de",
         "rerank_beams": 4, "rerank_length_penalty": 0.5, "attention": 2, "attention_layers": "all",
+        "compare_with": None,
     }  # fmt: skip
 
 
