@@ -135,7 +135,8 @@ def look_at(
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
     errors += process_errors(processes.num_processes)
-    errors += launcher_errors(recipe, processes, model.config if model else VaswaniConfig(**recipe.model))
+    config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
+    errors += launcher_errors(recipe, processes, config)
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
     return errors, sources, tokenizer, model

@@ -582,7 +582,8 @@ def test_cross_attention_is_shown_first():
 FIRST = {"command": "train", "seconds": 3.0, "settings": {"data": {"text": {"own": 1, "more": 2}}},
          "inputs": [{"role": "training.start_from", "name": "model", "digest": "1"},
                     {"role": "training.distill_from", "name": "teacher", "digest": "2"}],
-         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}}}  # fmt: skip
+         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0,
+                     "tests": {"test": {"bleu": 1.0}}}}  # fmt: skip
 SECOND = {"command": "translate", "seconds": 3.0, "settings": {"side": "source", "num_beams": 4, "n_best": 2},
           "inputs": [{"role": "model", "name": "first", "digest": "3", "made": FIRST},
                      {"role": "input", "name": "text", "digest": "4"}],

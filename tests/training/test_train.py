@@ -445,7 +445,7 @@ def test_scores_of_a_finished_run_are_not_lost_if_its_test_set_is_no_longer_name
 
 def test_run_that_ends_with_nonfinite_weights_is_an_error(recipe):
     with pytest.raises(TrainingError, match="ended with NaN or infinite weights, .* raise training.adam"):
-        train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average=none"))
+        train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average_last=1"))
 
 
 def test_pairs_that_should_not_be_are_told_before_training(recipe, tmp_path, capsys):

@@ -229,7 +229,6 @@ def test_filter_report_is_printed_and_stored(recipe, tmp_path, capsys):
     (["--train=a.tsv", "--train_source=a", "--validation=a.tsv"], ["data.train and data.train_source are both given"]),
     (["--train=a.tsv", "--validation_source=a"], ["data.validation_target is missing"]),
     (["--dataset=x", "--train=a.tsv"], ["data.dataset='x' and data.train are both given"]),
-    (["--train=a.tsv", "--validation=a.tsv", "--dataset_config=de-en"], ["data.dataset is not given"]),
     (["--dataset=built-in", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
      ["data.max_length=99 allows sentences", "data.drop_duplicates has to"]),
     (["--dataset=built-in", "--max_length_ratio=0.5", "--keep_best=0", "--average=best"],
