@@ -74,5 +74,5 @@ def test_installed_wheel_lists_its_recipes_and_trains_from_one(packages, tmp_pat
     assert Path(run(python, "-c", "import hf_vaswani; print(hf_vaswani.__file__)")).is_relative_to(tmp_path)
     assert "quickstart" in run(scripts / "hf-vaswani", "recipes")
     options = ("--d_model=32", "--vocab_size=300", "--eval_sentences=0", "--test_split=null", "--max_tokens=256")
-    run(scripts / "hf-vaswani", "train", "quickstart", "--max_steps=2", "--average=none", *options)
+    run(scripts / "hf-vaswani", "train", "quickstart", "--max_steps=2", "--average_last=1", *options)
     assert (tmp_path / "outputs" / "quickstart" / "model.safetensors").exists()

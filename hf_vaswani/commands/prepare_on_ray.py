@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
 
     from ..runtime.imports import import_extra
     from ..runtime.ray_actors import ray_session
-    from ..training.prepare import prepare
+    from ..training.build import prepare
     from ..training.recipe.recipe import load_recipe
 
     if not sys.stderr.isatty():

@@ -29,7 +29,7 @@ class RecipeParser(CommandParser):
 
     def format_help(self) -> str:
         # Imported only for help, because it takes seconds.
-        from ..training.recipe.key_help import describe_keys
+        from ..training.recipe.reference import describe_keys
 
         return f"{super().format_help()}\n{describe_keys(help_width())}\n"
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
 
     from ..runtime.processes import reported_once
     from ..training.recipe.recipe import load_recipe
-    from ..training.reporting.summary import summary
+    from ..training.reporting.report import summary
 
     if options.trainer:
         from ..training.trainer import train_with_trainer as train

@@ -18,6 +18,9 @@ from ..files import type_in_words
 
 # The largest count: more than any run reaches, so that it can also mean "never" or "all".
 COUNTLESS = 10**12
+# Key → value, and section → key → value.
+Keys = dict[str, Any]
+Sections = dict[str, Keys]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from typing import Any
 import yaml
 
 from .metadata import is_held_out, source_of
-from .run_report import RunReport, TestScores
+from .run_report import EVAL_RESULTS, RunReport, TestScores
 from .wording import search_name
 
-EVAL_RESULTS = ".eval_results/hf_vaswani.yaml"
 COMMIT = re.compile("[0-9a-f]{40}")
+
+__all__ = ["EVAL_RESULTS", "eval_results"]
 
 
 def eval_results(recipe: dict[str, dict[str, Any]], report: RunReport) -> str:

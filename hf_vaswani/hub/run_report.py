@@ -15,6 +15,8 @@ from ..provenance import Input, Provenance
 from .trail import Trail
 
 RESULTS_FILE = "results.json"
+# The file that the Hub reads for the leaderboards of datasets.
+EVAL_RESULTS = ".eval_results/hf_vaswani.yaml"
 # What the recipe calls its own test set.
 MAIN_TEST = "test"
 # The expected types in words, by pydantic's error types.
@@ -34,7 +36,7 @@ Text = Annotated[str, BeforeValidator(_without_surrogates)]
 
 
 class Part(BaseModel):
-    """A part of a report. Keys of other versions are kept as they are."""
+    """A part of a report. Unknown keys are kept as they are."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", populate_by_name=True)
 
@@ -109,7 +111,7 @@ class ComparedWeights(Part):
     """Weights that might have become the final model, and their loss on the validation set."""
 
     weights: str
-    steps: list[int] = Field(validation_alias="updates", serialization_alias="updates")
+    steps: list[int]
     validation_loss: float
 
 
@@ -291,7 +293,7 @@ class RunReport(Part):
         adapter: the adapter that was trained; `None` if the model's own weights were.
         text: the recipe's name for the text.
         languages: source and target language.
-        seen: what all steps have seen; `None` if an earlier version, which did not count it, began the run.
+        seen: what all steps have seen; `None` before the first one.
         epochs: how often each training pair was seen, if known.
         flops: estimated floating-point operations of training; `None` if there is no estimate.
         energy: joules, and the seconds in which they were measured, by kind of device.
@@ -306,7 +308,7 @@ class RunReport(Part):
 
     folder: Path = Field(default=Path(), exclude=True)
     examples: list[tuple[Text, Text, Text]] = Field(default=[], exclude=True)
-    steps: int = Field(validation_alias="update", serialization_alias="update")
+    steps: int
     minutes: float = 0.0
     seconds: float
     parameters: int
@@ -316,12 +318,12 @@ class RunReport(Part):
     averaged: list[int]
     final_weights: FinalWeights | None = None
     filters: dict[str, int]
-    pair_errors: list[PairError] = Field(validation_alias="faults", serialization_alias="faults")
+    pair_errors: list[PairError]
     generation: dict[str, Any] | None = None
     evaluation: dict[str, Any] | None = None
     tests: dict[str, TestScores]
-    analysis: Analysis | None = Field(default=None, validation_alias="findings", serialization_alias="findings")
-    figures: list[str] = Field(default=[], validation_alias="pictures", serialization_alias="pictures")
+    analysis: Analysis | None = None
+    figures: list[str] = []
     sources: dict[str, list[Source]]
     pairs: dict[str, int | None]
     base_model: str | None = None
@@ -361,10 +363,9 @@ class RunReport(Part):
     def to_dict(self) -> dict[str, Any]:
         """The keys and values of `results.json`.
 
-        The scores of the recipe's own test set are repeated at the top level, where they are easy to find. Fields that
-        an earlier version did not write are left out of its reports.
+        The scores of the recipe's own test set are repeated at the top level, where they are easy to find.
         """
-        values = self.model_dump(by_alias=True, exclude_unset=True)
+        values = self.model_dump(exclude_unset=True)
         main = values["tests"].get(MAIN_TEST, {})
         return {**values, **{f"test_{name}": main[name] for name in main if name.startswith(("bleu", "chrf2"))}}
 
@@ -393,7 +394,7 @@ def read_report(folder: Path) -> RunReport:
     """The report of a finished run.
 
     Raises:
-        InputError: it is damaged, or of a version that did not store what a card needs.
+        InputError: it is damaged.
     """
     try:
         values = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
@@ -407,8 +408,8 @@ def read_report(folder: Path) -> RunReport:
 def damaged(folder: Path, why: str) -> InputError:
     """The error for a report that cannot be used."""
     return InputError(
-        f"{folder / RESULTS_FILE} is damaged, or from an earlier version ({why}). Rerun the run's command: it does "
-        "no more training, and rewrites the file and the card."
+        f"{folder / RESULTS_FILE} is damaged ({why}). Rerun the run's command: it does no more training, and rewrites "
+        "the file and the card."
     )
 
 

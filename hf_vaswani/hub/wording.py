@@ -119,8 +119,6 @@ def regularization(recipe: dict[str, Any], report: RunReport) -> str:
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
     values["R-Drop, alpha"] = training.get("r_drop")
     settings = [f"{label} {value:g}" for label, value in values.items() if value]
-    if training.get("r_drop") and training.get("r_drop_from", 1) > 1:
-        settings.append(f"R-Drop from step {training['r_drop_from']:,}")
     return "; ".join([*settings, f"label smoothing {of.label_smoothing:g}"])
 
 

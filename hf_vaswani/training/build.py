@@ -1,37 +1,41 @@
-"""The second part of a run: from a checked recipe to everything that the first step needs."""
+"""The second phase: from a checked recipe to everything that the first step needs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 from transformers import PreTrainedTokenizerBase
 
+from ..configuration.keys import Sections
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..data.encoding import EncodedPairs, encode_pairs
+from ..data.cache import cache_folder
+from ..data.encoding import EncodedPairs, PackedIds, encode_pairs
 from ..data.filters import FilterSettings
+from ..data.prepared import tokenize
 from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
+from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .check import CheckedRecipe, open_model
+from .check import CheckedRecipe, open_model, open_teacher, path_errors
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
-from .optimization.word_distillation import WordTeacher
 from .recipe.recipe import Recipe
 from .setup.inputs import local_digests
-from .setup.output import begin_output, check_base, check_teacher, hold_output
-from .setup.precision import settle_precision
+from .setup.output import begin_output, check_weights, lock_output
+from .setup.precision import choose_precision
 from .setup.resume import Circumstances, is_resumed
-from .setup.splits import Splits, load_splits, sample_of
-from .setup.tokenizer_and_model import open_tokenizer
-from .setup.training_batches import make_corpus, tokenizer_text
-from .setup.training_text import describe_training_text
-from .setup.word_teacher import open_word_teacher
+from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
+from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
+from .setup.training_batches import describe_training_text, make_corpus, tokenizer_text
 from .validation import Validator
+
+if TYPE_CHECKING:
+    from .optimization.word_distillation import WordTeacher
 
 # Pairs from which it is found out what the training text is like.
 DESCRIBED_PAIRS = 10_000
@@ -67,7 +71,7 @@ class TrainingSetup:
     validator: Validator
     is_resumed: bool
     repository: str | None = None
-    teacher: WordTeacher | None = None
+    teacher: "WordTeacher | None" = None
 
     @property
     def folder(self) -> Path:
@@ -90,13 +94,13 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
-    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
-    teacher = first_on_each_machine(processes, lambda: open_word_teacher(recipe, tokenizer, model))
-    settle_precision(recipe, processes, model)
+    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer))
+    teacher = first_on_each_machine(processes, lambda: open_teacher(recipe, tokenizer, model))
+    choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
-    describe_training_text(model.config, corpus, sample_of(splits, recipe.data, DESCRIBED_PAIRS))
+    describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )
@@ -138,16 +142,15 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         checkpoint = newest_intact(setup.folder / CHECKPOINTS, print) if setup.is_resumed else None
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
-            check_base(recipe, setup.model)
-            check_teacher(recipe, setup.teacher)
+            check_weights(recipe, setup.model, setup.teacher)
         # All input has been checked by now: nothing is written or deleted before this point.
         known_by = circumstances(recipe, setup.splits, processes)
-        begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
+        begin_output(recipe, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
         # A process may have been killed after it wrote a checkpoint.
         remove_oldest(setup.folder / CHECKPOINTS, recipe.training.save_total_limit)
         return checkpoint
 
-    with hold_output(setup.folder, processes):
+    with lock_output(setup.folder, processes):
         yield on_main_process(processes, begin)
 
 
@@ -174,7 +177,43 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
         raise InputError(f"training.report_to={names}: cannot be opened: {reason(error)}") from error
 
 
-def flat(sections: dict[str, dict[str, Any]]) -> dict[str, str | int | float | bool]:
+def flat(sections: Sections) -> dict[str, str | int | float | bool]:
     """A recipe in the form that trackers accept: one level of keys, plain values."""
     pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in pairs.items()}
+
+
+def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = None) -> int:
+    """Read, filter and tokenize the training text of a recipe into its cache, without training.
+
+    The text is read and filtered here, since a pair may repeat one from anywhere before it. The cache then holds the
+    same files that a run in one process would write.
+
+    Args:
+        over: tokenizes batches elsewhere, see [`encode_to_file`].
+
+    Returns:
+        The number of pairs, before the length filters.
+
+    Raises:
+        InputError: all errors of the recipe's texts and tokenizer at once, before anything is written.
+    """
+    sources, tokenizer = _check_texts(recipe)
+    splits = load_splits(recipe.data, sources)
+    tokenizer = tokenizer or open_tokenizer(recipe, tokenizer_text(recipe, splits), is_resumed=False)
+    return len(tokenize(splits.train, tokenizer, cache_folder(recipe.data.cache_dir), recipe.data.num_proc, over))
+
+
+def _check_texts(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
+    """The sources, and the tokenizer that the recipe names, if any."""
+    errors: list[str] = []
+    found: Any = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
+    errors += source_errors(recipe.data, found) + path_errors(recipe)
+    tokenizer = collect_errors(errors, lambda: existing_tokenizer(recipe))
+    if recipe.data.streaming:
+        errors.append(
+            "data.streaming: a stream is tokenized as it is read, so there is nothing to prepare. Set it to false."
+        )
+    if errors:
+        raise InputError.of(errors)
+    return found, tokenizer

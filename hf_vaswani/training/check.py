@@ -1,8 +1,9 @@
-"""The first part of a run: reports everything wrong with a recipe that can be found before long work, in one error."""
+"""The first phase: reports everything wrong with a recipe that can be found before long work, in one error."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -13,34 +14,25 @@ from transformers import PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.sources.text_source import TextSource
-from ..data.tokenizers.arguments import SPECIAL_TOKENS
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..hub.file_names import hub_id
-from ..hub.repository import open_repository
-from ..models.model_files import TRAINING, memory_errors
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
 from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe
-from .setup.adapter import missing_peft, with_adapter
+from .reporting.scores import load_reranker
 from .setup.compared import open_compared
 from .setup.output import output_errors
 from .setup.precision import precision_errors
-from .setup.reranker import open_reranker_of
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import (
-    SMALLER,
-    check_is_model,
-    drops_layers,
-    existing_tokenizer,
-    make_model,
-    new_config,
-)
-from .setup.word_teacher import open_word_teacher
+from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, new_config
+
+if TYPE_CHECKING:
+    from .optimization.word_distillation import WordTeacher
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     sources, tokenizer, repository = on_main_process(processes, check_all)
     if tokenizer is not None and recipe.training.start_from:
         # The main process has it already; the others read it once the recipe is known to be valid.
-        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
+        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer))
     return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
 
 
@@ -100,6 +92,8 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
     arguments = recipe.training
     if not arguments.push_to_hub:
         return None
+    from ..hub.repository import open_repository
+
     name = arguments.hub_model_id or Path(os.path.abspath(arguments.output_dir)).name
     key = f"training.push_to_hub (training.hub_model_id={name})"
     return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create, key)
@@ -131,29 +125,26 @@ def look_at(
     errors += source_errors(recipe.data, sources)
     wrong_paths = path_errors(recipe)
     errors += wrong_paths or output_errors(recipe, sources)
-    errors += missing_peft(recipe)
+    if recipe.peft.is_used:
+        from ..runtime.imports import import_extra
+
+        collect_errors(errors, lambda: import_extra("peft"))
     if not wrong_paths:
-        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe, processes)) or (None, None)
-        collect_errors(errors, lambda: open_word_teacher(recipe, tokenizer, model))
-        collect_errors(errors, lambda: open_reranker_of(recipe))
+        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
+        collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
+        collect_errors(errors, lambda: load_reranker(recipe))
         collect_errors(errors, lambda: open_compared(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-    errors += freeze_errors(recipe)
-    errors += fsdp_errors(processes) + process_errors(processes.num_processes)
-    errors += sharded_adapter_errors(recipe, processes)
-    errors += precision_errors(recipe, processes.device)
-    if not recipe.training.start_from:
-        errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
-    if processes.device.type == "cpu":
-        errors += memory_errors_of(recipe)
+    errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
+    errors += process_errors(processes.num_processes)
+    config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
+    errors += launcher_errors(recipe, processes, config)
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
     return errors, sources, tokenizer, model
 
 
-def open_existing(
-    recipe: Recipe, processes: Accelerator
-) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
+def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
     """The tokenizer and the model that a new run begins with, each `None` unless the recipe names it.
 
     Raises:
@@ -167,68 +158,48 @@ def open_existing(
         check_is_model("training.start_from", source)
     tokenizer = existing_tokenizer(recipe)
     if source:
-        return tokenizer, open_model(recipe, tokenizer, processes)
+        return tokenizer, open_model(recipe, tokenizer)
     check_names(new_config(recipe, tokenizer), recipe.training.freeze)
     return tokenizer, None
 
 
-def open_model(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, processes: Accelerator
-) -> VaswaniForConditionalGeneration:
+def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
     """The model that training begins with, with the recipe's adapter, if any, in its layers.
 
     Raises:
-        InputError: as in [`make_model`] and [`with_adapter`], and if these processes cannot train it.
+        InputError: as in [`make_model`] and [`with_adapter`].
     """
     model = make_model(recipe, tokenizer)
-    if errors := layer_drop_errors(model.config, processes):
-        raise InputError.of(errors)
-    # A missing PEFT has been reported already.
-    if recipe.peft.is_used and not missing_peft(recipe):
-        model = with_adapter(model, recipe).get_base_model()
-    return model
+    if not recipe.peft.is_used:
+        return model
+    from .setup.adapter import with_adapter
+
+    return with_adapter(model, recipe).get_base_model()
 
 
-def check_environment() -> None:
-    """Refuse unsupported kinds of distributed training that Accelerate was told to use.
+def open_teacher(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
+) -> "WordTeacher | None":
+    """The models of `training.distill_from`; `None` if there are none. Arguments as in [`open_word_teacher`]."""
+    if not recipe.training.teachers:
+        return None
+    from .setup.word_teacher import open_word_teacher
 
-    Raises:
-        InputError: if one was requested.
-    """
-    wanted = [kind for kind in ("DEEPSPEED", "MEGATRON_LM") if is_set(f"ACCELERATE_USE_{kind}")]
-    if wanted:
-        raise InputError(
-            f"ACCELERATE_USE_{wanted[0]}={os.environ[f'ACCELERATE_USE_{wanted[0]}']}: {wanted[0]} is not supported. "
-            "To train on several devices, use DDP, Accelerate's default, or FSDP."
-        )
+    return open_word_teacher(recipe, tokenizer, model)
 
 
-def fsdp_errors(accelerator: Accelerator) -> list[str]:
+def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfig) -> list[str]:
     """Why FSDP cannot be used, if Accelerate was told to use it."""
-    if accelerator.distributed_type == DistributedType.FSDP:
-        if not accelerator.is_fsdp2:
-            return ["Only version 2 of FSDP is supported: accelerate launch --use_fsdp --fsdp_version 2 …"]
-    elif is_set("ACCELERATE_USE_FSDP"):
-        where = "on a CPU" if accelerator.device.type == "cpu" else "in a process without a launcher"
-        return [
-            f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
-            "Unset it, or choose another config with accelerate config."
-        ]
-    return []
-
-
-def sharded_adapter_errors(recipe: Recipe, accelerator: Accelerator) -> list[str]:
-    """An error if an adapter would be trained with FSDP, which adapters, being small, do not need."""
-    if recipe.peft.is_used and accelerator.distributed_type == DistributedType.FSDP:
-        return [f"peft.r={recipe.peft.r}: adapters cannot be trained with FSDP. Use DDP, Accelerate's default."]
-    return []
-
-
-def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[str]:
-    """An error for LayerDrop with FSDP: each process would skip other layers, but holds a part of every layer."""
-    if drops_layers(config) and accelerator.is_fsdp2:
-        return ["LayerDrop skips different layers in each process, which FSDP does not support. Use only one of them."]
-    return []
+    errors, is_sharded = [], processes.distributed_type == DistributedType.FSDP
+    if is_set("ACCELERATE_USE_FSDP") and not is_sharded:
+        errors.append("ACCELERATE_USE_FSDP: Accelerate does not use FSDP on a CPU or without a launcher. Unset it.")
+    if is_sharded and not processes.is_fsdp2:
+        errors.append("Only version 2 of FSDP is supported: accelerate launch --use_fsdp --fsdp_version 2 …")
+    if is_sharded and recipe.peft.is_used:
+        errors.append(f"peft.r={recipe.peft.r}: adapters cannot be trained with FSDP. Use DDP, Accelerate's default.")
+    if processes.is_fsdp2 and drops_layers(config):
+        errors.append("LayerDrop skips other layers in each process, which FSDP does not support. Use one of them.")
+    return errors
 
 
 def path_errors(recipe: Recipe) -> list[str]:
@@ -254,14 +225,6 @@ def freeze_errors(recipe: Recipe) -> list[str]:
     return errors
 
 
-def memory_errors_of(recipe: Recipe) -> list[str]:
-    """Why a new model cannot be trained in this machine's memory, whatever its vocabulary."""
-    if recipe.training.start_from:
-        return []
-    config = VaswaniConfig(**recipe.model, vocab_size=len(SPECIAL_TOKENS))
-    return [f"model: {error}: {SMALLER}" for error in memory_errors(config, TRAINING)]
-
-
 def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
     """Raise the [`InputError`] that [`freeze`] would, on a model without memory for its parameters."""
     if patterns:
@@ -271,11 +234,9 @@ def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
 
 def bleu_errors(tokenize: str) -> list[str]:
     """Why BLEU cannot be computed with a tokenizer: it is unknown, or a package that it needs is missing."""
-    try:
-        make_metrics(["bleu"], bleu={"tokenize": tokenize})
-    except InputError as error:
-        return [f"evaluation.tokenize: {error}"]
-    return []
+    errors: list[str] = []
+    collect_errors(errors, lambda: make_metrics(["bleu"], bleu={"tokenize": tokenize}))
+    return [f"evaluation.tokenize: {error}" for error in errors]
 
 
 def available_trackers() -> set[str]:

@@ -15,7 +15,7 @@ from ..evaluation.unreachable import unreachable, unreachable_warning
 from ..text.mojibake import looks_like_mojibake
 from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
-from .setup.splits import Splits, learns_both_directions, model_languages, sample_of
+from .setup.splits import Splits, learns_both_directions, model_languages, sample_pairs
 
 # Rows in which unknown tokens and a wrong encoding are looked for, and the share of such tokens that is reported.
 SAMPLE, REPORTED = 10_000, 0.005
@@ -79,7 +79,7 @@ def describe(setup: TrainingSetup) -> list[str]:
 
 def describe_sides(setup: TrainingSetup) -> list[str]:
     """The first training pair, and warnings if sides or files seem to be swapped."""
-    data, sample = setup.recipe.data, sample_of(setup.splits, setup.recipe.data)
+    data, sample = setup.recipe.data, sample_pairs(setup.splits, setup.recipe.data)
     if not sample:
         return []
     # Sets held out of the training text have the same sides as it has.
@@ -114,7 +114,7 @@ def describe_overlap(splits: Splits) -> list[str]:
 
 def describe_encoding(setup: TrainingSetup) -> list[str]:
     """A warning about training text that was read in a wrong encoding before, with an example."""
-    texts = [text for pair in sample_of(setup.splits, setup.recipe.data, SAMPLE) for text in pair]
+    texts = [text for pair in sample_pairs(setup.splits, setup.recipe.data, SAMPLE) for text in pair]
     found = list(filter(looks_like_mojibake, texts))
     if not found:
         return []

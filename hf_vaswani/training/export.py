@@ -1,39 +1,35 @@
-"""The last part of a run: scores the final weights of a run, and saves them with everything needed to use them."""
+"""The last phase: scores the final weights of a run, and saves them with everything needed to use them."""
 
 import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import TrainingError, counted, reason, write_remedy
-from ..hub.card import card_text
-from ..hub.eval_results import EVAL_RESULTS, eval_results
-from ..hub.run_report import RESULTS_FILE, RunReport
+from ..errors import TrainingError, counted
+from ..hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..models.model_files import CONFIG_FILE
 from ..pipeline.model_checks import damaged_weights
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
-from ..translation.lines import write_translations
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
 from .checkpoints.final_weights import Candidate, candidates, describe, lowest
-from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE
+from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE, saving
+from .final_model import FinalModel
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
-from .recipe.shared_recipe import shared_recipe
 from .reporting.artifacts import (
     ALL_TRANSLATIONS,
     CARD_DIGEST,
     CARD_FILE,
     CARD_NAME,
     FIGURES,
-    digest_of,
+    card_digest,
     has_edited_card,
     in_order,
     matches,
@@ -42,11 +38,8 @@ from .reporting.artifacts import (
 )
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
-from .reporting.scores import ScoredTest, score_test
-from .reporting.teacher import compare
+from .reporting.scores import ScoredTest, load_reranker, score_test
 from .setup.compared import open_compared
-from .setup.final_model import FinalModel
-from .setup.reranker import open_reranker_of
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -92,8 +85,11 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
         if teacher := open_compared(recipe):
+            from .reporting.teacher import compare
+
             report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
-        return save_report(setup, write, report, tests)
+        with saving(f"Training is complete, but the final model cannot be written to {setup.folder}", "to finish"):
+            return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)
     return report if processes.is_main_process else None
@@ -114,7 +110,7 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     """Translate and score each test set; the results by name, with the recipe's own test set first."""
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     recipe, test_sets = setup.recipe, setup.splits.test_sets
-    reranker = first_on_each_machine(setup.processes, lambda: open_reranker_of(recipe)) if test_sets else None
+    reranker = first_on_each_machine(setup.processes, lambda: load_reranker(recipe)) if test_sets else None
     return {
         name: score_test(
             translate, pairs, recipe.evaluation, recipe.generation.num_beams, setup.validator.scoring, reranker
@@ -159,12 +155,16 @@ def save_report(
         The report as it was written, with the digest of its card.
 
     Raises:
-        TrainingError: if the files cannot be written.
+        OSError, SafetensorError: if the files cannot be written.
     """
+    from ..hub.card import card_text
+    from ..hub.eval_results import eval_results
+    from .publishing.portable_run import shared_recipe
+
     folder, part = setup.folder, setup.folder / FINAL_PART
     recipe, before = setup.recipe.to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
-    name = before.get(CARD_NAME) or setup.repository
+    name = str(before.get(CARD_NAME) or setup.repository or "")
     report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})
     is_same_model = matches(folder, report)
     try:
@@ -174,7 +174,7 @@ def save_report(
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
             card = card_text(name or folder.resolve().name, recipe, report, shared)
-            digest = digest_of(card)
+            digest = card_digest(card)
             (part / CARD_FILE).write_bytes(card.encode())
         report = report.model_copy(update={"card": digest})
         (part / RESULTS_FILE).write_bytes(report.to_json().encode())
@@ -184,7 +184,7 @@ def save_report(
             (part / EVAL_RESULTS).write_bytes(content.encode())
         for test_name, test in tests.items():
             for search, translations in test.translations.items():
-                write_translations(part / f"{test_name}{ALL_TRANSLATIONS[search]}", translations.texts)
+                translations.write(part / f"{test_name}{ALL_TRANSLATIONS[search]}")
         make_readable(part)
         if not is_same_model:
             remove_stale(folder)
@@ -197,10 +197,5 @@ def save_report(
             target.parent.mkdir(exist_ok=True)
             file.replace(target)
         return report
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(
-            f"The final model cannot be written to {folder}: {reason(error)}. Training itself is complete. "
-            f"{write_remedy(error)}, then run the same command again to finish."
-        ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -1,8 +1,9 @@
-"""The third part of a run: the steps of a run, and the listeners that follow them."""
+"""The third phase: the steps of a run, and the listeners that follow them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import GenerationConfig
 
@@ -14,14 +15,15 @@ from .checkpoints.best_weights import BestWeights
 from .checkpoints.output_folder import BEST
 from .checkpoints.progress import Progress
 from .describe import describe
-from .devices import DeviceListener
+from .devices import DeviceListener, EnergyListener
 from .listeners import StepListener
-from .publishing.uploads import HubUploads, hub_uploads, wait_for_uploads
 from .replay.recorder import TrailRecorder
-from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun
+
+if TYPE_CHECKING:
+    from .publishing.uploads import HubUploads
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class TrainingOutcome:
     progress: Progress
     config: VaswaniConfig
     generation_config: GenerationConfig
-    uploads: HubUploads | None = None
+    uploads: "HubUploads | None" = None
 
 
 def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
@@ -54,11 +56,15 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     run, processes = TrainingRun(setup, checkpoint), setup.processes
     for line in [*describe(setup), *warmup_warnings(run)] if processes.is_main_process else []:
         say(line)
-    uploads = hub_uploads(setup)
+    uploads = None
+    if setup.repository and processes.is_main_process:
+        from .publishing.uploads import HubUploads
+
+        uploads = HubUploads(setup, setup.repository)
     # The order matters: the recorder stores the number of threads that a listener before it sets, and uploads come
     # after everything has been written.
     run.listeners += [
-        *listeners_of(run, setup),
+        *make_listeners(run, setup),
         TrailRecorder(setup, run, steps),
         *([uploads] if uploads else []),
     ]
@@ -67,7 +73,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
             with run.active():
                 steps(run)
         except TrainingInterrupted:
-            wait_for_uploads(setup, uploads)
+            on_main_process(processes, lambda: uploads.wait() if uploads else None)
             raise
         on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
         reason = run.early_end()
@@ -90,7 +96,7 @@ def warmup_warnings(run: TrainingRun) -> list[str]:
     ]
 
 
-def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
+def make_listeners(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
     """The listeners that follow every run, in the order in which they are called."""
     arguments, processes = setup.recipe.training, setup.processes
     log = TrainingLog(

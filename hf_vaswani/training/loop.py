@@ -33,7 +33,7 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
     accelerator, model, optimizer = run.accelerator, run.model, run.optimizer
     run.begin_step()
     loss_sum = torch.zeros((), device=accelerator.device)
-    parts = [part for batch in batches.micro_batches for part in run.passes(batch)]
+    parts = [part for batch in batches.micro_batches for part in run.split_batch(batch)]
     for i, batch in enumerate(parts):
         batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
         is_last = i == len(parts) - 1
@@ -41,7 +41,7 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
             # Processes average their gradients, so each divides its sum by an equal share of all tokens.
             with accelerator.autocast():
                 share = batches.target_tokens / accelerator.num_processes
-                loss = training_loss(model, batch, share, run.r_drop, run.teacher)
+                loss = training_loss(model, batch, share, run.arguments.r_drop, run.teacher)
             accelerator.backward(loss)
         loss_sum += loss.detach().float() / accelerator.num_processes
     norm = accelerator.clip_grad_norm_(model.parameters(), run.arguments.max_grad_norm or math.inf)

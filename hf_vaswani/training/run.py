@@ -25,19 +25,18 @@ from ..runtime.signals import StopSignals
 from ..runtime.stopwatch import Stopwatch
 from .build import TrainingSetup
 from .checkpoints.best_weights import note_validation
-from .checkpoints.checkpoint import checkpoint_folders, save_checkpoint
+from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
 from .checkpoints.output_folder import CHECKPOINTS
 from .checkpoints.progress import Progress
-from .checkpoints.state import gather_state, restore_state
 from .listeners import StepListener, StepResult, ValidationResult
-from .optimization.ema import MovingAverage
 from .optimization.optimizer import make_optimizer
-from .optimization.passes import pass_tokens, passes
 from .optimization.schedule import learning_rate
 from .optimization.sharding import shard_tied_embeddings, unsharded
-from .optimization.steps import StepBatches, StepDataset, steps_loader
-from .setup.soft_labels import Labeling
+from .optimization.steps import StepBatches, StepDataset, pass_tokens, split_batch, steps_loader
 from .setup.tokenizer_and_model import drops_layers
+
+# Consecutive steps without a finite gradient after which the run stops.
+MOST_SKIPPED = 20
 
 
 class TrainingRun:
@@ -82,13 +81,19 @@ class TrainingRun:
         self.teacher, self._labeling = setup.teacher, None
         self.stop, self.clock = StopSignals(), Stopwatch()
         if self.teacher and self.teacher.top_k:
+            from .setup.word_teacher import Labeling
+
             text, tokenizer = setup.splits.train, setup.tokenizer
             self._labeling = Labeling(setup.recipe, text, tokenizer, self.teacher, accelerator, self.stop)
         elif self.teacher:
             self.teacher = self.teacher.copy_to(accelerator.device, accelerator.mixed_precision)
         # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
         accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
-        self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
+        self.ema = None
+        if arguments.ema_decay:
+            from .optimization.ema import MovingAverage
+
+            self.ema = MovingAverage(self.raw_model, arguments.ema_decay)
         self.progress = Progress()
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
@@ -152,14 +157,9 @@ class TrainingRun:
                 d_model=self.d_model,
             )
 
-    @property
-    def r_drop(self) -> float:
-        """Weight of R-Drop in the next step."""
-        return self.arguments.r_drop if self.progress.step + 1 >= self.arguments.r_drop_from else 0.0
-
-    def passes(self, batch: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-        """Split a batch of the next step into the forward passes that compute it."""
-        return passes(batch, pass_tokens(self.accelerator, self.r_drop))
+    def split_batch(self, batch: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+        """Split a batch into the forward passes that compute it."""
+        return split_batch(batch, pass_tokens(self.accelerator, self.arguments.r_drop))
 
     def end_step(self, batches: StepBatches, loss: float | None, is_told_to_stop: bool) -> bool:
         """Do everything that follows an optimizer step: call the listeners, validate, save a checkpoint.
@@ -203,9 +203,8 @@ class TrainingRun:
         progress = self.progress
         progress.step += 1
         progress.skipped_in_a_row = 0
-        if progress.seen is not None:
-            for name in ("pairs", "source_tokens", "target_tokens"):
-                progress.seen[name] = progress.seen.get(name, 0) + getattr(batches, name)
+        for name in ("pairs", "source_tokens", "target_tokens"):
+            progress.seen[name] = progress.seen.get(name, 0) + getattr(batches, name)
         rate = self.optimizer.param_groups[0]["lr"]
         result = StepResult(progress, loss, rate, batches.target_tokens, batches)
         for listener in self.listeners:
@@ -218,7 +217,7 @@ class TrainingRun:
         progress.skipped += 1
         progress.skipped_in_a_row += 1
         say(f"step {progress.step + 1}: loss or gradient not finite; batch skipped", self.accelerator)
-        if progress.skipped_in_a_row < self.arguments.max_skipped_steps:
+        if progress.skipped_in_a_row < MOST_SKIPPED:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
         last = (

@@ -104,7 +104,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
         total_loss = torch.zeros_like(self.current.loss)
         if inputs is NO_BATCH:
             return total_loss
-        *first, last = self.training_run.passes(inputs)
+        *first, last = self.training_run.split_batch(inputs)
         with self.accelerator.no_sync(model) if first else nullcontext():
             for part in first:
                 total_loss += super().training_step(model, part, num_items_in_batch).float()
@@ -114,9 +114,9 @@ class VaswaniTrainer(Seq2SeqTrainer):
 
     def compute_loss(self, model: nn.Module, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """A batch's part of the mean loss per target token, times the number of processes: gradients are averaged."""
-        share = num_items_in_batch / self.accelerator.num_processes
+        share, run = num_items_in_batch / self.accelerator.num_processes, self.training_run
         with self.accelerator.autocast():
-            return training_loss(model, inputs, share, self.training_run.r_drop, self.training_run.teacher)
+            return training_loss(model, inputs, share, run.arguments.r_drop, run.teacher)
 
 
 class RatesOfRun:

@@ -1,14 +1,16 @@
 """Translates many texts with a loaded model, through the translation pipeline, with a progress bar."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..pipeline.translation import TranslationPipeline
 from ..text.inputs import check_many
-from .mbr import DEFAULT_SAMPLES, translate_mbr
-from .reranking import Reranker, beam_candidates
+
+if TYPE_CHECKING:
+    from .reranking import Reranker
 
 
 def translate(
@@ -18,8 +20,8 @@ def translate(
     batch_size: int | None = None,
     show_progress: bool = False,
     utility: str | None = None,
-    samples: int = DEFAULT_SAMPLES,
-    reranker: Reranker | None = None,
+    samples: int | None = None,
+    reranker: "Reranker | None" = None,
     **options,
 ) -> list[str]:
     """Translate texts.
@@ -48,8 +50,13 @@ def translate(
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
         if utility:
-            return [ranking[0].text for ranking in translate_mbr(translator, texts, samples, utility, **options)]
+            from .mbr import DEFAULT_SAMPLES, translate_mbr
+
+            rankings = translate_mbr(translator, texts, samples or DEFAULT_SAMPLES, utility, **options)
+            return [ranking[0].text for ranking in rankings]
         if reranker:
+            from .reranking import beam_candidates
+
             options |= beam_candidates(model, options.get("num_beams"))
             return [ranked[0]["translation_text"] for ranked in reranker(texts, translator(texts, **options))]
         return [result["translation_text"] for result in translator(texts, **options)]

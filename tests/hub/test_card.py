@@ -13,15 +13,15 @@ from huggingface_hub.repocard_data import eval_results_to_model_index, model_ind
 from hf_vaswani.errors import InputError
 from hf_vaswani.hub.card import card_text
 from hf_vaswani.hub.run_report import parse_report
+from hf_vaswani.training.publishing.portable_run import shared_recipe
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
-from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 from tests.training.recipe.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
 SAMPLE = {"chrf2": 12.34, "source": "Ein Hund.", "translation": "A cat.", "reference": "A dog."}
 RESULTS = {
-    "update": 1234,
+    "steps": 1234,
     "minutes": 5.0,
     "parameters": 2_345_678,
     "validation_loss": 1.0986123,
@@ -41,7 +41,7 @@ RESULTS = {
         "test": [{"files": ["test_2016.de", "test_2016.en"], "weight": None}],
     },
     "pairs": {"train": 997, "validation": 50, "test": 60},
-    "faults": [
+    "pair_errors": [
         {"pairs": 3, "meaning": "with an empty side", "left_out": True},
         {"pairs": 0, "meaning": "whose target is the source", "left_out": False},
         {"pairs": 20, "meaning": "that repeat an earlier pair", "left_out": False},
@@ -63,7 +63,7 @@ RESULTS = {
     "processes": [1],
     "precision": "fp32",
     "versions": {"hf_vaswani": "0.1.0", "torch": "2.13.0"},
-    "findings": {
+    "analysis": {
         "sentences": 60,
         "example": {"source": "Ein Hund.", "translation": "A cat."},
         "best": [SAMPLE],
@@ -95,7 +95,7 @@ def recipe_in(card: str) -> str:
 
 
 def without_scores():
-    return {"tests": {}, "findings": None}
+    return {"tests": {}, "analysis": None}
 
 
 def test_card_contains_what_was_measured():
@@ -278,12 +278,11 @@ def training_of(card: str) -> str:
 def test_settings_beyond_the_papers_are_listed():
     recipe = recipe_dict()
     recipe["training"].update(weight_decay=0.01, max_grad_norm=1.0, ema_decay=0.999, r_drop=3.0)
-    recipe["training"]["r_drop_from"] = 7001
     recipe["tokenizer"]["bpe_dropout"] = 0.1
     text = training_of(card_of(recipe))
     assert "- AdamW, weight decay 0.01, betas 0.9 and 0.98; " in text
     assert "; gradients clipped to norm 1; moving average of the weights, decay 0.999\n" in text
-    assert "; BPE dropout 0.1; R-Drop, alpha 3; R-Drop from step 7,001; label smoothing 0.1\n" in text
+    assert "; BPE dropout 0.1; R-Drop, alpha 3; label smoothing 0.1\n" in text
     recipe["training"]["optim"] = "muon"
     assert (
         "- Muon for hidden matrices and AdamW, betas 0.9 and 0.98, for other parameters, weight decay 0.01; "
@@ -495,7 +494,7 @@ NASTY = [
 @pytest.mark.parametrize("text", NASTY)
 def test_text_of_the_data_cannot_change_the_cards_structure(text):
     plain, nasty = copy.deepcopy(RESULTS), copy.deepcopy(RESULTS)
-    for sample in [nasty["findings"]["example"], nasty["findings"]["best"][0], nasty["findings"]["worst"][0]]:
+    for sample in [nasty["analysis"]["example"], nasty["analysis"]["best"][0], nasty["analysis"]["worst"][0]]:
         for side in sample:
             if side != "chrf2":
                 sample[side] = text
@@ -530,7 +529,7 @@ def test_any_model_name_is_escaped_in_heading_code_and_metadata():
 
 def test_figures_are_shown_from_their_folder():
     pictures = ["curves.png", *(f"attention_{i}.png" for i in range(9))]
-    text = card_of(pictures=pictures)
+    text = card_of(figures=pictures)
     assert "![Learning curves](curves.png)" in text and "![attention 0](attention_0.png)" in text
     assert text.count("![attention") == 4
     assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, figures_in="de-en")
@@ -540,18 +539,18 @@ def test_figures_are_shown_from_their_folder():
 def test_figures_are_recognized_by_kind_whatever_the_name_of_the_test_set():
     kinds = ("encoder", "decoder", "cross")
     drawn = [f"pictures/attention_{name}_1_{kind}.png" for name in ("cross_domain", "curves_x") for kind in kinds]
-    text = card_of(pictures=["pictures/curves.png", *drawn])
+    text = card_of(figures=["pictures/curves.png", *drawn])
     shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
     assert [path for title, path in shown if title == "Learning curves"] == ["pictures/curves.png"]
     assert [path for _, path in shown[1:3]] == [drawn[2], drawn[5]] and len(shown) == 5
 
 
 def test_spaces_in_figure_paths_are_escaped():
-    assert "](my%20model/curves.png)" in card_of(pictures=["curves.png"], figures_in="my model")
+    assert "](my%20model/curves.png)" in card_of(figures=["curves.png"], figures_in="my model")
 
 
 def test_code_in_the_card_runs(saved_model):
-    findings = {**RESULTS["findings"], "example": {"source": 'w1 "w2" \\ {w3}', "translation": "x"}}
+    findings = {**RESULTS["analysis"], "example": {"source": 'w1 "w2" \\ {w3}', "translation": "x"}}
     code = card_of(name="the-model", findings=findings).split("```python\n")[1].split("\n```")[0]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -596,7 +595,7 @@ OTHERS = {
                 "student": SEARCH, "agreement": 3.0, "signature": BLEU},
     "adapter": {"parameters": 3, "all_parameters": 9, "base": "you/base", "merged": False},
     "final_weights": {"average": "auto", "weights": "the last", "compared": [
-        {"weights": weights, "updates": [4], "validation_loss": 1.0} for weights in ("the last", "the best")]},
+        {"weights": weights, "steps": [4], "validation_loss": 1.0} for weights in ("the last", "the best")]},
     "trail": {"texts": {}, "environments": [{}]}, "languages": ["de", "en"], "text": "Multi30k", "base_model": "a/b",
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ def test_keys_of_a_later_version_are_kept():
 
 def test_all_missing_or_mistyped_values_are_reported_in_one_error():
     values = {key: value for key, value in RESULTS.items() if key != "flops"}
-    values |= {"update": "many", "seen": [], "tests": {"test": {"bleu": "good"}}, "averaged": [1, None]}
+    values |= {"steps": "many", "seen": [], "tests": {"test": {"bleu": "good"}}, "averaged": [1, None]}
     with pytest.raises(InputError) as error:
         parse_report(values)
     assert set(str(error.value).split("; ")) == {
@@ -46,5 +46,5 @@ def test_boolean_is_not_a_number_but_an_integer_is():
 
 
 def test_lone_surrogate_in_a_text_is_replaced():
-    analysis = {**RESULTS["findings"], "example": {"source": "a\ud800", "translation": "b"}}
-    assert parse_report({**RESULTS, "findings": analysis}).analysis.example.source == "a?"
+    analysis = {**RESULTS["analysis"], "example": {"source": "a\ud800", "translation": "b"}}
+    assert parse_report({**RESULTS, "analysis": analysis}).analysis.example.source == "a?"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 
 from hf_vaswani.sweep.request import SweepRequest
 from hf_vaswani.sweep.sweep import Sweep, check_sweep
-from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 
 PROJECT = Path(__file__).parents[2]
 REFERENCES = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "oak"] * 4)]
@@ -72,8 +72,9 @@ class FakeRuns:
             "share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "label_smoothing": 0.1,
         }  # fmt: skip
         results = {
-            "update": 3, "minutes": 0.5, "seconds": 30.0, "parameters": 1234, "validation_loss": loss,
-            "validation_perplexity": 2.0, "validation_accuracy": 0.5, "averaged": [3], "filters": {}, "faults": [],
+            "steps": 3, "minutes": 0.5, "seconds": 30.0, "parameters": 1234, "validation_loss": loss,
+            "validation_perplexity": 2.0, "validation_accuracy": 0.5, "averaged": [3], "filters": {},
+            "pair_errors": [],
             "tests": {"test": {"sentences": len(texts), "bleu": bleu, "chrf2": chrf}}, "sources": {}, "pairs": {},
             "tokenizer": {"type": "BPE", "joint": True, "source_tokens": 9, "target_tokens": 9},
             "architecture": architecture, "seen": None, "epochs": None, "flops": None, "energy": {}, "machines": [],

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from hf_vaswani.evaluation.figure_file import save_figure
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.reporting import figures, teacher
+from hf_vaswani.training.reporting import teacher
 
 RECIPE = """
 tokenizer: {vocab_size: 60}
@@ -56,8 +56,8 @@ def blank_figures(request, monkeypatch):
         return Figure((1, 1), facecolor=str(next(shades) % 256 / 255))
 
     if not request.node.get_closest_marker("draws_figures"):
-        monkeypatch.setattr(figures, "draw_curves", lambda logs, path: save_figure(blank(), path))
-        monkeypatch.setattr(figures, "attention_figure", blank)
+        monkeypatch.setattr("hf_vaswani.evaluation.curves.draw_curves", lambda logs, path: save_figure(blank(), path))
+        monkeypatch.setattr("hf_vaswani.evaluation.attention.attention_figure", blank)
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +67,9 @@ def no_int8_export(monkeypatch):
     A run that a fixture of a module makes has its size.
     """
     monkeypatch.setattr(teacher, "int8_size", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def small_parts_of_streams(monkeypatch):
+    """The texts of the tests would otherwise fit into one part of a stream."""
+    monkeypatch.setattr("hf_vaswani.training.setup.training_batches.STREAM_PART", 25)

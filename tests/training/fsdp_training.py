@@ -4,7 +4,7 @@ import sys
 
 from accelerate import Accelerator, DistributedType, FullyShardedDataParallelPlugin, PartialState
 
-from hf_vaswani.training import processes
+from hf_vaswani.training import train as train_module
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.train import train
 
@@ -22,6 +22,6 @@ def sharded(recipe) -> Accelerator:
     return accelerator
 
 
-original = processes.make_accelerator
-processes.make_accelerator = sharded
+original = train_module.make_accelerator
+train_module.make_accelerator = sharded
 train(load_recipe(sys.argv[1], sys.argv[2:]))

@@ -246,7 +246,7 @@ def test_adapter_uses_the_search_settings_of_its_recipe(lora, base, write_lines,
     [
         ["--use_dora", "--merge"],
         ["--use_rslora", "--gradient_checkpointing=true", "--mixed_precision=bf16"],
-        ["--target_modules=q_proj,embed_tokens", "--average_best=1", "--weight_decay=0.01"],
+        ["--target_modules=q_proj,embed_tokens", "--average=best", "--weight_decay=0.01"],
         ["--modules_to_save=embed_tokens", "--target_modules=v_proj", "--bias=all"],
     ],
     ids=lambda options: options[0],
@@ -337,9 +337,9 @@ def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsy
 
 
 def test_uploads_at_checkpoints_have_the_adapter_merged_and_do_not_change_the_run(lora, hub_here):
-    options = ("--merge", "--max_steps=8", "--average_last=1", "--average=none")
+    options = ("--merge", "--max_steps=8", "--average_last=1")
     plain = train(lora(*options, output="plain")).folder
-    upload = ("--push_to_hub=true", "--hub_model_id=you/merged", "--hub_strategy=all_checkpoints")
+    upload = ("--push_to_hub=true", "--hub_model_id=you/merged", "--hub_strategy=checkpoint")
     folder = train(lora(*options, *upload, output="pushed")).folder
     assert losses(folder) == losses(plain)
     assert (folder / WEIGHTS).read_bytes() == (plain / WEIGHTS).read_bytes()

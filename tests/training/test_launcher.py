@@ -94,7 +94,7 @@ def test_number_of_processes_is_read_from_options_or_config_of_accelerate(launch
 
 
 def test_workers_end_when_their_launcher_is_killed_and_release_the_output_folder(recipe, tmp_path):
-    from hf_vaswani.training.checkpoints.output_folder import held
+    from hf_vaswani.training.checkpoints.output_folder import locked_output
 
     options = ("--max_steps=1000000", "--save_steps=1000000", "--eval_steps=1000000", "--logging_steps=1")
     workers = []
@@ -110,7 +110,7 @@ def test_workers_end_when_their_launcher_is_killed_and_release_the_output_folder
         while any(map(is_alive, workers)) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert not any(map(is_alive, workers))
-        with held(tmp_path / "out"):
+        with locked_output(tmp_path / "out"):
             pass
     finally:
         for survivor in filter(is_alive, workers):

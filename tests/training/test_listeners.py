@@ -34,8 +34,8 @@ class RecordingListener(StepListener):
 @pytest.fixture
 def listener(monkeypatch):
     """Listens to the next run, along with its own listeners."""
-    listener, original = RecordingListener(), fit.listeners_of
-    monkeypatch.setattr(fit, "listeners_of", lambda *arguments: [*original(*arguments), listener])
+    listener, original = RecordingListener(), fit.make_listeners
+    monkeypatch.setattr(fit, "make_listeners", lambda *arguments: [*original(*arguments), listener])
     return listener
 
 

@@ -14,10 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
+from hf_vaswani.evaluation import curves
 from hf_vaswani.training import loop as loop_module
-from hf_vaswani.training.optimization import passes
+from hf_vaswani.training import run as run_module
+from hf_vaswani.training.optimization import steps as passes
 from hf_vaswani.training.optimization.loss import training_loss
-from hf_vaswani.training.reporting import figures, log
+from hf_vaswani.training.reporting import log
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 
@@ -51,10 +53,11 @@ def test_batch_with_nonfinite_gradients_is_skipped_and_training_continues(recipe
     assert all(torch.isfinite(value).all() for value in load_file(folder / "model.safetensors").values())
 
 
-def test_too_many_skipped_batches_end_the_run_with_the_step_and_last_good_checkpoint(recipe, spoil):
+def test_too_many_skipped_batches_end_the_run_with_the_step_and_last_good_checkpoint(recipe, spoil, monkeypatch):
     spoil(range(6, 1000))
+    monkeypatch.setattr(run_module, "MOST_SKIPPED", 4)
     with pytest.raises(TrainingError) as error:
-        train(recipe("--max_skipped_steps=4"))
+        train(recipe())
     assert "Step 6: loss or gradient not finite in 4 batches in a row" in str(error.value)
     assert "update-00000004" in str(error.value)
 
@@ -76,7 +79,8 @@ def test_fp16_overflow_skips_the_step_and_lowers_the_loss_scale(recipe, monkeypa
         return loss, should_stop
 
     monkeypatch.setattr(loop_module, "optimizer_step", step)
-    folder = train(recipe("--mixed_precision=fp16", "--max_skipped_steps=100")).folder
+    monkeypatch.setattr(run_module, "MOST_SKIPPED", 100)
+    folder = train(recipe("--mixed_precision=fp16")).folder
     skipped = [entry for entry in scales if entry[3]]
     assert skipped[0][0] == 2.0**60
     assert all(after == before / 2 and not changed for before, after, changed, _ in skipped)
@@ -109,7 +113,7 @@ def test_bf16_is_used_for_matrix_products_and_everything_else_stays_in_fp32(reci
             return original(*arguments)
 
     monkeypatch.setattr(loop_module, "training_loss", watched)
-    folder = train(recipe("--max_steps=2", "--mixed_precision=bf16", "--r_drop=1", "--r_drop_from=2")).folder
+    folder = train(recipe("--max_steps=2", "--mixed_precision=bf16", "--r_drop=1")).folder
     # Attention and the loss compute the only softmaxes.
     assert seen["_softmax"] == seen["native_layer_norm"] == seen["scatter_add_"] == {torch.float32}
     assert not {name for name in seen if "scaled_dot" in name or "log_soft" in name}
@@ -176,10 +180,10 @@ def test_moving_average_is_validated_and_becomes_the_final_model(recipe):
 
 
 def test_best_weights_can_be_averaged_instead_of_the_last(recipe):
-    results = train(recipe("--eval_steps=3", "--keep_best=3", "--average_best=2", "--metric_for_best_model=loss"))
+    results = train(recipe("--eval_steps=3", "--keep_best=2", "--average=best", "--metric_for_best_model=loss"))
     best = {r["update"]: r["validation_loss"] for r in records(results.folder) if "validation_loss" in r}
     assert results.averaged == sorted(best, key=best.get)[:2]
-    assert len(list((results.folder / "best").iterdir())) == 3
+    assert len(list((results.folder / "best").iterdir())) == 2
     parts = [load_file(results.folder / "best" / f"update-{u:08d}" / "model.safetensors") for u in results.averaged]
     for name, value in AutoModelForSeq2SeqLM.from_pretrained(results.folder).named_parameters():
         expected = (parts[0][name].double() + parts[1][name].double()) / 2
@@ -187,7 +191,7 @@ def test_best_weights_can_be_averaged_instead_of_the_last(recipe):
 
 
 def test_last_checkpoints_replace_the_best_weights_if_there_was_no_validation(recipe, capsys):
-    results = train(recipe("--eval_steps=100", "--keep_best=2", "--average_best=2"))
+    results = train(recipe("--eval_steps=100", "--keep_best=2", "--average=best"))
     assert results.averaged == [8, 12]
     assert "There were no validations" in capsys.readouterr().out
 
@@ -202,13 +206,6 @@ def test_run_stops_when_validation_no_longer_improves_and_stays_stopped(recipe):
     assert train(recipe(*options)).steps == 8
     assert train(recipe(*options)).steps == 8
     assert train(recipe(*options, "--early_stopping_patience=4")).steps == 10
-
-
-def test_r_drop_begins_at_its_step(recipe):
-    plain = losses(train(recipe("--dropout=0.2", output="plain")).folder)
-    late = losses(train(recipe("--dropout=0.2", "--r_drop=4", "--r_drop_from=5", output="late")).folder)
-    assert late[:4] == plain[:4]
-    assert all(loss != other for loss, other in zip(late[4:], plain[4:], strict=True))
 
 
 def test_frozen_parameters_do_not_change(recipe):
@@ -359,13 +356,13 @@ def test_tracker_that_cannot_be_opened_is_a_clear_error_and_does_not_affect_the_
 
 @pytest.mark.parametrize("seconds, expected", [(60, [12]), (0, [6, 12])])
 def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe, monkeypatch, seconds, expected):
-    drawn, original = [], figures.draw_curves
+    drawn, original = [], curves.draw_curves
 
     def draw(logs, figure):
         drawn.append(json.loads(logs[0].read_text().splitlines()[-1])["update"])
         original(logs, figure)
 
-    monkeypatch.setattr(figures, "draw_curves", draw)
+    monkeypatch.setattr(curves, "draw_curves", draw)
     monkeypatch.setattr(log, "SECONDS_BETWEEN_FIGURES", seconds)
     train(recipe())
     assert drawn == expected

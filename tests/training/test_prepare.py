@@ -9,7 +9,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.commands.prepare_on_ray import make_parser
 from hf_vaswani.data import prepared
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.prepare import prepare
+from hf_vaswani.training.build import prepare
 from hf_vaswani.training.train import train
 
 PROJECT = Path(__file__).parents[2]

@@ -1,6 +1,5 @@
 """The stages of a run: each does its work once and passes on what it has opened."""
 
-import json
 import traceback
 from pathlib import Path
 
@@ -72,15 +71,3 @@ def test_optimizer_step_is_three_calls_below_train(recipe, monkeypatch):
     monkeypatch.setattr(torch.optim.Adam, "step", step)
     train(recipe("--max_steps=1"))
     assert paths == [["train", "fit", "run_steps", "optimizer_step"]]
-
-
-def test_files_keep_the_key_names_of_earlier_versions(recipe):
-    folder = train(recipe("--max_steps=5")).folder
-    [checkpoint] = (folder / "checkpoints").glob("update-00000005")
-    progress = json.loads((checkpoint / "progress.json").read_text())
-    assert progress["update"] == 5 and progress["is_irregular"] is True
-    assert not {"step", "is_unscheduled"} & progress.keys()
-    assert set(progress["log_window"]) == {"loss", "updates"}
-    assert json.loads((folder / "results.json").read_text())["update"] == 5
-    with pytest.raises(InputError, match="training.seed was 1 and is now 2"):
-        train(recipe("--seed=2"))

@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingError, TrainingInterrupted
 from hf_vaswani.training import loop, trainer
-from hf_vaswani.training.optimization import passes
+from hf_vaswani.training import run as run_module
+from hf_vaswani.training.optimization import steps as passes
 from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
@@ -51,8 +52,8 @@ def assert_same_run(folder: Path, expected: Path):
             "--max_grad_norm=0.5",
             "--encoder_layerdrop=0.5",
         ],
-        ["--gradient_accumulation_steps=3", "--streaming=true", "--stream_part=25", "--max_length=60", "--r_drop=1"],
-        ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average_best=2", "--joint=false"],
+        ["--gradient_accumulation_steps=3", "--streaming=true", "--max_length=60", "--r_drop=1"],
+        ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average=best", "--joint=false"],
         ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--lr_scheduler_type=cosine"],
         ["--optim=muon", "--weight_decay=0.1", "--max_grad_norm=1"],
         ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"],
@@ -61,7 +62,6 @@ def assert_same_run(folder: Path, expected: Path):
             "--max_steps=null",
             "--gradient_accumulation_steps=3",
             "--r_drop=1",
-            "--r_drop_from=4",
         ],
     ],
     ids=" ".join,
@@ -148,10 +148,11 @@ def test_steps_with_nonfinite_loss_are_skipped_as_in_the_loop(recipe, loss_of_pa
     assert_same_run(by_trainer.folder, by_loop)
 
 
-def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, loss_of_pass):
+def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, loss_of_pass, monkeypatch):
+    monkeypatch.setattr(run_module, "MOST_SKIPPED", 3)
     loss_of_pass(lambda number, loss: loss * (float("inf") if number > 6 else 1))
     with pytest.raises(TrainingError, match=r"Step 7: .* 3 batches in a row. The last good .*update-00000004"):
-        train_with_trainer(recipe("--max_skipped_steps=3"))
+        train_with_trainer(recipe())
 
 
 def test_signal_saves_and_ends_the_run(recipe, loss_of_pass, tmp_path):

@@ -187,7 +187,7 @@ def test_signal_stops_the_computation_of_soft_labels(distill, computed, monkeypa
         return computing(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr("hf_vaswani.training.setup.soft_labels.CPU_PASS_TOKENS", 40)  # several batches
+        patch.setattr("hf_vaswani.training.setup.word_teacher.CPU_PASS_TOKENS", 40)  # several batches
         patch.setattr(WordTeacher, "soft_labels", stopped)
         patch.setenv("HF_VASWANI_CACHE", str(whole.parent / "other cache"))
         with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM while soft labels were computed"):
@@ -307,7 +307,7 @@ def test_length_limit_of_the_teacher_applies_to_the_text(recipe):
     teacher = train(recipe(*FAST, *learned, output="learned")).folder
     options = (f"--distill_from={teacher}", f"--tokenizer.path={teacher}")
     with pytest.raises(
-        InputError, match="data.max_length=7 exceeds the 6 learned positions of training.distill_from="
+        InputError, match="training.distill_from=.*: data.max_length=7 exceeds its 6 learned positions"
     ):
         train(recipe(*FAST, *options, "--max_length=7"))
     with pytest.raises(InputError, match="data.max_length_coverage=1.0 amounts to 7 tokens, more"):
@@ -317,7 +317,7 @@ def test_length_limit_of_the_teacher_applies_to_the_text(recipe):
 def test_run_in_both_directions_does_not_take_a_teacher_for_one(recipe):
     folder = train(recipe(*FAST, "--source_language=de", "--target_language=en", output="teacher2")).folder
     options = (f"--distill_from={folder}", f"--tokenizer.path={folder}", "--data.text=[own, reversed]")
-    with pytest.raises(InputError, match="translates in one direction, but the run learns both"):
+    with pytest.raises(InputError, match="translates .*, not the run's languages"):
         train(recipe(*FAST, *options))
 
 
@@ -325,8 +325,6 @@ def test_list_of_teachers_can_be_given_in_brackets_or_with_commas(recipe):
     for text in ("[a, b]", "a, b", "a,b"):
         given = recipe(f"--distill_from={text}", "--tokenizer.path=a")
         assert given.training.teachers == ["a", "b"] and given.training.distill_weight == 0.5
-    with pytest.raises(InputError, match="distill_from: 'a' is listed twice"):
-        recipe("--distill_from=a,a", "--tokenizer.path=a")
 
 
 def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher):
@@ -335,7 +333,7 @@ def test_errors_about_the_teacher_are_reported_together(recipe, distill, teacher
     with pytest.raises(InputError) as error:
         train(distill(f"--distill_from={names}"))
     first, second, third = str(error.value).splitlines()
-    assert f"training.distill_from={other} has a different vocabulary from the run" in first
+    assert f"training.distill_from={other}: its vocabulary is not the run's" in first
     assert second.startswith("training.distill_from: ") and "nowhere" in second
     assert "is a checkpoint, which has only weights" in third
 

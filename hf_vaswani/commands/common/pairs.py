@@ -155,7 +155,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     """
     from ...data.sources.text_source import digest, file_digest
     from ...provenance import Input, Provenance, make_input
-    from ...training.setup.splits import held_out_of
+    from ...training.setup.splits import held_out_settings
     from ...translation.content_digest import content_digest
 
     def text() -> "Input":
@@ -164,7 +164,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
             return make_input("input", options.input, file_digest(options.input))
         digests = " ".join(map(digest, sources))
         if data := _run_data(options.input):
-            held_out = [repr(held_out_of(data))] if held_out_of(data) else []
+            held_out = [repr(held_out_settings(data))] if held_out_settings(data) else []
             return Input(role="input", name=f"the training text of {Path(options.input).resolve().name}",
                          digest=" ".join([digests, *held_out]))  # fmt: skip
         return make_input("input", options.input, digests)

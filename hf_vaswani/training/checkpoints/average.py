@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
@@ -17,24 +16,26 @@ from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tok
 from ...errors import InputError, reason
 from ...files import collect_errors, new_folder
 from ...models.model_files import check_settings, model_kind
-from ...models.model_loading import damage_errors, load_model
+from ...models.model_loading import load_model
 from ...pipeline.model_checks import vocabulary_error
 from ...provenance import Provenance, is_finished, make_input, read_provenance
 from ...translation.content_digest import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
-from .checkpoint import checkpoint_folders, damage_of, weights_file
+from .checkpoint import checkpoint_folders, find_damage, weights_file
 from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
 
 # Fields of a config that decide what weights mean, without changing their shapes.
 MEANINGS = (
     "encoder_attention_heads", "decoder_attention_heads", "activation_function", "norm_position", "layer_norm_eps",
     "position_type", "sinusoid_layout", "sinusoid_exponent", "sinusoid_offset", "positions_skip_padding",
-    "scale_embedding", "decoder_start_embedding",
+    "scale_embedding", "decoder_start_embedding"
 )  # fmt: skip
 LANGUAGES = ("source_language", "target_language")
 # Cosine similarity of the matrices of two models: near 0.01 from two seeds, but above 0.2 from the same start.
 RELATED = 0.1
+
+ALIKE = "Only models of the same architecture can be averaged."
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,11 @@ class Member:
         Raises:
             InputError: if they cannot be read.
         """
-        if not self.is_model and (damage := damage_of(self.path)):
-            raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
         if self.is_model:
             return weights(load_model(VaswaniForConditionalGeneration, str(self.path)))
-        try:
-            values = load_file(weights_file(self.path))
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
-        if errors := damage_errors(str(self.path), values.items()):
-            raise InputError.of(errors)
-        return values
+        if damage := find_damage(self.path):
+            raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
+        return load_file(weights_file(self.path))
 
 
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
@@ -93,7 +88,9 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
     if read_provenance(output) and is_finished(output, made, "Choose another folder, or delete this one."):
         return [member.path for member in members]
     tokenizer = _common_tokenizer(members)
-    model = _empty_model(members[0].config)
+    model = VaswaniForConditionalGeneration(_config(members[0].config))
+    if (members[0].config / "generation_config.json").exists():
+        model.generation_config = GenerationConfig.from_pretrained(members[0].config)
     if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
         raise InputError(f"{members[0].tokenizer}: {error}. Use the tokenizer and the model of the same run.")
     with new_folder(output) as folder:
@@ -109,7 +106,7 @@ def _provenance(sources: list[Path], last: int | None, best: int | None) -> Prov
     """What a mean is made from: for each source, the weights that are averaged, as one input."""
     inputs = []
     for source in sources:
-        members = members_of(source, last, best)
+        members = find_members(source, last, best)
         digest = " ".join(content_digest(str(member.path)) for member in members)
         whole = members[0].path if members[0].is_model else members[0].config.parent
         inputs.append(make_input("model", source, digest).model_copy(update={"made": read_provenance(whole)}))
@@ -124,7 +121,7 @@ def open_members(sources: list[Path], last: int | None = None, best: int | None 
         InputError: all errors at once: of each source, or of sources that do not belong together.
     """
     errors: list[str] = []
-    found = [collect_errors(errors, lambda source=source: members_of(source, last, best)) for source in sources]
+    found = [collect_errors(errors, lambda source=source: find_members(source, last, best)) for source in sources]
     members = [member for of_source in found for member in of_source or []]
     if members:
         collect_errors(errors, lambda: _common_tokenizer(members))
@@ -134,7 +131,7 @@ def open_members(sources: list[Path], last: int | None = None, best: int | None 
     return members
 
 
-def members_of(source: Path, last: int | None, best: int | None) -> list[Member]:
+def find_members(source: Path, last: int | None, best: int | None) -> list[Member]:
     """The members that a folder contributes to the mean.
 
     Raises:
@@ -150,9 +147,9 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
             kind = "best weights" if best else "checkpoints"
             raise InputError(f"{source} has too few {kind}: {number or 1} needed, {len(kept)} found.")
         chosen = kept[:number] if best else kept[-number:]
-        return [_of_run(path, source) for path in chosen]
+        return [_checkpoint_member(path, source) for path in chosen]
     if is_checkpoint(source):
-        return [_of_run(source, Path(os.path.abspath(source)).parent.parent)]
+        return [_checkpoint_member(source, Path(os.path.abspath(source)).parent.parent)]
     if has_model:
         kind = model_kind(source)
         if kind != VaswaniConfig.model_type:
@@ -165,7 +162,7 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
     raise InputError(f"{source} is not the folder of a run, a checkpoint or a model.")
 
 
-def _of_run(path: Path, run: Path) -> Member:
+def _checkpoint_member(path: Path, run: Path) -> Member:
     if (run / RECIPE_FILE).exists() and read_stored(run / RECIPE_FILE).get("peft", {}).get("r"):
         raise InputError(
             f"{path} contains an adapter, not a model. The run itself averages its adapters (training.average), and "
@@ -182,22 +179,18 @@ def _check_meanings(members: list[Member]) -> None:
     Raises:
         InputError: if they would not, or if a config cannot be read.
     """
-    configs = {folder: _config(folder) for folder in dict.fromkeys(member.config for member in members)}
-    first, errors = members[0], []
-    for folder, config in configs.items():
-        own, other = config, configs[first.config]
+    first, *others = {member.config: member for member in members}.values()
+    config, errors = _config(first.config), []
+    for member in others:
+        other = _config(member.config)
         differ = [
-            f"{name} is {getattr(own, name)!r} and {getattr(other, name)!r}"
+            f"{name} is {getattr(other, name)!r} and {getattr(config, name)!r}"
             for name in (*MEANINGS, *LANGUAGES)
-            if getattr(own, name) != getattr(other, name)
-            and not (name in LANGUAGES and None in (getattr(own, name), getattr(other, name)))
+            if getattr(other, name) != getattr(config, name)
+            and not (name in LANGUAGES and None in (getattr(other, name), getattr(config, name)))
         ]
         if differ:
-            path = next(member.path for member in members if member.config == folder)
-            errors.append(
-                f"{path} and {first.path} differ: {'; '.join(differ)}. Only models of the same architecture and "
-                "languages can be averaged."
-            )
+            errors.append(f"{member.path} and {first.path} differ: {'; '.join(differ)}. {ALIKE}")
     if errors:
         raise InputError.of(errors)
 
@@ -208,18 +201,6 @@ def _config(folder: Path) -> VaswaniConfig:
         return VaswaniConfig.from_pretrained(folder)
     except Exception as error:  # a config with wrong types raises various exceptions
         raise InputError(f"{folder} cannot be read: {reason(error)}") from None
-
-
-def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
-    """A model built from a folder's config and generation config, without reading its weights."""
-    config = _config(folder)
-    try:
-        model = VaswaniForConditionalGeneration(config)
-        if (folder / "generation_config.json").exists():
-            model.generation_config = GenerationConfig.from_pretrained(folder)
-    except Exception as error:  # a config with wrong types raises various exceptions
-        raise InputError(f"{folder} cannot be read: {reason(error)}") from None
-    return model
 
 
 def _alike(members: list[Member]) -> Iterator[Tensors]:
@@ -237,8 +218,7 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
         if different:
             raise InputError(
                 f"{member.path} has different weights than {members[0].path}: {different[0]} is "
-                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. Only models of the "
-                "same architecture can be averaged."
+                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. {ALIKE}"
             )
         if (similarity := _similarity(of_first, values)) < RELATED:
             raise InputError(

@@ -5,16 +5,14 @@ import math
 from pathlib import Path
 
 from accelerate import Accelerator
-from safetensors import SafetensorError
 
-from ...errors import TrainingError, reason, write_remedy
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
 from ..listeners import StepListener, ValidationResult
-from ..optimization.weights import Tensors
-from .checkpoint import WEIGHTS_FILE, checkpoint_folders, damage_of, remove, save_weights, step_of, tidy, write_whole
+from ..optimization.weights import Tensors, gather_weights
+from .checkpoint import WEIGHTS_FILE, checkpoint_folders, find_damage, remove, save_weights, step_of, tidy, write_whole
+from .output_folder import saving
 from .progress import Progress
-from .state import gather_weights
 
 # The file with the scores of a validation, and its key that names the score by which the weights are ranked.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"
@@ -73,7 +71,7 @@ class BestWeights(StepListener):
         path = self.folder / f"update-{step:08d}"
         others = [other for other in ranked(self.folder) if other != path]
         if len(others) >= self.keep and not is_better(
-            self.measure, scores[self.measure], score_of(others[self.keep - 1])[1]
+            self.measure, scores[self.measure], read_score(others[self.keep - 1])[1]
         ):
             return
 
@@ -81,13 +79,8 @@ class BestWeights(StepListener):
             save_weights(values, part / WEIGHTS_FILE)
             (part / SCORES_FILE).write_text(json.dumps({**scores, RANKED_BY: self.measure}))
 
-        try:
+        with saving(f"The best weights of step {step} cannot be written to {path}"):
             write_whole(path, write)
-        except (OSError, SafetensorError) as error:
-            raise TrainingError(
-                f"The best weights of step {step} cannot be written to {path}: {reason(error)}. "
-                f"{write_remedy(error)}, then run the same command again to resume from the last checkpoint."
-            ) from error
         for worse in ranked(self.folder)[self.keep :]:
             remove(worse)
 
@@ -96,19 +89,19 @@ def ranked(folder: Path) -> list[Path]:
     """The kept weights whose files are intact, best first; with equal scores, the earlier step first.
 
     Raises:
-        InputError: as in [`score_of`].
+        InputError: as in [`read_score`].
     """
 
     def rank(path: Path) -> tuple[float, int]:
-        measure, score = score_of(path)
+        measure, score = read_score(path)
         if score != score:  # NaN cannot be ordered
             return math.inf, step_of(path)
         return score if measure in FALLING else -score, step_of(path)
 
-    return sorted((path for path in checkpoint_folders(folder) if damage_of(path) is None), key=rank)
+    return sorted((path for path in checkpoint_folders(folder) if find_damage(path) is None), key=rank)
 
 
-def score_of(path: Path) -> tuple[str, float]:
+def read_score(path: Path) -> tuple[str, float]:
     """The measure by which kept weights are ranked, and their score.
 
     Raises:

@@ -13,16 +13,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
+from accelerate import Accelerator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
-from ..optimization.weights import Tensors, check_shapes
+from ..optimization.sharding import StateDict, full_tensor, optimizer_state, set_optimizer_state
+from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
 from .progress import Progress, read_progress
+
+if TYPE_CHECKING:
+    from ..optimization.ema import MovingAverage
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -41,10 +46,41 @@ class TrainingState:
     """The complete state of a run: weights by name, progress, and the state dicts of optimizer and loss scaler."""
 
     weights: Tensors
-    optimizer: dict[str, Any]
+    optimizer: StateDict
     progress: Progress
     ema: Tensors | None = None
-    scaler: dict[str, Any] | None = None
+    scaler: StateDict | None = None
+
+
+def gather_state(
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: "MovingAverage | None", progress: Progress
+) -> TrainingState:
+    """Everything that a checkpoint holds. Must be called in every process."""
+    return TrainingState(
+        weights=gather_weights(accelerator.unwrap_model(model)),
+        optimizer=optimizer_state(optimizer),
+        progress=progress,
+        ema={name: full_tensor(value) for name, value in ema.shadow.items()} if ema else None,
+        scaler=accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
+    )
+
+
+def restore_state(
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: "MovingAverage | None", checkpoint: Path
+) -> Progress:
+    """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
+
+    Raises:
+        TrainingError: if the checkpoint cannot be read.
+    """
+    state = load_checkpoint(checkpoint)
+    set_weights(accelerator.unwrap_model(model), state.weights)
+    set_optimizer_state(optimizer, state.optimizer)
+    if ema and state.ema:
+        ema.load(state.ema)
+    if accelerator.scaler is not None and state.scaler:
+        accelerator.scaler.load_state_dict(state.scaler)
+    return state.progress
 
 
 def check_fits(model: nn.Module, checkpoint: Path) -> None:
@@ -75,7 +111,7 @@ def is_checkpoint_name(name: str) -> bool:
     return re.fullmatch(r"update-\d{8,}", name) is not None
 
 
-def is_of_checkpoints(name: str) -> bool:
+def belongs_to_checkpoints(name: str) -> bool:
     """Whether a folder of this name is a checkpoint, complete or not, or the remains of one."""
     stem, _, ending = name.partition(".")
     return is_checkpoint_name(stem) and ending in ("", *LEFT_BY_A_KILL, "old", "damaged")
@@ -191,7 +227,7 @@ def file_digest(path: Path, to_disk: bool = False) -> str:
     return digest.hexdigest()
 
 
-def damage_of(path: Path) -> str | None:
+def find_damage(path: Path) -> str | None:
     """What is wrong with the files of a checkpoint; `None` if nothing is."""
     try:
         digests = json.loads((path / DIGESTS_FILE).read_text())
@@ -223,7 +259,7 @@ def newest_intact(folder: Path, report) -> Path | None:
     tidy(folder)
     checkpoints, errors = checkpoint_folders(folder), []
     for path in reversed(checkpoints):
-        damage = damage_of(path)
+        damage = find_damage(path)
         if damage is None:
             for damaged, error in errors:
                 _set_aside(damaged)
@@ -266,7 +302,7 @@ def save_weights(values: Tensors, path: Path) -> None:
     save_file({name: value.contiguous() for name, value in values.items()}, path)
 
 
-def _save(state: dict[str, Any], path: Path) -> None:
+def _save(state: StateDict, path: Path) -> None:
     try:
         with path.open("wb") as file:
             torch.save(state, file)
@@ -275,13 +311,13 @@ def _save(state: dict[str, Any], path: Path) -> None:
         raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> StateDict:
     return torch.load(path, weights_only=True, map_location="cpu")
 
 
 def tidy(folder: Path) -> None:
     """Clean up after a process that was killed in [`write_whole`] or [`remove`]."""
-    left = [path for path in folder.glob("update-*") if is_of_checkpoints(path.name)]
+    left = [path for path in folder.glob("update-*") if belongs_to_checkpoints(path.name)]
     for path in left:
         if path.suffix[1:] in LEFT_BY_A_KILL:
             shutil.rmtree(path, ignore_errors=True)
@@ -294,7 +330,7 @@ def tidy(folder: Path) -> None:
 
 def _is_unscheduled(path: Path) -> bool:
     with suppress(OSError, ValueError, AttributeError):
-        return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_irregular"))
+        return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_unscheduled"))
     return False
 
 

@@ -14,7 +14,7 @@ from ...errors import InputError
 from ...hub.run_report import ComparedWeights, FinalWeights
 from ..recipe.arguments import TrainingArguments
 from .best_weights import ranked
-from .checkpoint import checkpoint_folders, damage_of, step_of, weights_file
+from .checkpoint import checkpoint_folders, find_damage, step_of, weights_file
 from .output_folder import BEST, CHECKPOINTS
 
 
@@ -64,8 +64,8 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
     found = {
         "last": _mean("last", "checkpoint", last),
-        "none": _mean("last", "checkpoint", last[-1:]),
-        "best": _mean("best", "weights in validation", best[: arguments.average_best]),
+        "last alone": _mean("last", "checkpoint", last[-1:]),
+        "best": _mean("best", "weights in validation", best[: arguments.keep_best]),
         "best alone": _mean("best", "weights in validation", best[:1]),
     }
     kept: dict[tuple[int, ...], Candidate] = {}
@@ -83,11 +83,11 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
 def _whole(checkpoints: list[Path], last: int, report: Callable[[str], None]) -> list[Path]:
     """The intact ones of the last N checkpoints; if there are none, the newest intact one."""
     wanted = checkpoints[-last:]
-    whole = [path for path in wanted if damage_of(path) is None]
+    whole = [path for path in wanted if find_damage(path) is None]
     for path in wanted:
         if path not in whole:
             report(f"{path} is damaged and not used for the final model")
-    return whole or [path for path in checkpoints[:-last] if damage_of(path) is None][-1:]
+    return whole or [path for path in checkpoints[:-last] if find_damage(path) is None][-1:]
 
 
 def _mean(which: str, what: str, paths: list[Path]) -> Candidate:

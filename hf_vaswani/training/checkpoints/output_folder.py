@@ -4,13 +4,13 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
+from safetensors import SafetensorError
 
-from ...configuration.renamed_keys import with_new_names
+from ...configuration.keys import Sections
 from ...configuration.yaml_reader import read_yaml
-from ...errors import InputError, TrainingError
+from ...errors import InputError, TrainingError, reason, write_remedy
 from ...files import locked
 from .checkpoint import is_checkpoint_name
 
@@ -33,7 +33,22 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
+def saving(what: str, then: str = "to resume from the last checkpoint") -> Iterator[None]:
+    """Turn errors of the system while a run writes its state into one that says how to go on.
+
+    Raises:
+        TrainingError: instead of an `OSError` or `SafetensorError`.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"{what}: {reason(error)}. {write_remedy(error)}, then run the same command again {then}."
+        ) from error
+
+
+@contextlib.contextmanager
+def locked_output(folder: Path) -> Iterator[None]:
     """Lock an output folder for this process while the block runs.
 
     Raises:
@@ -57,8 +72,8 @@ def held(folder: Path) -> Iterator[None]:
             )
 
 
-def read_stored(path: Path) -> dict[str, dict[str, Any]]:
-    """Read the recipe that a run was started with, by today's names, and how the run was launched.
+def read_stored(path: Path) -> Sections:
+    """Read the recipe that a run was started with, and how the run was launched.
 
     Raises:
         InputError: if the file is damaged.
@@ -68,4 +83,4 @@ def read_stored(path: Path) -> dict[str, dict[str, Any]]:
         content = read_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or set --overwrite true.")
-    return with_new_names(content)
+    return content

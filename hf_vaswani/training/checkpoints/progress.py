@@ -4,13 +4,9 @@ import json
 import typing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ...errors import InputError
 from ...files import read_json, type_errors
-
-# Fields that still have their names of the first version in the file.
-STORED_NAMES = {"step": "update", "is_unscheduled": "is_irregular"}
 
 
 @dataclass
@@ -29,11 +25,10 @@ class Progress:
         is_unscheduled: whether this was saved because the run ended or a step was skipped, not because a checkpoint
             was due.
         log_window: sums since the last line of the log, so that the next line is the same as in an uninterrupted run.
-        seen: "pairs", "source_tokens" and "target_tokens" in all steps; `None` if the run was begun by an earlier
-            version, which did not count them.
+        seen: "pairs", "source_tokens" and "target_tokens" in all steps.
         energy: joules, and the seconds in which they were measured, by kind of device.
         machines: descriptions of the machines that trained, each once.
-        processes: the different numbers of processes that trained; `None` as with `seen`.
+        processes: the different numbers of processes that trained.
         threads: number of threads in each process on a CPU; 0 if it is not known.
     """
 
@@ -49,29 +44,25 @@ class Progress:
     filters: dict[str, int] = field(default_factory=dict)
     is_unscheduled: bool = False
     log_window: dict[str, float] = field(default_factory=dict)
-    seen: dict[str, int] | None = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
     energy: dict[str, list[float]] = field(default_factory=dict)
     machines: list[str] = field(default_factory=list)
-    processes: list[int] | None = field(default_factory=list)
+    processes: list[int] = field(default_factory=list)
     threads: int = 0
 
     def to_json(self) -> str:
         """The text of `progress.json`."""
-        return json.dumps({STORED_NAMES.get(name, name): value for name, value in asdict(self).items()})
+        return json.dumps(asdict(self))
 
 
 def read_progress(path: Path) -> Progress:
-    """Read a `progress.json` of this version or an earlier one.
+    """Read a `progress.json`.
 
     Raises:
         InputError: it is damaged.
     """
-    types: dict[str, Any] = {
-        STORED_NAMES.get(name, name): kind for name, kind in typing.get_type_hints(Progress).items()
-    }
-    stored = read_json(path, remedy="")
-    errors = type_errors(stored, types, optional=True)
-    if errors or (errors := [f"{name} is unknown" for name in stored if name not in types]):
+    types, stored = typing.get_type_hints(Progress), read_json(path, remedy="")
+    errors = type_errors(stored, types) + [f"{name} is unknown" for name in stored if name not in types]
+    if errors:
         raise InputError(f"{path.name}: {'; '.join(errors)}")
-    names = {stored: name for name, stored in STORED_NAMES.items()}
-    return Progress(**{"seen": None, "processes": None, **{names.get(name, name): stored[name] for name in stored}})
+    return Progress(**stored)

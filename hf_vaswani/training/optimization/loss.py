@@ -1,5 +1,7 @@
 """The loss of a training step: smoothed cross-entropy, alone, with R-Drop, or with a teacher's distributions."""
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -13,7 +15,9 @@ from ...fast.loss import (
     smoothed_entropies,
     softmax_into,
 )
-from .word_distillation import WordTeacher, distillation_loss
+
+if TYPE_CHECKING:
+    from .word_distillation import WordTeacher
 
 
 def training_loss(
@@ -21,7 +25,7 @@ def training_loss(
     batch: dict[str, torch.Tensor],
     target_tokens: float,
     r_drop: float = 0.0,
-    teacher: WordTeacher | None = None,
+    teacher: "WordTeacher | None" = None,
 ) -> torch.Tensor:
     """A batch's part of the mean loss per target token of an optimizer step.
 
@@ -41,12 +45,14 @@ def training_loss(
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
     inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
     if teacher:
+        from .word_distillation import distillation_loss
+
         logits = model(**inputs, use_cache=False).logits
-        of_teacher = teacher.distributions(batch, logits.shape[-1])
+        expected = teacher.distributions(batch, logits.shape[-1])
         # Autocast would compute products of probabilities in 16 bits.
         with torch.autocast(logits.device.type, enabled=False):
             return distillation_loss(
-                logits, of_teacher, batch["labels"], own.config.label_smoothing, target_tokens, teacher.weight
+                logits, expected, batch["labels"], own.config.label_smoothing, target_tokens, teacher.weight
             )
     doubled = {name: torch.cat([tensor, tensor]) for name, tensor in inputs.items()}
     logits = model(**doubled, use_cache=False).logits
@@ -92,8 +98,8 @@ class RDrop(LossWithGradient):
         gradient = torch.empty_like(logits)
         total = logits.new_zeros((), dtype=torch.float32)
         n, vocab_size = len(labels), logits.shape[1]
-        of_entropy, of_divergence = 1 / (2 * divisor), alpha / (4 * divisor)
-        smoothed = logits.new_tensor(-of_entropy * label_smoothing / vocab_size, dtype=torch.float32)
+        entropy_share, divergence_share = 1 / (2 * divisor), alpha / (4 * divisor)
+        smoothed = logits.new_tensor(-entropy_share * label_smoothing / vocab_size, dtype=torch.float32)
         step = max(1, CACHED_LOGITS // 2 // vocab_size)
         for start in range(0, n, step):
             end = min(start + step, n)
@@ -107,12 +113,14 @@ class RDrop(LossWithGradient):
             for rows, part, log_sum, sign in zip(passes, parts, log_sums, (1, -1)):
                 divergence = sign * torch.linalg.vecdot(part, log_ratio).unsqueeze(1)
                 entropy = smoothed_entropies(rows, log_sum, right, label_smoothing)
-                value = of_entropy * entropy + of_divergence * divergence
+                value = entropy_share * entropy + divergence_share * divergence
                 total += value.squeeze(1).where(counted, 0).sum()
-                factor = torch.add(of_entropy - of_divergence * divergence, log_ratio, alpha=sign * of_divergence)
-                rest = torch.add(smoothed, difference, alpha=sign * of_divergence)
+                factor = torch.add(
+                    entropy_share - divergence_share * divergence, log_ratio, alpha=sign * divergence_share
+                )
+                rest = torch.add(smoothed, difference, alpha=sign * divergence_share)
                 torch.addcmul(rest, part, factor, out=part)
-                part.scatter_add_(1, right, part.new_full(right.shape, of_entropy * (label_smoothing - 1)))
+                part.scatter_add_(1, right, part.new_full(right.shape, entropy_share * (label_smoothing - 1)))
             if not counted.all():
                 for part in parts:
                     part.masked_fill_(~counted.unsqueeze(1), 0)

@@ -4,16 +4,16 @@ import re
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from ...errors import InputError
 from ..recipe.arguments import TrainingArguments
-from .combined import CombinedOptimizer
-from .muon import Muon
+from .sharding import StateDict
 
 
 def make_optimizer(
     model: nn.Module, arguments: TrainingArguments, device: torch.device, dtype: torch.dtype
-) -> torch.optim.Optimizer:
+) -> Optimizer:
     """The optimizer that a recipe asks for, over the parameters that are not frozen.
 
     With `optim: muon`, Muon updates the weights of linear layers, except for the output projection. Adam updates all
@@ -28,6 +28,8 @@ def make_optimizer(
     others = [parameter for parameter in trained if parameter not in hidden]
     if not matrices:
         return _adam(others, arguments, device)
+    from .muon import Muon
+
     muon = Muon(matrices, lr=arguments.learning_rate, weight_decay=arguments.weight_decay, dtype=dtype)
     return CombinedOptimizer([muon, _adam(others, arguments, device)]) if others else muon
 
@@ -39,7 +41,7 @@ def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
     return {module.weight for module in model.modules() if isinstance(module, nn.Linear)} - others
 
 
-def _adam(parameters: list[nn.Parameter], arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:
+def _adam(parameters: list[nn.Parameter], arguments: TrainingArguments, device: torch.device) -> Optimizer:
     """Adam, or AdamW if there is weight decay.
 
     Weight decay applies to matrices only: biases and the gains of LayerNorm have no scale to keep small.
@@ -58,6 +60,35 @@ def _adam(parameters: list[nn.Parameter], arguments: TrainingArguments, device: 
         eps=arguments.adam_epsilon,
         fused=device.type in ("cpu", "cuda"),
     )
+
+
+class CombinedOptimizer(Optimizer):
+    """Optimizers that step together, and whose parameter groups and state are those of one optimizer.
+
+    Args:
+        parts: the optimizers, which share no parameters.
+    """
+
+    def __init__(self, parts: list[Optimizer]):
+        self.parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self._share()
+
+    def step(self, closure=None) -> None:
+        """Let each part do its step. `closure` has no effect."""
+        for part in self.parts:
+            part.step()
+
+    def __setstate__(self, state: StateDict) -> None:
+        # `load_state_dict` puts other groups and another state in place of those that the parts know.
+        super().__setstate__(state)
+        self._share()
+
+    def _share(self) -> None:
+        groups = iter(self.param_groups)
+        for part in self.parts:
+            part.param_groups = [next(groups) for _ in part.param_groups]
+            part.state = self.state
 
 
 def freeze(model: nn.Module, patterns: list[str]) -> None:

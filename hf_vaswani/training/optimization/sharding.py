@@ -14,6 +14,9 @@ from accelerate import Accelerator
 from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+# The state dict of an optimizer or loss scaler.
+StateDict = dict[str, Any]
+
 
 def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """The full tensor, gathered from all its shards, in every process."""
@@ -27,14 +30,14 @@ def shard_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
 
 
-def optimizer_state(optimizer) -> dict[str, Any]:
+def optimizer_state(optimizer) -> StateDict:
     """An optimizer's state dict, with full tensors."""
     state = optimizer.state_dict()
     entries = {number: {name: full_tensor(v) for name, v in entry.items()} for number, entry in _entries(state)}
     return {**state, "state": entries}
 
 
-def set_optimizer_state(optimizer, state: dict[str, Any]) -> None:
+def set_optimizer_state(optimizer, state: StateDict) -> None:
     """Load a state dict of full tensors into an optimizer."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
@@ -49,7 +52,7 @@ def set_optimizer_state(optimizer, state: dict[str, Any]) -> None:
     optimizer.load_state_dict({**state, "state": entries})
 
 
-def _entries(state: dict[str, Any]):
+def _entries(state: StateDict):
     return state["state"].items()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from accelerate import Accelerator, DistributedType
 from torch.utils.data import DataLoader, IterableDataset
 
 from ...core.modeling_vaswani import IGNORED_LABEL
@@ -17,6 +18,9 @@ from ...errors import InputError, TrainingError
 from ...runtime.signals import SIGNALS
 
 Corpus = TokenizedCorpus | ResampledCorpus | StreamedCorpus
+# Tokens on the longer side of a forward pass on a CPU, including padding. With fewer, the matrices are too small to
+# keep all cores busy; with more, activations no longer fit in the processor's caches, and memory grows in proportion.
+CPU_PASS_TOKENS = 2048
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class StepDataset(IterableDataset):
         size = self.processes * self.accumulation
         for start in range(begin, len(part.batches), size):
             group = part.batches[start : start + size]
-            share, is_filled_up = share_of(group, self.rank, self.processes)
+            share, is_filled_up = process_share(group, self.rank, self.processes)
             micro_batches = [self.collate(part.pairs.rows(batch)) for batch in share]
             if is_filled_up:
                 micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
@@ -145,7 +149,7 @@ def ignore_stop_signals(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
+def process_share(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
     """The batches of a step that one process computes, and whether the last one is a filler that must not count.
 
     All processes make the same number of forward passes, so that none waits for another. A process with one batch
@@ -154,3 +158,36 @@ def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[n
     share = group[rank::processes]
     is_filled_up = len(share) < math.ceil(len(group) / processes)
     return (share + [group[-1]], True) if is_filled_up else (share, False)
+
+
+def pass_tokens(accelerator: Accelerator, r_drop: float = 0.0) -> int | None:
+    """The maximum number of tokens in a forward pass; `None` for no limit.
+
+    Args:
+        r_drop: weight of R-Drop; if it is not 0, a pass computes each pair twice.
+    """
+    # With FSDP, processes gather weights in each pass, so all must make the same number of passes.
+    if accelerator.device.type != "cpu" or accelerator.distributed_type == DistributedType.FSDP:
+        return None
+    return CPU_PASS_TOKENS // 2 if r_drop else CPU_PASS_TOKENS
+
+
+def split_batch(batch: dict[str, torch.Tensor], tokens: int | None) -> list[dict[str, torch.Tensor]]:
+    """Split a batch into as few parts of nearly equal size as keep within a number of tokens.
+
+    The step is the same up to rounding and dropout's random numbers, since the loss is a sum over tokens, and takes a
+    fraction of the memory.
+
+    Args:
+        batch: `input_ids` and `attention_mask`, `(pairs, source_length)`, and `labels`, `(pairs, target_length)`; soft
+            labels, too, if it has some.
+        tokens: the maximum on the longer side of a part, padding included, which only a part of a single pair may
+            exceed; `None` leaves the batch whole.
+    """
+    pairs = len(batch["labels"])
+    longest = max(tensor.shape[1] for tensor in batch.values())
+    number = 1 if tokens is None else math.ceil(pairs / max(tokens // longest, 1))
+    if number <= 1:
+        return [batch]
+    parts = {name: torch.tensor_split(tensor, number) for name, tensor in batch.items()}
+    return [dict(zip(parts, part)) for part in zip(*parts.values())]

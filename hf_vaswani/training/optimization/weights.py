@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ...errors import InputError
-from .sharding import shard_like
+from .sharding import full_tensor, shard_like
 
 Tensors = dict[str, torch.Tensor]
 
@@ -24,6 +24,11 @@ def weights(model: nn.Module) -> Tensors:
         for name, parameter in model.named_parameters()
         if parameter.requires_grad or not is_adapted
     }
+
+
+def gather_weights(model: nn.Module) -> Tensors:
+    """The full weights by name, tied ones once, in every process."""
+    return {name: full_tensor(value) for name, value in weights(model).items()}
 
 
 def set_weights(model: nn.Module, values: Tensors) -> None:

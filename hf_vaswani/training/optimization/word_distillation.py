@@ -158,7 +158,7 @@ class TopTokens:
 
 def distillation_loss(
     logits: torch.Tensor,
-    of_teacher: TeacherLogits | TopTokens,
+    expected: TeacherLogits | TopTokens,
     labels: torch.Tensor,
     label_smoothing: float,
     target_tokens: float,
@@ -169,18 +169,18 @@ def distillation_loss(
 
     Args:
         logits: `(batch, target_length, vocab_size)`.
-        of_teacher: the teacher's distributions at the same positions.
+        expected: the teacher's distributions at the same positions.
         labels: `(batch, target_length)`; positions of -100 do not count.
         label_smoothing: epsilon of the labels, as in [`sequence_loss`]; the teacher's distribution is not smoothed.
         target_tokens: divisor of the sum over all positions.
     """
     if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
         return WordDistillation.apply(
-            logits_by_row(logits), of_teacher.by_row(), labels.flatten(), label_smoothing, float(target_tokens), weight
+            logits_by_row(logits), expected.by_row(), labels.flatten(), label_smoothing, float(target_tokens), weight
         )
     counted = labels != IGNORED_LABEL
-    of_words = -of_teacher.at(counted).mean_of(logits[counted].float().log_softmax(-1)).sum() / target_tokens
-    return (1 - weight) * sequence_loss(logits, labels, label_smoothing, target_tokens) + weight * of_words
+    word_loss = -expected.at(counted).mean_of(logits[counted].float().log_softmax(-1)).sum() / target_tokens
+    return (1 - weight) * sequence_loss(logits, labels, label_smoothing, target_tokens) + weight * word_loss
 
 
 class WordDistillation(LossWithGradient):
@@ -195,7 +195,7 @@ class WordDistillation(LossWithGradient):
     def forward(
         ctx,
         logits: torch.Tensor,
-        of_teacher: TeacherLogits | TopTokens,
+        expected: TeacherLogits | TopTokens,
         labels: torch.Tensor,
         label_smoothing: float,
         divisor: float,
@@ -214,7 +214,7 @@ class WordDistillation(LossWithGradient):
             part = torch.empty_like(part_logits)
             log_sums = softmax_into(part, part_logits)
             losses = (1 - weight) * smoothed_entropies(part_logits, log_sums, right, label_smoothing)
-            losses += weight * log_sums - of_teacher.at(rows).subtract_gradient(part, part_logits, weight)
+            losses += weight * log_sums - expected.at(rows).subtract_gradient(part, part_logits, weight)
             total += losses.squeeze(1).where(counted, 0).sum()
             if smoothed:
                 part -= smoothed

@@ -1,7 +1,6 @@
 """Uploads in the background, one at a time: whether they succeed or fail, their run continues."""
 
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,26 +26,25 @@ class Upload:
 
 
 class BackgroundUploads:
-    """Makes uploads in a thread of its own, in the order in which they are added.
+    """Makes uploads in a thread of its own; a new one takes the place of one that is still waiting.
 
     Args:
         send: makes one commit from an upload.
-        skips: whether to drop a waiting upload when a newer one is added.
-        kept: pattern of the subfolders of a failed upload that are uploaded with the next one.
         report: called with a line about each upload that failed.
     """
 
-    def __init__(self, send: Callable[[Upload], None], skips: bool, kept: str, report: Callable[[str], None]):
-        self._send, self._skips, self._kept, self._report = send, skips, kept, report
-        self._lock, self._waiting, self._thread = Lock(), deque[Upload](), None
+    def __init__(self, send: Callable[[Upload], None], report: Callable[[str], None]):
+        self._send, self._report = send, report
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._waiting: Upload | None = None
         self._failed: Upload | None = None
 
     def add(self, upload: Upload) -> None:
-        """Add an upload, to be made after the earlier ones."""
+        """Add an upload, to be made after the one in progress."""
         with self._lock:
-            if self._skips:
-                self._drop_waiting()
-            self._waiting.append(upload)
+            _discard(self._waiting)
+            self._waiting = upload
             if self._thread is None:
                 # A daemon thread, which does not delay the end of the process: an interrupted commit is never made.
                 self._thread = Thread(target=self._work, name="uploads to the Hub", daemon=True)
@@ -64,9 +62,10 @@ class BackgroundUploads:
             thread.join(0.5)
 
     def drop_waiting(self) -> None:
-        """Drop the uploads that have not started."""
+        """Drop the upload that has not started."""
         with self._lock:
-            self._drop_waiting()
+            _discard(self._waiting)
+            self._waiting = None
 
     def retry(self) -> None:
         """Retry the last upload if it failed, and wait for it."""
@@ -75,26 +74,18 @@ class BackgroundUploads:
             self.add(failed)
             self.wait()
 
-    def _drop_waiting(self) -> None:
-        while self._waiting:
-            shutil.rmtree(self._waiting.popleft().folder, ignore_errors=True)
-
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting:
+                upload, self._waiting = self._waiting, None
+                if upload is None:
                     self._thread = None
                     return
-                upload = self._waiting.popleft()
             self._make(upload)
 
     def _make(self, upload: Upload) -> None:
-        if self._failed:
-            for left in self._failed.folder.glob(self._kept):
-                if not (upload.folder / left.name).exists():
-                    left.rename(upload.folder / left.name)
-            shutil.rmtree(self._failed.folder, ignore_errors=True)
-            self._failed = None
+        _discard(self._failed)
+        self._failed = None
         try:
             within(seconds_for(upload.folder.rglob("*")), lambda: self._send(upload))
         except Exception as error:  # no failed upload may end the run
@@ -104,7 +95,12 @@ class BackgroundUploads:
                 f"warning: {upload.what} was not uploaded. {why} Training continues; the next upload will retry"
             )
         else:
-            shutil.rmtree(upload.folder, ignore_errors=True)
+            _discard(upload)
+
+
+def _discard(upload: Upload | None) -> None:
+    if upload:
+        shutil.rmtree(upload.folder, ignore_errors=True)
 
 
 def seconds_for(files: Iterable[Path]) -> float:

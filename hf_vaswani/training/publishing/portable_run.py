@@ -7,23 +7,14 @@ may be a mean of checkpoints, or of best weights, the earlier ones that can stil
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from ...configuration.keys import traits
+from ...configuration.keys import Sections, traits
 from ...hub.file_names import file_names
 from ...hub.trail import TRAIL_FILE
 from ..checkpoints.checkpoint import checkpoint_folders
-from ..checkpoints.output_folder import (
-    ARCHITECTURE,
-    BEST,
-    CHECKPOINTS,
-    LOG_FILE,
-    RECIPE_FILE,
-    TOKENIZER,
-    read_stored,
-)
+from ..checkpoints.output_folder import ARCHITECTURE, BEST, CHECKPOINTS, LOG_FILE, RECIPE_FILE, TOKENIZER, read_stored
 from ..recipe.arguments import TrainingArguments
 from ..recipe.recipe import recipe_keys
 
@@ -42,7 +33,7 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
     """
     target.mkdir(parents=True)
     # The mean that the next checkpoint is part of includes all but the oldest of these.
-    wanted = arguments.average_last if arguments.average in ("auto", "last") else 1
+    wanted = 1 if arguments.average == "best" else arguments.average_last
     for path in checkpoint_folders(folder / CHECKPOINTS)[-wanted:] + checkpoint_folders(folder / BEST):
         link_folder(path, target / path.relative_to(folder))
     for name in (TOKENIZER, ARCHITECTURE):
@@ -55,7 +46,7 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
     (target / RECIPE_FILE).write_text(text, encoding="utf-8")
 
 
-def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def portable_recipe(stored: Sections) -> Sections:
     """A stored recipe without what concerns only this machine: private keys, and the folders in changeable paths.
 
     The other keys, `training.start_from`, `training.distill_from`, and `tokenizer.path` among them, identify the run,
@@ -71,6 +62,28 @@ def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, An
             may_change = key is not None and traits(key).resumable
             portable[section][name] = file_names(value, traits(key).is_path) if may_change else value
     return portable
+
+
+def shared_recipe(recipe: Sections) -> Sections:
+    """The recipe in a form that others can use: without private keys and keys left empty, with file names instead of
+    paths."""
+    is_new_tokenizer = not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
+    keys, shared = recipe_keys(), {}
+    for section, values in recipe.items():
+        if section == "peft" and values.get("r") is None:
+            continue
+        shared[section] = {}
+        for name, value in values.items():
+            key = keys[section].get(name)
+            if key is None or section == "model":  # which are there only if given
+                shared[section][name] = file_names(value)
+                continue
+            is_default = value == key.default
+            # The defaults of a new tokenizer would not describe one that was loaded.
+            is_left_out = is_default and (value in (None, [], {}) or (section == "tokenizer" and not is_new_tokenizer))
+            if not (traits(key).private or is_left_out):
+                shared[section][name] = file_names(value, traits(key).is_path)
+    return shared
 
 
 def link_folder(source: Path, target: Path) -> None:

@@ -18,20 +18,17 @@ from ...hub.push import files_to_push, push
 from ...hub.repository import OF_MODELS, commit_folder
 from ...hub.run_report import RESULTS_FILE
 from ...hub.unfinished_card import unfinished_card
-from ...runtime.processes import on_main_process, say
+from ...runtime.processes import say
 from ..build import TrainingSetup
 from ..checkpoints.checkpoint import make_readable, step_of, weights_file
 from ..checkpoints.output_folder import UPLOADS
+from ..final_model import FinalModel
 from ..listeners import StepListener
 from ..optimization.weights import set_weights
 from ..reporting.artifacts import CARD_FILE, FIGURES
-from ..setup.final_model import FinalModel
 from ..setup.splits import model_languages
 from .background import BackgroundUploads, Upload, seconds_for, within
-from .portable_run import link_folder, write_portable_run
-
-# Strategies that also upload the run itself.
-WITH_CHECKPOINTS = ("checkpoint", "all_checkpoints")
+from .portable_run import write_portable_run
 
 
 class HubUploads(StepListener):
@@ -44,9 +41,8 @@ class HubUploads(StepListener):
         self.setup, self.repository = setup, repository
         self.folder = setup.folder / UPLOADS
         self.strategy, self.revision = setup.recipe.training.hub_strategy, setup.recipe.training.hub_revision
-        self.background = BackgroundUploads(
-            self.commit, skips=self.strategy != "all_checkpoints", kept="update-*", report=say
-        )
+        self.with_run = self.strategy == "checkpoint"
+        self.background = BackgroundUploads(self.commit, report=say)
         # After a skipped step, two checkpoints may have the same name.
         self.numbers = count(1)
         # The folder may have been left by a run that was killed.
@@ -61,10 +57,8 @@ class HubUploads(StepListener):
         folder = self.folder / f"{checkpoint.name}-{next(self.numbers)}"
         try:
             self.write_model(folder, checkpoint)
-            if self.strategy in WITH_CHECKPOINTS:
+            if self.with_run:
                 write_portable_run(self.setup.folder, folder / LAST_CHECKPOINT, self.setup.recipe.training)
-            if self.strategy == "all_checkpoints":
-                link_folder(checkpoint, folder / checkpoint.name)
         except Exception as error:  # such as a full disk, which is no reason to end the run
             shutil.rmtree(folder, ignore_errors=True)
             say(f"warning: step {step:,} was not uploaded: {reason(error)}. Training continues")
@@ -100,7 +94,7 @@ class HubUploads(StepListener):
         files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
         # Files about an earlier model, or from an earlier checkpoint, must not remain beside this one.
         replaced = [RESULTS_FILE, f"{FIGURES}/*", *OF_MODELS]
-        if self.strategy in WITH_CHECKPOINTS:
+        if self.with_run:
             replaced.append(f"{LAST_CHECKPOINT}/*")
         message = f"Training in progress, {upload.what}"
         commit_folder(self.repository, upload.folder, files, message, self.revision, replaced)
@@ -122,12 +116,12 @@ class HubUploads(StepListener):
         revision = f" --revision {self.revision}" if self.revision else ""
         again = f"To upload it: hf-vaswani push {folder} {self.repository}{revision}"
         try:
-            if self.strategy not in WITH_CHECKPOINTS:
+            if not self.with_run:
                 self.background.drop_waiting()
             if self.background.is_busy:
                 say("Waiting for the last upload to the Hub; Ctrl-C cancels it")
             self.background.wait()
-            if self.strategy in WITH_CHECKPOINTS:
+            if self.with_run:
                 self.background.retry()
             within(
                 seconds_for(folder / name for name in files_to_push(folder)),
@@ -144,26 +138,3 @@ class HubUploads(StepListener):
             ) from None
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def hub_uploads(setup: TrainingSetup) -> HubUploads | None:
-    """The uploads of a run, in the main process; `None` in the others, and if the recipe asks for no upload."""
-    if setup.repository is None or not setup.processes.is_main_process:
-        return None
-    return HubUploads(setup, setup.repository)
-
-
-def finish_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
-    """Upload the finished model of a run, if the recipe asks for it. Must be called in every process.
-
-    Raises:
-        TrainingError: as in [`HubUploads.finish`].
-    """
-    if setup.repository is not None:
-        on_main_process(setup.processes, lambda: uploads.finish() if uploads else None)
-
-
-def wait_for_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
-    """Wait for the uploads of a run that a signal has stopped. Must be called in every process."""
-    if setup.repository is not None:
-        on_main_process(setup.processes, lambda: uploads.wait() if uploads else None)

@@ -20,6 +20,9 @@ HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 RERANKER, COMPARED = "evaluation.rerank_with", "evaluation.compare_with"
 # What a model may be trained on besides files of pairs.
 OWN, REVERSED = "own", "reversed"
+# PEFT's name for all linear layers.
+ALL_LINEAR = "all-linear"
+# fmt: off
 # A path, the fields of a `TextSource`, or a list of these to mix.
 Sources = str | dict | list | None
 
@@ -35,9 +38,8 @@ class DataArguments(Section):
     section = "data"
 
     dataset: str | None = Key(
-        None,
-        "Hub id or folder of a dataset; 'built-in': this package's synthetic German–English corpus",
-        resumable=True,
+        None, "Hub id or folder of a dataset; 'built-in': this package's synthetic German–English corpus",
+        resumable=True
     )
     dataset_config: str | None = Key(None, "configuration of the dataset: de-en", resumable=True)
     dataset_revision: str | None = Key(None, "commit or branch of the dataset on the Hub", resumable=True)
@@ -55,15 +57,12 @@ class DataArguments(Section):
     )
     target_column: str | None = Key(None, "column of target text", resumable=True)
     header: bool | None = Key(
-        None,
-        "whether .tsv and .csv files begin with a row of column names; default: inferred from that row",
-        resumable=True,
+        None, "whether .tsv and .csv files begin with a row of column names; default: inferred from that row",
+        resumable=True
     )
     train: Sources = Key(
-        None,
-        "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see docs/how_to/text.md",
-        resumable=True,
-        is_path=True,
+        None, "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see "
+        "docs/how_to/text.md", resumable=True, is_path=True
     )
     validation: Sources = Key(None, "the same, for validation", resumable=True, is_path=True)
     test: Sources = Key(None, "the same, for the test set; optional", resumable=True, is_path=True)
@@ -76,17 +75,13 @@ class DataArguments(Section):
     test_source: str | None = Key(None, "file of test sentences, optional", resumable=True, is_path=True)
     test_target: str | None = Key(None, "file of their translations", resumable=True, is_path=True)
     tests: dict = Key(
-        {},
-        "more test sets by name, each given as for test: {test_2017: {source: a.de, target: a.en}}; scored at the end",
-        resumable=True,
+        {}, "more test sets by name, each given as for test: {test_2017: {source: a.de, target: a.en}}; scored at "
+        "the end", resumable=True
     )
     text: dict | list | None = Key(
-        None,
-        "what to train on: own, the training text that these keys name; reversed, the same with its sides "
-        "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: "
-        "{own: 2, pairs.jsonl.gz: 1}; default: own",
-        resumable=True,
-        is_path=True,
+        None, "what to train on: own, the training text that these keys name; reversed, the same with its sides "
+        "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: {own: 2, "
+        "pairs.jsonl.gz: 1}; default: own", resumable=True, is_path=True
     )
     reversed: bool = Key(False, "train the opposite direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
@@ -99,40 +94,27 @@ class DataArguments(Section):
     streaming: bool = Key(
         False, "read training text as it is needed, for text that fits neither in memory nor on disk"
     )
-    stream_part: int = Key(
-        100_000, "pairs of a stream to hold in memory, shuffled and batched together", ge=1, le=MANY
-    )
     max_length: int | None = Key(256, "leave out training pairs with more tokens on either side", ge=1, le=LONGEST)
     max_length_coverage: float | None = Key(
-        None,
-        "instead of max_length: the length that this share of the training pairs does not exceed on either side",
-        gt=0,
-        le=1,
+        None, "instead of max_length: the length that this share of the training pairs does not exceed on either side",
+        gt=0, le=1
     )
     max_length_ratio: float | None = Key(
-        None,
-        "leave out training pairs with more than this many times as many tokens on one side as on the other",
-        ge=1,
-        le=LONGEST,
+        None, "leave out training pairs with more than this many times as many tokens on one side as on the other",
+        ge=1, le=LONGEST
     )
     drop_duplicates: bool = Key(False, "leave out repeated training pairs")
     drop_copies: bool = Key(False, "leave out training pairs whose target equals the source")
     drop_control_characters: bool = Key(False, "leave out training pairs with control characters")
     num_proc: int | None = Key(
-        None,
-        "processes that tokenize; default: one per core for more than 100,000 pairs",
-        ge=1,
-        le=MOST_PROCESSES,
-        resumable=True,
-        private=True,
+        None, "processes that tokenize; default: one per core for more than 100,000 pairs", ge=1, le=MOST_PROCESSES,
+        resumable=True, private=True
     )
     name: str | None = Key(None, "name of the dataset, for the model card: Multi30k", resumable=True)
     license: str | None = Key(None, "license of the dataset, for the model card: CC BY 2.0 FR", resumable=True)
     cache_dir: str | None = Key(
-        None,
-        "cache folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache",
-        resumable=True,
-        private=True,
+        None, "cache folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache", resumable=True,
+        private=True
     )
 
     @property
@@ -156,27 +138,19 @@ class TrainingArguments(Section):
     freeze: list[str] = Key([], "parameters to freeze, by name prefix: [model.encoder]")
     seed: int = Key(1, "random seed of initialization, data order and dropout", ge=0, lt=2**32)
     max_steps: int | None = Key(
-        100_000,
-        "optimizer steps; null if num_train_epochs or max_minutes ends the run",
-        ge=1,
-        le=COUNTLESS,
-        resumable=True,
+        100_000, "optimizer steps; null if num_train_epochs or max_minutes ends the run", ge=1, le=COUNTLESS,
+        resumable=True
     )
     num_train_epochs: int | None = Key(
-        None,
-        "stop after this many passes over the training text, and finish as usual",
-        ge=1,
-        le=COUNTLESS,
-        resumable=True,
+        None, "stop after this many passes over the training text, and finish as usual", ge=1, le=COUNTLESS,
+        resumable=True
     )
     max_minutes: float | None = Key(
         None, "stop after this many minutes of training, and finish as usual", gt=0, le=MANY, resumable=True
     )
     max_tokens: int = Key(
-        4096,
-        "maximum number of source tokens, and of target tokens, in a forward pass on a device, including padding",
-        ge=1,
-        le=MANY,
+        4096, "maximum number of source tokens, and of target tokens, in a forward pass on a device, including "
+        "padding", ge=1, le=MANY
     )
     max_sentences: int | None = Key(None, "maximum number of pairs in a forward pass", ge=1, le=MANY)
     gradient_accumulation_steps: int = Key(1, "forward passes per optimizer step, on each device", ge=1, le=1_000_000)
@@ -184,15 +158,13 @@ class TrainingArguments(Section):
         "paper", "learning rate schedule; 'paper' is equation 3 of the paper", choices=SCHEDULES
     )
     learning_rate: float | None = Key(
-        None,
-        "peak learning rate, such as 0.001; for schedule 'paper', a factor on equation 3, 1 by default",
-        gt=0,
-        le=1_000_000,
+        None, "peak learning rate, such as 0.001; for schedule 'paper', a factor on equation 3, 1 by default", gt=0,
+        le=1_000_000
     )
     warmup_steps: int = Key(4000, "steps of linear warm-up; 0 for none", ge=0, le=COUNTLESS)
     optim: Literal["adam", "muon"] = Key(
-        "adam",
-        "optimizer; muon: Muon for the matrices of hidden layers and Adam for all other parameters, at the same rate",
+        "adam", "optimizer; muon: Muon for the matrices of hidden layers and Adam for all other parameters, at the "
+        "same rate"
     )
     adam_beta1: float = Key(0.9, "decay of Adam's mean of gradients", ge=0, lt=1)
     adam_beta2: float = Key(0.98, "decay of Adam's mean of squared gradients", ge=0, lt=1)
@@ -202,46 +174,29 @@ class TrainingArguments(Section):
     r_drop: float = Key(
         0.0, "weight α of R-Drop, which pulls the outputs under two dropout masks together", ge=0, le=1000
     )
-    r_drop_from: int = Key(
-        1, "first step with R-Drop; earlier ones see each pair once, in half the time", ge=1, le=COUNTLESS
-    )
     distill_from: str | list[str] | None = Key(
-        None,
-        "model whose distributions over the next token are learned as well as the labels (word-level distillation), "
-        "by folder or Hub id; a list: the mean of several. Its vocabulary must be the run's",
+        None, "model whose distributions over the next token are learned as well as the labels (word-level "
+        "distillation), by folder or Hub id; a list: the mean of several. Its vocabulary must be the run's"
     )
     distill_weight: float | None = Key(
-        None,
-        "share of the loss that compares with distill_from, 0.5 by default; the rest compares with the labels",
-        gt=0,
-        le=1,
+        None, "share of the loss that compares with distill_from, 0.5 by default; the rest compares with the labels",
+        gt=0, le=1
     )
     distill_top_k: int | None = Key(
-        None,
-        "of distill_from's distributions, learn only this many most probable tokens, computed once before the first "
-        "step instead of in each step",
-        ge=1,
-        le=COUNTLESS,
+        None, "of distill_from's distributions, learn only this many most probable tokens, computed once before the "
+        "first step instead of in each step", ge=1, le=COUNTLESS
     )
     ema_decay: float | None = Key(
         None, "decay of an exponential moving average of the weights, used for translation: 0.999", ge=0, lt=1
     )
-    max_skipped_steps: int = Key(
-        20, "consecutive steps without a finite gradient before the run stops", ge=1, le=COUNTLESS, resumable=True
-    )
     mixed_precision: Literal["auto", "no", "bf16", "fp16"] = Key(
-        "auto",
-        "precision of forward and backward passes; auto: the setting of accelerate launch, or of the run being "
-        "resumed, or bf16 if the GPU supports it or the CPU is measured to be faster with it",
+        "auto", "precision of forward and backward passes; auto: the setting of accelerate launch, or of the run "
+        "being resumed, or bf16 if the GPU supports it or the CPU is measured to be faster with it"
     )
     torch_compile: bool = Key(False, "compile the model with torch.compile")
     cpu_threads: int | None = Key(
-        None,
-        "threads of each process on a CPU; default: an equal share of the cores",
-        ge=1,
-        le=MOST_PROCESSES,
-        resumable=True,
-        private=True,
+        None, "threads of each process on a CPU; default: an equal share of the cores", ge=1, le=MOST_PROCESSES,
+        resumable=True, private=True
     )
     gradient_checkpointing: bool = Key(False, "recompute activations in the backward pass to save memory")
     logging_steps: int = Key(50, "steps between lines of the log", ge=1, le=COUNTLESS, resumable=True)
@@ -250,60 +205,44 @@ class TrainingArguments(Section):
     )
     eval_steps: int = Key(500, "steps between validations", ge=1, le=COUNTLESS, resumable=True)
     eval_sentences: int = Key(
-        200,
-        "validation sentences translated for BLEU and chrF, greedily; 0 for none",
-        ge=0,
-        le=COUNTLESS,
-        resumable=True,
+        200, "validation sentences translated for BLEU and chrF, greedily; 0 for none", ge=0, le=COUNTLESS,
+        resumable=True
     )
     metric_for_best_model: Literal["loss", "bleu", "chrf"] = Key("loss", "validation metric of the best weights")
     early_stopping_patience: int | None = Key(
-        None,
-        "stop after this many validations without improvement of metric_for_best_model",
-        ge=1,
-        le=COUNTLESS,
-        resumable=True,
+        None, "stop after this many validations without improvement of metric_for_best_model", ge=1, le=COUNTLESS,
+        resumable=True
     )
     save_steps: int = Key(500, "steps between checkpoints", ge=1, le=COUNTLESS, resumable=True)
     save_total_limit: int = Key(5, "latest checkpoints to keep", ge=1, le=COUNTLESS, resumable=True)
-    keep_best: int = Key(1, "best weights in validation to keep; 0 for none", ge=0, le=COUNTLESS, resumable=True)
-    average: Literal["auto", "last", "best", "none"] = Key(
-        "auto",
-        "the final model: the mean of the last checkpoints (section 6.1), the mean of the best weights, or the last "
-        "checkpoint alone; auto: of these and the single best weights, those with the lowest validation loss. "
-        "Setting only average_last or average_best also selects that kind",
-        resumable=True,
+    keep_best: int = Key(
+        1, "best weights in validation to keep, and to average; 0 for none", ge=0, le=COUNTLESS, resumable=True
     )
-    average_last: int = Key(5, "how many of the last checkpoints to average", ge=1, le=COUNTLESS, resumable=True)
-    average_best: int | None = Key(
-        None, "how many of the best weights to average; default: all that are kept", ge=1, le=COUNTLESS, resumable=True
+    average: Literal["auto", "last", "best"] = Key(
+        "auto", "the final model: the mean of the last checkpoints (section 6.1), or of the best weights; auto: of "
+        "these, the last checkpoint alone, and the single best weights, those with the lowest validation loss; "
+        "default with average_last: last", resumable=True
+    )
+    average_last: int = Key(
+        5, "how many of the last checkpoints to average; 1 for the last one alone", ge=1, le=COUNTLESS, resumable=True
     )
     license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
     push_to_hub: bool = Key(
-        False,
-        "upload the model to the Hub, with the token from hf auth login or HF_TOKEN",
-        resumable=True,
-        private=True,
+        False, "upload the model to the Hub, with the token from hf auth login or HF_TOKEN", resumable=True,
+        private=True
     )
     hub_model_id: str | None = Key(
-        None,
-        "repository to upload to: you/de-en, or de-en in your own namespace; default: the name of output_dir",
-        resumable=True,
-        private=True,
+        None, "repository to upload to: you/de-en, or de-en in your own namespace; default: the name of output_dir",
+        resumable=True, private=True
     )
     hub_private_repo: bool | None = Key(
-        None,
-        "whether a new repository is private; default: as set for the account or organization",
-        resumable=True,
-        private=True,
+        None, "whether a new repository is private; default: as set for the account or organization", resumable=True,
+        private=True
     )
-    hub_strategy: Literal["end", "every_save", "checkpoint", "all_checkpoints"] = Key(
-        "every_save",
-        "what to upload, and when: end: the finished model; every_save: also the model at each "
-        "checkpoint; checkpoint: also the run itself, in last-checkpoint/, for hf-vaswani pull; all_checkpoints: also "
-        "each checkpoint under its own name",
-        resumable=True,
-        private=True,
+    hub_strategy: Literal["end", "every_save", "checkpoint"] = Key(
+        "every_save", "what to upload, and when: end: the finished model; every_save: also the model at each "
+        "checkpoint; checkpoint: also the run itself, in last-checkpoint/, for hf-vaswani pull", resumable=True,
+        private=True
     )
     hub_revision: str | None = Key(
         None, "branch to upload to, created if missing; default: main", resumable=True, private=True
@@ -330,6 +269,42 @@ def hub_keys_given(arguments: TrainingArguments) -> list[str]:
     return [name for name in HUB_KEYS if getattr(arguments, name) != keys[name].default]
 
 
+class PeftArguments(Section):
+    """A LoRA adapter to train on a frozen model, with PEFT's names; without `r`, there is none."""
+
+    section = "peft"
+
+    r: int | None = Key(None, "rank of the adapter's matrices, such as 8", ge=1, le=65_536)
+    lora_alpha: int = Key(8, "scale of the adapter: its product is multiplied by lora_alpha / r", ge=1, le=1_000_000)
+    lora_dropout: float = Key(0.0, "dropout of the adapter's input", ge=0, lt=1)
+    target_modules: list[str] = Key(
+        [ALL_LINEAR], "modules that get an adapter, by name: [q_proj, v_proj]; all-linear: all linear layers inside "
+        "the stacks"
+    )
+    bias: Literal["none", "all", "lora_only"] = Key(
+        "none", "biases to train as well; lora_only: those of the modules with an adapter"
+    )
+    use_rslora: bool = Key(False, "divide lora_alpha by the square root of r instead, for high ranks (rsLoRA)")
+    use_dora: bool = Key(False, "also train the magnitude of each column of the weights (DoRA); slower")
+    modules_to_save: list[str] = Key(
+        [], "modules to train and save in full, by name: [embed_tokens], [final_layer_norm]"
+    )
+    merge: bool = Key(
+        False, "save an ordinary model with the adapter merged into its weights, instead of the adapter alone",
+        resumable=True
+    )
+
+    @property
+    def is_used(self) -> bool:
+        """Whether an adapter is trained."""
+        return self.r is not None
+
+    @property
+    def targets(self) -> str | list[str]:
+        """`target_modules` in the form that PEFT accepts."""
+        return ALL_LINEAR if self.target_modules == [ALL_LINEAR] else self.target_modules
+
+
 class GenerationArguments(Section):
     """How the trained model translates, stored in its `generation_config.json` (section 6.1)."""
 
@@ -337,20 +312,15 @@ class GenerationArguments(Section):
 
     num_beams: int = Key(4, "number of beams; 1 is greedy search", ge=1, le=LARGEST_BEAM, resumable=True)
     length_penalty: float = Key(
-        0.6,
-        "exponent α of the length penalty, which divides a hypothesis's log-probability",
-        ge=-LARGEST_PENALTY,
-        le=LARGEST_PENALTY,
-        resumable=True,
+        0.6, "exponent α of the length penalty, which divides a hypothesis's log-probability", ge=-LARGEST_PENALTY,
+        le=LARGEST_PENALTY, resumable=True
     )
     length_penalty_type: Literal["gnmt", "length"] = Key(
         "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers", resumable=True
     )
     early_stopping: bool = Key(
-        False,
-        "stop a sentence at num_beams finished hypotheses, as in fairseq, instead of when no other hypothesis would "
-        "beat them if it ended now",
-        resumable=True,
+        False, "stop a sentence at num_beams finished hypotheses, as in fairseq, instead of when no other hypothesis "
+        "would beat them if it ended now", resumable=True
     )
     max_length_offset: int = Key(
         50, "how many tokens longer than its source a translation may be", ge=1, le=LARGEST_OFFSET, resumable=True
@@ -363,10 +333,8 @@ class EvaluationArguments(Section):
     section = "evaluation"
 
     tokenize: str | None = Key(
-        None,
-        "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none for tokenized text; default: that of the target "
-        "language",
-        resumable=True,
+        None, "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none for tokenized text; default: that of the "
+        "target language", resumable=True
     )
     greedy: bool = Key(False, "also score the test sets with greedy search", resumable=True)
     mbr: Literal["chrf", "bleu"] | None = Key(
@@ -374,38 +342,27 @@ class EvaluationArguments(Section):
     )
     samples: int = Key(32, "number of candidates for mbr", ge=2, le=MOST_SAMPLES, resumable=True)
     rerank_with: str | None = Key(
-        None,
-        "also score the test sets with noisy-channel reranking by this model of the other direction, a folder "
-        "or Hub id",
-        resumable=True,
+        None, "also score the test sets with noisy-channel reranking by this model of the other direction, a folder "
+        "or Hub id", resumable=True
     )
     compare_with: str | list[str] | None = Key(
-        None,
-        "also compare the final model in speed, size and scores with this one, such as the teacher whose translations "
-        "it learned from, by folder or Hub id; a list is an ensemble",
-        resumable=True,
+        None, "also compare the final model in speed, size and scores with this one, such as the teacher whose "
+        "translations it learned from, by folder or Hub id; a list is an ensemble", resumable=True
     )
     rerank_beams: int = Key(
         16, "number of beams whose translations rerank_with sorts", ge=2, le=LARGEST_BEAM, resumable=True
     )
     rerank_length_penalty: float | None = Key(
-        None,
-        "exponent of the length penalty of this search; default: generation.length_penalty",
-        ge=-LARGEST_PENALTY,
-        le=LARGEST_PENALTY,
-        resumable=True,
+        None, "exponent of the length penalty of this search; default: generation.length_penalty", ge=-LARGEST_PENALTY,
+        le=LARGEST_PENALTY, resumable=True
     )
     attention: int = Key(
-        0,
-        "number of test sentences (without a test set: validation sentences) whose attention is drawn",
-        ge=0,
-        le=1_000_000,
-        resumable=True,
+        0, "number of test sentences (without a test set: validation sentences) whose attention is drawn", ge=0,
+        le=1_000_000, resumable=True
     )
     attention_layers: Literal["mean", "all"] = Key(
-        "mean",
-        "these figures: the mean of all layers and heads, or one figure per layer with all its heads",
-        resumable=True,
+        "mean", "these figures: the mean of all layers and heads, or one figure per layer with all its heads",
+        resumable=True
     )
 
     @property

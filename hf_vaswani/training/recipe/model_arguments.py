@@ -16,7 +16,7 @@ from ...presets import PRESETS, TABLE_3
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
     "source_language", "target_language", "longest_training_source", "multi_sentence_share", "length_ratio",
-    "format_version",
+    "format_version"
 }  # fmt: skip
 ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
 # Not matched after "et al." or "section 3.": a new sentence begins with a capital letter.

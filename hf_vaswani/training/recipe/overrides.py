@@ -5,9 +5,7 @@ them, so they are removed: files replace a dataset, a preset replaces an archite
 learning rate that means something else to it.
 """
 
-from typing import Any
-
-from ...configuration.renamed_keys import Sections
+from ...configuration.keys import Keys, Sections
 from .arguments import SPLITS, text_keys
 
 DATASET_KEYS = ("dataset", "dataset_config", "dataset_revision")
@@ -46,13 +44,13 @@ def remove_replaced(values: Sections, options: dict[str, dict[str, str]]) -> Non
         values.get("data", {}).pop(name, None)
 
 
-def _remove_from_training(values: dict[str, Any], options: dict[str, str]) -> None:
+def _remove_from_training(values: Keys, options: dict[str, str]) -> None:
     """Remove a learning rate meant for another kind of schedule, and the file's choice of final weights."""
     replaced, schedule = set(), values.get("lr_scheduler_type", "paper")
     if (options.get("lr_scheduler_type", schedule) == "paper") != (schedule == "paper"):
         replaced.add("learning_rate")
-    if options.keys() & {"average", "average_last", "average_best"}:
-        replaced |= {"average", "average_best"}
+    if options.keys() & {"average", "average_last"}:
+        replaced.add("average")
     for name in replaced:
         values.pop(name, None)
 
@@ -67,6 +65,5 @@ def add_implied(values: Sections) -> None:
     ):
         if data.get(name) is not None:
             data.setdefault(default, None)
-    for name, kind in (("average_best", "best"), ("average_last", "last")):
-        if training.get(name) is not None:
-            training.setdefault("average", kind)
+    if training.get("average_last") is not None:
+        training.setdefault("average", "last")

@@ -12,17 +12,22 @@ import yaml
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from ...configuration.keys import Section, describe_type, types_of
+from ...configuration.keys import Keys, Section, Sections, describe_type, types_of
 from ...configuration.name_hints import OTHER_NAMES, hint
-from ...configuration.renamed_keys import Sections, new_name
 from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...evaluation.bleu_tokenizers import default_tokenizer
 from ...presets import preset_fields
-from .adapter_arguments import PeftArguments
-from .arguments import HUB_KEYS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from .arguments import (
+    HUB_KEYS,
+    DataArguments,
+    EvaluationArguments,
+    GenerationArguments,
+    PeftArguments,
+    TrainingArguments,
+)
 from .bundled_recipes import recipe_file
 from .model_arguments import SET_ELSEWHERE, ModelArguments
 from .overrides import add_implied, remove_replaced
@@ -34,14 +39,14 @@ class Recipe(BaseModel):
 
     data: DataArguments = Field(default_factory=DataArguments)
     tokenizer: TokenizerArguments = Field(default_factory=TokenizerArguments)
-    model: dict[str, Any] = Field(default_factory=dict)
+    model: Keys = Field(default_factory=dict)
     training: TrainingArguments = Field(default_factory=TrainingArguments)
     peft: PeftArguments = Field(default_factory=PeftArguments)
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
+    def to_dict(self) -> Sections:
         """The sections with plain values, as in the YAML file."""
         return self.model_dump()
 
@@ -58,7 +63,7 @@ SECTIONS: dict[str, type[Section]] = {
     cls.section: cls
     for cls in (
         DataArguments, TokenizerArguments, TrainingArguments, PeftArguments, GenerationArguments, EvaluationArguments,
-        ModelArguments,
+        ModelArguments
     )
 }  # fmt: skip
 
@@ -106,24 +111,13 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
     # Not validated again: values out of bounds stay in, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
     recipe = Recipe.model_construct(**sections, model=model, file=path)
-    default = default_tokenizer(recipe.data.text_languages[1])
-    recipe.evaluation.tokenize = recipe.evaluation.tokenize or _stored_tokenize(recipe.training) or default
+    recipe.evaluation.tokenize = recipe.evaluation.tokenize or default_tokenizer(recipe.data.text_languages[1])
     if not recipe.tokenizer.joint and not recipe.training.start_from:
         model.setdefault("share_encoder_decoder_embeddings", False)
     if "peft" in values and "r" not in values["peft"]:
         errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
     found = violations(recipe.data, recipe.tokenizer, model, recipe.training, recipe.peft)
     return recipe, errors + [error for error in found if error.partition(" ")[0] not in invalid]
-
-
-def _stored_tokenize(training: TrainingArguments) -> str | None:
-    """The BLEU tokenizer of a run to resume whose best weights depend on it; earlier versions had another default."""
-    if training.metric_for_best_model != "bleu" or training.overwrite or not training.output_dir:
-        return None
-    from ..checkpoints.output_folder import RECIPE_FILE, read_stored  # which imports torch
-
-    stored = Path(training.output_dir) / RECIPE_FILE
-    return read_stored(stored).get("evaluation", {}).get("tokenize") if stored.exists() else None
 
 
 def apply_options(values: Sections, given: dict[str, dict[str, str]]) -> None:
@@ -149,10 +143,8 @@ def hub_options(options: Iterable[str]) -> str:
 
 
 def value_errors(recipe: Sections) -> list[str]:
-    """What is wrong with the values of a stored recipe. Keys of other versions are not checked."""
-    values = {section: {name: value for name, value in recipe.get(section, {}).items() if name in keys}
-              for section, keys in recipe_keys().items()}  # fmt: skip
-    return list(_checked(values)[1].values())
+    """What is wrong with the values of a stored recipe."""
+    return list(_checked({section: recipe.get(section, {}) for section in SECTIONS})[1].values())
 
 
 def section_from_options(section: str, options: dict[str, str]) -> Any:
@@ -171,7 +163,7 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
     return SECTIONS[section](**typed)
 
 
-def _expand_preset(model: dict[str, Any], errors: list[str]) -> dict[str, Any]:
+def _expand_preset(model: Keys, errors: list[str]) -> Keys:
     """The fields of the preset named by `model.preset`, overridden by those that the recipe sets."""
     fields = {name: value for name, value in model.items() if name != "preset"}
     if model.get("preset") is None:
@@ -206,7 +198,7 @@ def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
         else:
             entries = entries or {}
             errors += [
-                f"{path}: unknown key '{section}.{name}'{_nearest(name, _all_names(section), section)}"
+                f"{path}: unknown key '{section}.{name}'{_nearest(name, _all_names(section))}"
                 for name in entries
                 if name not in keys[section]
             ]
@@ -214,22 +206,14 @@ def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
     return values, errors
 
 
-OptionTexts = dict[str, dict[str, str]]
-
-
-def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
+def parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
     """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text.
 
     Args:
         errors: the list to which errors are added.
     """
-    if isinstance(options, str) or not isinstance(options, Iterable):
-        raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
-    parsed: OptionTexts = {}
+    parsed: dict[str, dict[str, str]] = {}
     rest = list(options)
-    for option in rest:
-        if not isinstance(option, str):
-            raise ValueError(f"options must be strings, as on the command line, got {option!r}")
     while rest:
         option = rest.pop(0)
         if not option.startswith("--"):
@@ -290,9 +274,7 @@ def _all_names(section: str | None = None) -> dict[str, str]:
     return dotted | bare | {n: n for n in keys.get(section, [])}
 
 
-def _nearest(name: str, names: typing.Mapping[str, str], section: str | None = None) -> str:
-    if renamed := new_name(str(name), section):
-        return f"; it is now '{renamed}'"
+def _nearest(name: str, names: typing.Mapping[str, str]) -> str:
     found = hint(str(name), names, OTHER_NAMES | FOREIGN_NAMES)
     return f"; {found or 'hf-vaswani train --help lists all keys'}"
 

@@ -3,12 +3,12 @@
 import re
 from typing import Any
 
+from ...configuration.keys import Keys
 from ...core.configuration_vaswani import VaswaniConfig
 from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
 from ..optimization.schedule import SCHEDULES
-from .adapter_arguments import PeftArguments
-from .arguments import OWN, REVERSED, SPLITS, DataArguments, TrainingArguments, text_keys
+from .arguments import OWN, REVERSED, SPLITS, DataArguments, PeftArguments, TrainingArguments, text_keys
 
 # In bytes: file names have at most 255, and contain more than the name of the test set.
 LONGEST_TEST_NAME = 100
@@ -17,7 +17,7 @@ LONGEST_TEST_NAME = 100
 def violations(
     data: DataArguments,
     tokenizer: TokenizerArguments,
-    model: dict[str, Any],
+    model: Keys,
     training: TrainingArguments,
     peft: PeftArguments,
 ) -> list[str]:
@@ -35,6 +35,7 @@ def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
         errors.append(f"data.dataset={data.dataset!r} and {names} are both given; choose one")
     for split, names in given.items():
         sides = [f"{split}_source", f"{split}_target"]
+        share = f", or data.{split}_share: 0.05, to hold out that share of the training pairs" * (split != "train")
         is_missing = not names and split != "test" and getattr(data, f"{split}_share", None) is None
         if split in names and len(names) > 1:
             errors.append(f"data.{split} and data.{names[1]} are both given; choose one")
@@ -42,22 +43,11 @@ def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
             [missing] = set(sides) - set(names)
             errors.append(f"data.{missing} is missing: the path of a text file")
         elif is_missing and not data.dataset:
-            others = f"data.dataset: built-in, or data.{split}: a file with both sides"
-            if split == "validation":
-                others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
+            others = f"data.dataset: built-in, or data.{split}: a file with both sides{share}"
             errors += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
         elif is_missing and getattr(data, f"{split}_split") is None:
-            errors.append(
-                f"data.{split}_split is missing: the split of the dataset to validate on (or data.validation_share: "
-                "0.05, to hold out that share of the training pairs)"
-            )
+            errors.append(f"data.{split}_split is missing: the split of the dataset{share}")
     errors += _test_name_errors(data) + _mixture_errors(data.text)
-    if not data.dataset:
-        errors += [
-            f"data.{name} selects a part of a dataset, but data.dataset is not given"
-            for name in ("dataset_config", "dataset_revision")
-            if getattr(data, name)
-        ]
     if data.streaming and (data.max_length or 0) > training.max_tokens:
         errors.append(
             f"data.max_length={data.max_length} allows sentences that do not fit in a batch of training.max_tokens="
@@ -89,28 +79,18 @@ def _share_errors(data: DataArguments) -> list[str]:
             f"data.train: a source with reversed: true cannot be combined with data.{next(iter(shares))}: its pairs "
             "might be held out in one direction only. Swap its source and target instead"
         )
-    if not errors and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
-        total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
-        errors.append(f"{total} leave nothing to train on: their sum must be below 1")
+    if all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
+        errors.append(f"data.{' and data.'.join(shares)} leave nothing to train on: their sum must be below 1")
     return errors
 
 
 def _length_errors(data: DataArguments) -> list[str]:
     """Contradictions about the length limit of training pairs."""
-    coverage, errors = data.max_length_coverage, []
-    if coverage is None:
-        is_missing = data.max_length is None
-        return ["data.max_length is missing: a number of tokens, or data.max_length_coverage"] * is_missing
-    if data.max_length is not None:
-        errors.append(
-            f"data.max_length={data.max_length} and data.max_length_coverage={coverage} are both given; choose one"
-        )
-    if data.streaming:
-        errors.append(
-            "data.max_length_coverage needs the lengths of all pairs, which are unknown with data.streaming: set "
-            "data.max_length"
-        )
-    return errors
+    if (data.max_length is None) == (data.max_length_coverage is None):
+        return ["set one of data.max_length, a number of tokens, and data.max_length_coverage, a share of the pairs"]
+    if data.max_length_coverage is not None and data.streaming:
+        return ["data.max_length_coverage needs the lengths of all pairs, unlike data.streaming: set data.max_length"]
+    return []
 
 
 def _given(data: DataArguments, split: str) -> list[str]:
@@ -119,16 +99,11 @@ def _given(data: DataArguments, split: str) -> list[str]:
 
 def _test_name_errors(data: DataArguments) -> list[str]:
     """What is wrong with the names of test sets, which become file names and keys of the results."""
-    errors = [
-        f"data.tests: {name!r} cannot be the name of a test set: use letters and digits, with . _ - only "
-        f"in between, at most {LONGEST_TEST_NAME} bytes"
-        for name in data.tests
-        if not re.fullmatch(r"\w([\w.-]*\w)?", str(name)) or len(str(name).encode()) > LONGEST_TEST_NAME
-    ]
-    return errors + [
-        f"data.tests: {name!r} is reserved for the set of data.{name} and related keys; choose another name"
-        for name in SPLITS
-        if name in data.tests
+    return [
+        f"data.tests: {name!r} cannot be the name of a test set: use letters and digits, with . _ - only in between, "
+        f"at most {LONGEST_TEST_NAME} bytes, and not {', '.join(SPLITS)}"
+        for name in map(str, data.tests)
+        if not re.fullmatch(r"\w([\w.-]*\w)?", name) or len(name.encode()) > LONGEST_TEST_NAME or name in SPLITS
     ]
 
 
@@ -143,7 +118,14 @@ def _training_errors(training: TrainingArguments) -> list[str]:
             f"training.learning_rate is missing: the peak of schedule {training.lr_scheduler_type!r}, "
             "such as 0.001 (for fine-tuning, 0.0001)"
         )
-    errors += _end_errors(training) + _final_weights_errors(training)
+    errors += _end_errors(training)
+    if training.average != "best" and training.average_last > training.save_total_limit:
+        errors.append(
+            f"training.average_last={training.average_last} needs that many checkpoints, "
+            f"but training.save_total_limit={training.save_total_limit}"
+        )
+    if training.average == "best" and not training.keep_best:
+        errors.append("training.average='best' needs kept weights, but training.keep_best=0")
     if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
         errors.append(
             f"training.license={training.license!r} is not a Hub license identifier (apache-2.0, cc-by-4.0, "
@@ -176,22 +158,17 @@ def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, tra
     for key in ("distill_weight", "distill_top_k"):
         if (value := getattr(training, key)) is not None and not teachers:
             errors.append(f"training.{key}={value} has no effect without training.distill_from: remove it")
-    if training.distill_top_k:
-        changing = [("data.streaming", data.streaming), ("tokenizer.bpe_dropout", tokenizer.bpe_dropout)]
-        errors += [
-            f"training.distill_top_k={training.distill_top_k} needs text that is tokenized once, but {key}={value} "
-            "tokenizes it again in each epoch: choose one"
-            for key, value in changing
-            if value
-        ]
+    changing = {"data.streaming": data.streaming, "tokenizer.bpe_dropout": tokenizer.bpe_dropout}
+    errors += [
+        f"training.distill_top_k={training.distill_top_k} needs text that is tokenized once, but {key}={value} "
+        "tokenizes it again in each epoch: choose one"
+        for key, value in changing.items()
+        if value and training.distill_top_k
+    ]
     if teachers and training.r_drop:
         errors.append(
             f"training.r_drop={training.r_drop} and training.distill_from={teachers[0]} are both given; choose one"
         )
-    if "" in teachers:
-        errors.append("training.distill_from contains an empty name: remove it")
-    twice = sorted({name for name in teachers if teachers.count(name) > 1})
-    errors += [f"training.distill_from: '{name}' is listed twice. Remove one" for name in twice]
     if teachers and not (tokenizer.path or training.start_from):
         errors.append(
             f"training.distill_from={teachers[0]} needs a run with the same vocabulary: set tokenizer.path="
@@ -200,53 +177,31 @@ def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, tra
     return errors
 
 
-def _final_weights_errors(training: TrainingArguments) -> list[str]:
-    """Contradictions about the weights of the final model."""
-    errors, kind, best = [], training.average, training.average_best
-    if kind in ("auto", "last") and training.average_last > training.save_total_limit:
-        errors.append(
-            f"training.average_last={training.average_last} needs that many checkpoints, "
-            f"but training.save_total_limit={training.save_total_limit}"
-        )
-    if kind in ("last", "none") and best is not None:
-        errors.append(f"training.average_best={best} contradicts training.average={kind!r}: remove one of them")
-    elif best is not None and best > training.keep_best:
-        errors.append(
-            f"training.average_best={best} needs that many kept weights, but training.keep_best={training.keep_best}"
-        )
-    elif kind == "best" and not training.keep_best:
-        errors.append("training.average='best' needs kept weights, but training.keep_best=0")
-    return errors
-
-
 def _end_errors(training: TrainingArguments) -> list[str]:
     """Contradictions about when the run ends, and about schedules that decay until then."""
-    schedule, last = f"schedule {training.lr_scheduler_type!r}", training.max_steps
-    if not SCHEDULES[training.lr_scheduler_type].falls_to_end:
-        if last is training.num_train_epochs is training.max_minutes is None:
+    name, last, epochs = training.lr_scheduler_type, training.max_steps, training.num_train_epochs
+    if not SCHEDULES[name].falls_to_end:
+        if last is epochs is training.max_minutes is None:
             return ["nothing ends the run: set training.max_steps, training.num_train_epochs or training.max_minutes"]
         return []
     errors = []
     if last is None:
-        errors.append(f"training.max_steps is missing: {schedule} decays to 0 there")
-    elif training.warmup_steps >= last:
+        errors.append(f"training.max_steps is missing: schedule {name!r} decays to 0 there")
+    elif last <= max(training.warmup_steps, 1):
         errors.append(
             f"training.warmup_steps={training.warmup_steps} leaves no steps of training.max_steps={last} for "
-            f"{schedule} to decay: lower the former or raise the latter"
+            f"schedule {name!r} to decay: lower the former or raise the latter"
         )
-    elif last == 1:
-        errors.append(f"training.max_steps=1 trains nothing: {schedule} is at 0 in its last step. Raise it")
-    if training.num_train_epochs is not None:
-        others = ", ".join(name for name, other in SCHEDULES.items() if not other.falls_to_end)
+    if epochs is not None:
         errors.append(
-            f"training.num_train_epochs={training.num_train_epochs} contradicts {schedule}, which decays to 0 at "
-            f"training.max_steps: remove it, or choose {others}"
+            f"training.num_train_epochs={epochs} contradicts schedule {name!r}, which decays to 0 at "
+            "training.max_steps: remove it, or choose another schedule"
         )
     return errors
 
 
 def _model_errors(
-    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
+    data: DataArguments, tokenizer: TokenizerArguments, model: Keys, training: TrainingArguments
 ) -> list[str]:
     if training.start_from:
         return []  # checked when that model is read
@@ -265,7 +220,7 @@ def _model_errors(
     return []
 
 
-def _mixture_errors(text: dict[str, Any] | list[Any] | None) -> list[str]:
+def _mixture_errors(text: Keys | list[Any] | None) -> list[str]:
     """What is wrong with `data.text`."""
     if text is None:
         return []

@@ -9,8 +9,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from ...configuration.keys import traits
-from ...configuration.renamed_keys import Sections, with_new_names
+from ...configuration.keys import Sections, traits
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
 from ...files import reading, where_not_found
@@ -136,7 +135,7 @@ def _read_card(card: Path, where: str) -> RecordedRun:
             trail = parse_trail(json.dumps(earlier[1].results["trail"]))
     if trail is None:
         raise damaged(TRAIL_FILE)
-    return RecordedRun(f"{file} in {where}", with_new_names(recipe), f"{TRAIL_FILE} in {where}", trail, name)
+    return RecordedRun(f"{file} in {where}", recipe, f"{TRAIL_FILE} in {where}", trail, name)
 
 
 def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recipe:

@@ -20,12 +20,11 @@ from ...runtime.machine import cpu_name, versions
 from ...runtime.processes import on_main_process
 from ..build import TrainingSetup
 from ..checkpoints.progress import Progress
-from ..checkpoints.state import gather_weights
 from ..listeners import StepListener, StepResult
 from ..optimization.schedule import SCHEDULES
 from ..optimization.sharding import full_tensor
 from ..optimization.steps import StepBatches
-from ..optimization.weights import tensors_digest
+from ..optimization.weights import gather_weights, tensors_digest
 from ..recipe.recipe import SECTIONS
 from ..run import TrainingRun
 

@@ -30,9 +30,8 @@ from ..build import TrainingSetup, build
 from ..check import check
 from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
 from ..checkpoints.progress import Progress
-from ..checkpoints.state import gather_weights
 from ..listeners import StepResult
-from ..optimization.weights import Tensors
+from ..optimization.weights import Tensors, gather_weights
 from ..recipe.recipe import Recipe
 from ..run import TrainingRun
 from ..train import processes_of

@@ -13,10 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
-from ...files import leads_out, type_errors
-from ...hub.eval_results import EVAL_RESULTS
-from ...hub.run_report import RESULTS_FILE, RunReport
+from ...hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ...provenance import PROVENANCE_FILE
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
@@ -24,7 +21,7 @@ CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 TRANSLATIONS = "_translations.txt"
 ALL_TRANSLATIONS = {
     "": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt",
-    "reranked": "_translations_reranked.txt",
+    "reranked": "_translations_reranked.txt"
 }  # fmt: skip
 # Keys of the results: the digest of the card that was written with them, and the name of the model in it.
 CARD_DIGEST, CARD_NAME = "card", "name"
@@ -43,7 +40,7 @@ def read_results(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def digest_of(card: str) -> str:
+def card_digest(card: str) -> str:
     """The digest by which a card is recognized as unedited."""
     return hashlib.blake2b(card.encode(), digest_size=16).hexdigest()
 
@@ -54,11 +51,11 @@ def has_edited_card(folder: Path) -> bool:
         card = (folder / CARD_FILE).read_bytes()
     except FileNotFoundError:
         return False
-    return digest_of(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
+    return card_digest(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
 
 
 def matches(folder: Path, report: RunReport) -> bool:
-    """Whether the artifacts in a folder describe the same model as a report, whichever version wrote them."""
+    """Whether the artifacts in a folder describe the same model as a report."""
 
     def measured(results: dict[str, Any]) -> dict[str, Any]:
         # "teacher" contains speeds, which differ each time.
@@ -78,41 +75,25 @@ def keep_edited_card(folder: Path) -> None:
 
 def artifacts(folder: Path) -> list[Path]:
     """The files that describe the model in a folder, whether they exist or not; last the results, which name the
-    others.
-
-    Raises:
-        InputError: if the results name something that is no such file or is outside the folder, which must not be
-            deleted; or if there is a folder in the place of a file.
-    """
-    results, results_file = read_results(folder), folder / RESULTS_FILE
-    errors = type_errors(results, {"tests": dict, "pictures": list[str], CARD_NAME: str}, optional=True)
-    tests, figures = ([], []) if errors else (results.get("tests", ["test"]), results.get("pictures", []))
-    errors += [f"{name!r} cannot be the name of a test set" for name in tests if not TEST_NAME.fullmatch(name)]
-    errors += [error for name in figures if (error := figure_error(folder, name))]
-    if errors:
-        raise InputError.of([f"{results_file}: {error}. Correct or delete that file." for error in errors])
+    others."""
+    results = read_results(folder)
+    tests, figures = results.get("tests"), results.get("figures")
+    tests = [name for name in tests if TEST_NAME.fullmatch(name)] if isinstance(tests, dict) else []
+    figures = [name for name in figures if is_figure(name)] if isinstance(figures, list) else []
     translations = [f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
     names = [CARD_FILE, EVAL_RESULTS, *translations, *figures, PROVENANCE_FILE, RESULTS_FILE]
-    paths = [folder / name for name in names]
-    if folders := [path for path in paths if path.is_dir()]:
-        raise InputError.of([f"{path} is a folder, but should be a file. Move it elsewhere." for path in folders])
-    return paths
+    return [folder / name for name in names]
 
 
-def figure_error(folder: Path, name: str) -> str | None:
-    """Why a name cannot be that of a figure in a folder; `None` if it can."""
-    if not FIGURE_NAME.fullmatch(name):
-        return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
-    if leads_out(folder / name, folder):
-        return f"{name!r} points outside the folder through a symbolic link"
-    return None
+def is_figure(name: Any) -> bool:
+    """Whether a value in the results is the name of a figure, which may be deleted with them."""
+    return isinstance(name, str) and FIGURE_NAME.fullmatch(name) is not None
 
 
 def remove_stale(folder: Path) -> None:
     """Remove results, translations, figures and card; an edited card is renamed.
 
     Raises:
-        InputError: as in [`artifacts`], before anything is removed.
         OSError: if a file cannot be removed or renamed.
     """
     paths = artifacts(folder)

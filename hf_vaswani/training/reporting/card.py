@@ -2,22 +2,21 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 from transformers.utils import ADAPTER_CONFIG_NAME
 
-from ...configuration.renamed_keys import with_new_names
+from ...configuration.keys import Sections
 from ...errors import InputError, reason
-from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
+from ...files import atomic_write, is_same_file, read_json, replace_files
 from ...hub.card import card_text, shown_figures
 from ...hub.eval_results import EVAL_RESULTS, eval_results
 from ...hub.file_names import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
-from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
+from ..checkpoints.output_folder import RECIPE_FILE, locked_output
+from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
-from ..recipe.shared_recipe import shared_recipe
-from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
+from .artifacts import CARD_FILE, card_digest, is_figure, keep_edited_card
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
 LARGEST_FIGURE = 150_000
@@ -38,8 +37,8 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
         The path of the card.
 
     Raises:
-        InputError: if the folder holds no finished run, or one that is running, damaged, or of a version that did not
-            store what a card needs; if the output is not a Markdown file, or exists.
+        InputError: if the folder holds no finished run, or one that is running or damaged; if the output is not a
+            Markdown file, or exists.
     """
     errors = [
         f"{folder / name} is missing: {folder} contains no finished run."
@@ -51,7 +50,7 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
     if errors:
         raise InputError.of(errors)
     try:
-        with held(folder):
+        with locked_output(folder):
             return _copy(folder, output, name, overwrite) if output else _replace(folder, name)
     except OSError as error:
         raise InputError(f"{folder} cannot be read or written: {reason(error)}.") from None
@@ -75,7 +74,7 @@ def _replace(folder: Path, name: str | None) -> Path:
     if name:
         report = report.model_copy(update={"name": name})
     text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
-    report = report.model_copy(update={"card": digest_of(text)})
+    report = report.model_copy(update={"card": card_digest(text)})
     if content := eval_results(recipe, report):
         (folder / EVAL_RESULTS).parent.mkdir(exist_ok=True)
         with atomic_write(folder / EVAL_RESULTS) as part:
@@ -95,45 +94,34 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
     figures = {name: output.with_suffix("") / name for name in copied}
     # If the copy is beside the run's folder, the run's own figures may already be in the right place.
     figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
-    if errors := _figure_errors(output, list(figures.values()), overwrite):
+    if errors := _figure_errors(list(figures.values()), overwrite):
         raise InputError.of(errors)
     contents = {path: (folder / name).read_bytes() for name, path in figures.items()}
     replace_files({output.resolve(): text.encode(), **contents})
     return output
 
 
-def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
+def _figure_errors(figures: list[Path], overwrite: bool) -> list[str]:
     """Why copies of figures cannot be written beside a card."""
-    errors = [
-        f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."
+    return [
+        f"{path} already exists. Choose another --output, or replace it with --overwrite."
         for path in figures
-        if leads_out(path, output.parent)
-    ]
-    existing = [path for path in figures if os.path.lexists(path) and not overwrite]
-    return errors + [
-        f"{path} already exists. Choose another --output, or replace it with --overwrite." for path in existing
+        if os.path.lexists(path) and not overwrite
     ]
 
 
-def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
+def _content(folder: Path) -> tuple[Sections, RunReport]:
     """The recipe and the report of a run, both from the last time that it finished.
 
     Raises:
-        InputError: if one of them is damaged, or of a version that did not store what a card needs.
+        InputError: if one of them is damaged.
     """
-    stored, report = read_stored(folder / RECIPE_FILE), read_report(folder)
-    if errors := [error for name in report.figures if (error := figure_error(folder, name))]:
-        raise damaged(folder, "; ".join(errors))
-    # Reports of earlier versions contain no recipe, but may contain these two sections.
-    sections = {"generation": report.generation, "evaluation": report.evaluation}
-    recipe = with_new_names(report.recipe or {}) or {
-        **stored,
-        **{name: keys for name, keys in sections.items() if keys},
-    }
-    if errors := value_errors(recipe):
-        file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
-        raise InputError.of([f"{file}: {error}" for error in errors])
-    whole = {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
+    report = read_report(folder)
+    if report.recipe is None:
+        raise damaged(folder, "recipe is missing")
+    if errors := value_errors(report.recipe):
+        raise InputError.of([f"{folder / RESULTS_FILE}: {error}" for error in errors])
+    whole = {name: {**keys, **report.recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
     return whole, _with_base(report)
 
 
@@ -149,10 +137,10 @@ def _with_base(report: RunReport) -> RunReport:
     return report.model_copy(update={"base_model": base, "adapter": adapter})
 
 
-def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:
+def _text(name: str, recipe: Sections, report: RunReport, **where: str) -> str:
     try:
         return card_text(name, recipe, report, shared_recipe(recipe), **where)
-    # Raised for values of the right types that do not fit together, or that an earlier version did not store.
+    # Raised for values of the right types that do not fit together.
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None
 
@@ -163,4 +151,4 @@ def _with_figures(report: RunReport, figures: list[str]) -> RunReport:
 
 def _figures(report: RunReport) -> list[str]:
     """The report's figures whose files exist."""
-    return [name for name in report.figures if (report.folder / name).is_file()]
+    return [name for name in report.figures if is_figure(name) and (report.folder / name).is_file()]

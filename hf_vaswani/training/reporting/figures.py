@@ -6,9 +6,6 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import reason
-from ...evaluation.attention import KINDS, attention_figure, sentence_attention
-from ...evaluation.curves import draw_curves
-from ...evaluation.figure_file import save_figure
 from ...text.invisible import is_blank
 from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
 from ..recipe.arguments import EvaluationArguments
@@ -32,6 +29,8 @@ def draw_run_curves(folder: Path, report: Callable[[str], None]) -> Path | None:
     log, figure = folder / LOG_FILE, folder / CURVES_FILE
     if not log.exists():
         return None
+    from ...evaluation.curves import draw_curves
+
     try:
         if not figure.exists() or figure.stat().st_mtime_ns <= log.stat().st_mtime_ns:
             draw_curves([log], figure)
@@ -93,6 +92,9 @@ def _draw_sentence(
 ) -> Iterator[Path]:
     """Draw the figures of one sentence, whose paths all begin with `start`, and yield the path of each when it is
     saved."""
+    from ...evaluation.attention import KINDS, attention_figure, sentence_attention
+    from ...evaluation.figure_file import save_figure
+
     attention = sentence_attention(model, tokenizer, text)
     for kind in KINDS:
         count = getattr(attention.weights, kind).shape[1]

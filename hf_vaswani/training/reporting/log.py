@@ -9,11 +9,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ...errors import TrainingError, reason, write_remedy
-from ...files import atomic_write, replace_link
+from ...files import atomic_write, replace_link, writing
 from ...runtime.processes import say
 from ...runtime.stopwatch import Stopwatch
-from ..checkpoints.output_folder import LOG_FILE
+from ..checkpoints.output_folder import LOG_FILE, saving
 from ..checkpoints.progress import Progress
 from ..listeners import StepListener, StepResult, ValidationResult
 from .figures import draw_run_curves
@@ -59,23 +58,18 @@ class TrainingLog(StepListener):
         self.paced_from: tuple[float, int] | None = None
         # The loss sum continues that of the session before; the speed is measured in this one only.
         self.loss_sum = progress.log_window.get("loss", 0.0)
-        self.steps = int(progress.log_window.get("updates", 0))
+        self.steps = int(progress.log_window.get("steps", 0))
         self.target_tokens = 0
 
     def _cut(self, path: Path, step: int) -> None:
         """Remove records of later steps and damaged lines, by replacing the log atomically."""
-        try:
+        with writing(path):
             replace_link(path)
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             kept = [line for line in lines if 0 <= _step_of(line) <= step]
-            if kept == lines:
-                return
-            with atomic_write(path) as part:
-                part.write_text("".join(kept), encoding="utf-8")
-        except OSError as error:
-            raise TrainingError(
-                f"{path} cannot be written: {reason(error)}. {write_remedy(error)}, then try again."
-            ) from error
+            if kept != lines:
+                with atomic_write(path) as part:
+                    part.write_text("".join(kept), encoding="utf-8")
 
     def on_run_begin(self, progress: Progress) -> None:
         self.bar = tqdm(
@@ -113,7 +107,7 @@ class TrainingLog(StepListener):
 
     def on_save(self, progress: Progress) -> None:
         """Keep the sums since the last record of the training loss."""
-        progress.log_window = {"loss": self.loss_sum, "updates": self.steps}
+        progress.log_window = {"loss": self.loss_sum, "steps": self.steps}
 
     def on_run_end(self) -> None:
         if self.bar is not None:
@@ -125,14 +119,9 @@ class TrainingLog(StepListener):
             self.track(values, step=progress.step)
         if not self.folder:
             return
-        try:
-            with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"update": progress.step, **values}) + "\n")
-        except OSError as error:
-            raise TrainingError(
-                f"The log of step {progress.step} cannot be written to {self.folder}: {reason(error)}. "
-                f"{write_remedy(error)}, then run the same command again to resume from the last checkpoint."
-            ) from error
+        log, failed = self.folder / LOG_FILE, f"The log of step {progress.step} cannot be written to {self.folder}"
+        with saving(failed), log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"update": progress.step, **values}) + "\n")
         shown = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
         if "loss" in values and self.on_terminal:
             self.bar.set_postfix_str(shown)

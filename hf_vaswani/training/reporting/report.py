@@ -1,6 +1,7 @@
-"""The report of a run: scores, texts, tokenizer, sizes, costs, examples, weaknesses."""
+"""The report of a run: scores, texts, tokenizer, sizes, costs, examples, weaknesses; and its summary."""
 
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -12,7 +13,7 @@ from ...data.filters import issues_found, pairs_kept
 from ...data.sources.parallel_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
-from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
+from ...errors import counted
 from ...evaluation.unreachable import unreachable
 from ...hub.file_names import file_names, hub_id
 from ...hub.run_report import (
@@ -38,10 +39,11 @@ from ..checkpoints.progress import Progress
 from ..optimization.weights import weights
 from ..setup.inputs import run_inputs
 from ..setup.splits import TESTS
-from .cost import training_flops
 from .scores import ScoredTest, perplexity
 
 EXAMPLES = 8
+# Below this BLEU, a model has learned next to nothing of its test set.
+UNTRAINED = 5.0
 
 
 def make_report(
@@ -108,7 +110,7 @@ def make_report(
         tokenizer=describe_tokenizer(setup.tokenizer),
         languages=[model.config.source_language, model.config.target_language],
         architecture=Architecture(**{name: getattr(model.config, name) for name in Architecture.model_fields}),
-        seen=Seen(**progress.seen) if progress.seen is not None else None,
+        seen=Seen(**progress.seen) if progress.seen else None,
         epochs=epochs(setup, progress.seen),
         flops=flops(setup, model, progress),
         seconds=progress.seconds,
@@ -179,7 +181,7 @@ def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> TokenizerInfo:
     )
 
 
-def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
+def epochs(setup: TrainingSetup, seen: dict[str, int]) -> float | None:
     """How often each training pair was seen; `None` if that is not known, or not the same for all."""
     if not seen or setup.splits.weights or isinstance(setup.corpus, StreamedCorpus):
         return None
@@ -192,10 +194,8 @@ def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress
     training, seen = setup.recipe.training, progress.seen
     if not seen or training.freeze or setup.recipe.peft.is_used:
         return None
-    # Steps with R-Drop compute their tokens twice; all steps have about the same number of tokens.
-    doubled = max(progress.step - training.r_drop_from + 1, 0) / progress.step if training.r_drop else 0
     tokens = seen["source_tokens"], seen["target_tokens"]
-    costs = [training_flops(model, *tokens, passes=1 + doubled)]
+    costs = [training_flops(model, *tokens, passes=2 if training.r_drop else 1)]  # R-Drop computes tokens twice
     if setup.teacher:
         if setup.teacher.top_k and isinstance(setup.corpus, TokenizedCorpus):  # which it sees once
             pairs = setup.corpus.pairs
@@ -212,6 +212,8 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
         test: the pairs of the test set.
         hypotheses: the translation of each source.
     """
+    from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
+
     sources, references = map(list, zip(*test))
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(setup.tokenizer), sources, hypotheses)
     lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
@@ -250,3 +252,83 @@ def greatest_lengths(lengths: np.ndarray, offset: int, positions: int | None) ->
         positions: number of the model's positions if they are learned; the start token takes the first one.
     """
     return lengths + offset if positions is None else np.minimum(lengths + offset, positions - 1)
+
+
+def training_flops(
+    model: VaswaniForConditionalGeneration, source_tokens: int, target_tokens: int, passes: float = 1
+) -> float | None:
+    """Estimate training FLOPs as 6·N·D: six per weight of a matrix and token that passes it, two of them forward.
+
+    Source tokens pass through the encoder's layers and the key and value projections of cross-attention; target tokens
+    pass through the rest of the decoder's layers and the output projection. The cost of attention itself, norms and
+    embeddings is left out.
+
+    Args:
+        source_tokens, target_tokens: seen in training, without padding.
+        passes: of each token through the network, averaged over all steps.
+
+    Returns:
+        The FLOPs; `None` if training uses LayerDrop, for which the estimate would be too high.
+    """
+    config = model.config
+    if config.encoder_layerdrop or config.decoder_layerdrop:
+        return None
+    source = target = 0
+    for name, parameter in model.named_parameters():
+        if parameter.ndim != 2 or ".layers." not in name:
+            continue
+        if ".encoder.layers." in name or name.endswith(("encoder_attn.k_proj.weight", "encoder_attn.v_proj.weight")):
+            source += parameter.numel()
+        else:
+            target += parameter.numel()
+    target += model.get_output_embeddings().weight.numel()
+    return 6.0 * passes * (source * source_tokens + target * target_tokens)
+
+
+def summary(report: RunReport) -> str:
+    """The text that a training command prints at its end."""
+    from ...hub.usage import usage_code
+    from ...hub.wording import duration
+
+    lines = []
+    for source, translation, reference in report.examples:
+        lines += [f"source       {source}", f"translation  {translation}", f"reference    {reference}", ""]
+    lines.append(
+        f"{counted(report.steps, 'step')} in {duration(60 * report.minutes)}; {report.parameters:,} parameters"
+    )
+    if report.adapter:
+        lines.append(f"adapter for {report.adapter.base}: {report.adapter.size()}")
+    lines.append(
+        f"validation loss {report.validation_loss:.4f} per target token, perplexity "
+        f"{report.validation_perplexity:.2f}; {report.validation_accuracy:.1%} of tokens right"
+    )
+    for name, scores in report.tests.items():
+        lines += score_lines(name, scores)
+    if any(scores.bleu < UNTRAINED for scores in report.tests.values()):
+        lines.append(
+            "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
+            "larger --max_steps or --max_minutes continues the run."
+        )
+    if report.figures:
+        places = dict.fromkeys(figure.partition("/")[0] for figure in report.figures)
+        lines.append(f"figures: {', '.join(str(report.folder / place) for place in places)}")
+    text = report.examples[0][0] if report.examples else "…"
+    code = indent(usage_code(str(report.folder), text), " " * 4)
+    return "\n".join([*lines, "", "Use the model in Python:", "", code])
+
+
+def score_lines(name: str, scores: TestScores) -> list[str]:
+    """The scores of a test set, with their signatures."""
+    lines = [
+        f"{name} BLEU {scores.bleu:.2f} ({scores.bleu_signature})",
+        f"{name} chrF2 {scores.chrf2:.2f} ({scores.chrf2_signature})",
+    ]
+    if scores.greedy_bleu is not None:
+        lines.append(f"{name} with greedy search: BLEU {scores.greedy_bleu:.2f}, chrF2 {scores.greedy_chrf2:.2f}")
+    if scores.mbr_bleu is not None:
+        lines.append(
+            f"{name} with minimum Bayes risk decoding: BLEU {scores.mbr_bleu:.2f}, chrF2 {scores.mbr_chrf2:.2f}"
+        )
+    if scores.reranked_bleu is not None:
+        lines.append(f"{name} with reranking: BLEU {scores.reranked_bleu:.2f}, chrF2 {scores.reranked_chrf2:.2f}")
+    return lines

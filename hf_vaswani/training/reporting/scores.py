@@ -3,16 +3,24 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...data.sources.parallel_files import Pair
+from ...errors import InputError
 from ...evaluation.score import Score, scores
 from ...evaluation.score_settings import ScoreSettings
 from ...hub.run_report import TestScores
-from ...translation.reranking import Reranker
-from ..recipe.arguments import EvaluationArguments
+from ...text.languages import check_languages, language_code
+
+if TYPE_CHECKING:
+    from ...translation.reranking import Reranker
+from ..recipe.arguments import RERANKER, EvaluationArguments
+from ..recipe.recipe import Recipe
+from ..setup.splits import model_languages
+from ..setup.tokenizer_and_model import named
 
 SAMPLING_SEED = 0
 
@@ -23,6 +31,12 @@ class Translations:
 
     texts: list[str]
     scores: list[Score]
+
+    def write(self, path: Path) -> None:
+        """Write the translations to a file, one per line."""
+        from ...translation.lines import write_translations
+
+        write_translations(path, self.texts)
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ def score_test(
     evaluation: EvaluationArguments,
     num_beams: int,
     scoring: ScoreSettings,
-    reranker: Reranker | None = None,
+    reranker: "Reranker | None" = None,
 ) -> ScoredTest:
     """Translate a test set and score it.
 
@@ -93,6 +107,30 @@ def score_test(
         search = {"num_beams": evaluation.rerank_beams, **({} if penalty is None else {"length_penalty": penalty})}
         found["reranked"] = scored(reranker=reranker, **search)
     return ScoredTest(pairs, found)
+
+
+def load_reranker(recipe: Recipe) -> "Reranker | None":
+    """The reranker of `evaluation.rerank_with`; `None` if the recipe names none.
+
+    Raises:
+        InputError: it cannot be loaded, does not translate in the other direction, or must be told the languages.
+    """
+    name = recipe.evaluation.rerank_with
+    if not name:
+        return None
+    from ...translation.reranking import open_reranker
+
+    source, target = map(language_code, model_languages(recipe.data))
+    reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
+    try:
+        has_own_target = reranker.model.generation_config.forced_bos_token_id is not None
+        check_languages(reranker.tokenizer, None, None, has_own_target)
+    except ValueError:
+        raise InputError(
+            f"{RERANKER}={name} is multilingual, and a recipe has no key for its languages. Choose a model for one "
+            "pair of languages, or rerank with hf-vaswani evaluate"
+        ) from None
+    return reranker
 
 
 def perplexity(loss: float) -> float:

@@ -22,7 +22,7 @@ from ...generation.adapters import BASE_DIGEST, matrices_digest
 from ...runtime.imports import import_extra
 from ...translation.adapters import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
-from ..recipe.adapter_arguments import ALL_LINEAR, PeftArguments
+from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
 from .tokenizer_and_model import is_own_model
 
@@ -31,16 +31,6 @@ if TYPE_CHECKING:
 
 # The layers that PEFT's LoRA supports, and those that can be trained whole.
 ADAPTED_LAYERS, SAVED_LAYERS = (nn.Linear, nn.Embedding), (nn.Embedding, nn.LayerNorm, nn.Linear)
-
-
-def missing_peft(recipe: Recipe) -> list[str]:
-    """An error if the recipe needs PEFT and it is not installed."""
-    if recipe.peft.is_used:
-        try:
-            import_extra("peft")
-        except InputError as error:
-            return [f"peft: {error}"]
-    return []
 
 
 def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "PeftModel":

@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from accelerate import Accelerator, PartialState
@@ -14,36 +14,34 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
-from ...errors import InputError, reason
-from ...files import atomic_write, leads_out, left_parts
+from ...errors import InputError
+from ...files import atomic_write, left_parts, writing
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
-from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
+from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
 from ..checkpoints.output_folder import (
     ARCHITECTURE,
     BEST,
     CHECKPOINTS,
     CURVES_FILE,
-    FINAL_PART,
     LOG_FILE,
     RECIPE_FILE,
     TOKENIZER,
     TRACKED_AS,
     UPLOADS,
-    held,
     is_checkpoint,
+    locked_output,
     read_stored,
 )
-from ..optimization.word_distillation import WordTeacher
 from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
-from ..reporting.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
-from .adapter import base_digest
+from ..reporting.artifacts import ALL_TRANSLATIONS, artifacts, remove_stale
 from .resume import Circumstances
 
+if TYPE_CHECKING:
+    from ..optimization.word_distillation import WordTeacher
+
 ARCHITECTURE_FILES = ("config.json", "generation_config.json")
-# The folders in which a run writes and deletes files.
-OWN_FOLDERS = (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE, FIGURES, TRACKED_AS, UPLOADS, FINAL_PART)
 Sources = dict[str, list[TextSource]]
 # Stored after the recipe's sections: digests of the weights that an adapter is trained on, and of those of a teacher.
 BASE, TEACHER, DIGEST = "base", "teacher", "digest"
@@ -57,13 +55,9 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
     """
     folder = Path(recipe.training.output_dir)
     name = f"training.output_dir={folder}"
-    if folder.exists() and not folder.is_dir():
-        return [f"{name} is a file. Choose another folder."]
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
-    if not existing.is_dir():
-        return [f"{name} cannot be created: {existing} is a file. Choose another folder."]
-    if not os.access(existing, os.W_OK | os.X_OK):
-        return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        return [f"{name} cannot be written: {existing} is not a writable folder. Choose another."]
     before = {TRACKED_AS, *(part.name for part in left_parts(folder))}
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
@@ -71,13 +65,28 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
         if is_checkpoint(folder):
             remedy = f"It is a checkpoint: to resume its run, set --output_dir {folder.absolute().parent.parent}"
         return [f"{name} is not empty and contains no run: it has no {RECIPE_FILE}. {remedy}"]
-    # A run without a checkpoint starts over.
+    return endangered_inputs(recipe, sources) if holds else []
+
+
+def endangered_inputs(recipe: Recipe, sources: Sources) -> list[str]:
+    """An error for each input of the run among the files that it deletes or replaces in its output folder."""
+    folder = Path(recipe.training.output_dir)
+    # A run without a checkpoint starts over. Losing its files would damage the folder of a model or tokenizer.
     is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
-    return replacement_errors(recipe, sources, is_removed) if holds else []
+    replaced = artifacts(folder) + (earlier_run(folder) if is_removed else [])
+    emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
+    tests = [MAIN_TEST, *recipe.data.tests]
+    replaced += [folder / f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
+    return [
+        f"{key}: {path}, or a part of it, would be deleted by this run. Move it, or choose another --output_dir."
+        for key, path in input_paths(recipe, sources)
+        if os.path.realpath(path) in emptied
+        or any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)) for place in replaced)
+    ]
 
 
 @contextlib.contextmanager
-def hold_output(folder: Path, processes: Accelerator | PartialState) -> Iterator[None]:
+def lock_output(folder: Path, processes: Accelerator | PartialState) -> Iterator[None]:
     """Lock the output folder while the block runs, so that no other run writes to it.
 
     Raises:
@@ -85,24 +94,21 @@ def hold_output(folder: Path, processes: Accelerator | PartialState) -> Iterator
     """
     with contextlib.ExitStack() as stack:
 
-        def hold() -> None:
-            try:
+        def lock() -> None:
+            with writing(f"training.output_dir={folder}"):
                 folder.resolve().mkdir(parents=True, exist_ok=True)  # where a link leads, too
-                stack.enter_context(held(folder))
-            except OSError as error:
-                raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
+                stack.enter_context(locked_output(folder))
 
-        on_main_process(processes, hold)
+        on_main_process(processes, lock)
         yield
 
 
 def begin_output(
     recipe: Recipe,
-    sources: Sources,
     circumstances: Circumstances,
     tokenizer: PreTrainedTokenizerBase,
     model: PreTrainedModel,
-    teacher: WordTeacher | None,
+    teacher: "WordTeacher | None",
     is_resumed: bool,
 ) -> None:
     """Prepare the output folder: delete an earlier run if this one is new, and store recipe, tokenizer and config.
@@ -111,21 +117,15 @@ def begin_output(
         circumstances: stored with the recipe.
 
     Raises:
-        InputError: if the folder cannot be written, or for any of [`replacement_errors`].
+        InputError: if the folder cannot be written.
     """
     folder = Path(recipe.training.output_dir)
-    content = {**recipe.to_dict(), **circumstances.to_dict()}
-    if recipe.peft.is_used:
-        content[BASE] = {DIGEST: base_digest(model)}
-    if teacher:
-        content[TEACHER] = {DIGEST: teacher.digest}
-    if (folder / LOG_FILE).is_dir():
-        raise InputError(f"{folder / LOG_FILE} is a folder, but should be the log file. Move it elsewhere.")
-    try:
+    content = {**recipe.to_dict(), **circumstances.to_dict(), **weight_digests(recipe, model, teacher)}
+    with writing(f"training.output_dir={folder}"):
         for part in left_parts(folder):
             part.unlink()
         if not is_resumed:
-            remove_earlier_run(recipe, sources)
+            remove_earlier_run(folder)
             folder.mkdir(parents=True, exist_ok=True)
             # First of all: the recipe marks the folder as that of a run, however early the run is stopped.
             _store_recipe(folder, content)
@@ -139,45 +139,34 @@ def begin_output(
         if is_resumed:
             # Last of all: if the other files cannot be written, the run keeps its stored recipe.
             _store_recipe(folder, content)
-    except OSError as error:
-        raise InputError(f"training.output_dir={folder} cannot be written: {reason(error)}") from None
 
 
-def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
-    """Refuse to resume the run of an adapter if the weights of its base model have changed.
+def check_weights(recipe: Recipe, model: PreTrainedModel, teacher: "WordTeacher | None") -> None:
+    """Refuse to resume a run if the weights of its adapter's base, or of its teacher, have changed.
 
     Raises:
         InputError: if they have.
     """
+    training, folder = recipe.training, Path(recipe.training.output_dir)
+    stored = read_stored(folder / RECIPE_FILE)
+    keys = {BASE: f"start_from={training.start_from}", TEACHER: f"distill_from={','.join(training.teachers)}"}
+    for section, digests in weight_digests(recipe, model, teacher).items():
+        if stored.get(section) != digests:
+            raise InputError(
+                f"training.{keys[section]}: the weights have changed since the run in {folder} began. Restore them, "
+                "or set --overwrite true to delete that run."
+            )
+
+
+def weight_digests(recipe: Recipe, model: PreTrainedModel, teacher: "WordTeacher | None") -> dict[str, dict[str, str]]:
+    """The digests of weights that a run only reads, as sections of the stored recipe."""
+    digests = {}
     if recipe.peft.is_used:
-        key = f"training.start_from={recipe.training.start_from}"
-        _check_digest(recipe, BASE, base_digest(model), key, "the adapter's run")
+        from .adapter import base_digest
 
-
-def check_teacher(recipe: Recipe, teacher: WordTeacher | None) -> None:
-    """Refuse to resume a run if the weights of the models that it distills have changed.
-
-    Raises:
-        InputError: if they have.
-    """
-    if teacher:
-        key = f"training.distill_from={','.join(recipe.training.teachers)}"
-        _check_digest(recipe, TEACHER, teacher.digest, key, "the run")
-
-
-def _check_digest(recipe: Recipe, section: str, digest: str, key: str, run: str) -> None:
-    """Compare the digest of weights with the one that was stored when the run began.
-
-    Args:
-        section: the section of the stored recipe that holds it.
-        key, run: the recipe's key and the run as the error calls them.
-    """
-    folder = Path(recipe.training.output_dir)
-    if read_stored(folder / RECIPE_FILE).get(section, {}).get(DIGEST) != digest:
-        raise InputError(
-            f"{key}: the weights have changed since {run} in {folder} began. Restore them, or set --overwrite true to "
-            "delete that run."
-        )
+        digests[BASE] = base_digest(model)
+    digests |= {TEACHER: teacher.digest} if teacher else {}
+    return {section: {DIGEST: digest} for section, digest in digests.items()}
 
 
 def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
@@ -185,46 +174,14 @@ def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
         part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
-def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> list[str]:
-    """Why the files that an earlier run left in the output folder cannot be replaced.
-
-    Args:
-        is_removed: whether all of them are deleted before the first step, rather than only the results at the end.
-    """
-    folder = Path(recipe.training.output_dir)
-    tests = [MAIN_TEST, *recipe.data.tests]
-    try:
-        replaced = artifacts(folder) + (earlier_run(folder) if is_removed else [])
-    except InputError as error:
-        return str(error).split("\n")
-    replaced += [folder / f"{test}{ending}" for test in tests for ending in ALL_TRANSLATIONS.values()]
-    errors = [
-        f"{path} points outside {folder} through a symbolic link, so nothing in it is written or deleted. Remove the "
-        "link, or choose another --output_dir."
-        for path in (folder / name for name in OWN_FOLDERS)
-        if leads_out(path, folder)
-    ]
-    # Losing its files would damage the folder of a model or tokenizer.
-    emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
-    return errors + [
-        f"{key}: {path}, or a part of it, would be deleted by this run. Move it, or choose another --output_dir."
-        for key, path in input_paths(recipe, sources)
-        if os.path.realpath(path) in emptied or any(_is_inside(path, place) for place in replaced)
-    ]
-
-
 def earlier_run(folder: Path) -> list[Path]:
-    """All existing files and folders of an earlier run. Nothing else is deleted, since it may be a user's.
-
-    Raises:
-        InputError: as in [`artifacts`].
-    """
+    """All existing files and folders of an earlier run. Nothing else is deleted, since it may be a user's."""
     checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
     tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
     files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ARCHITECTURE_FILES)]
     # The recipe is deleted last, since it marks the folder as that of a run.
     files += [folder / name for name in (LOG_FILE, TRAIL_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
-    found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files
+    found = artifacts(folder) + [path for path in checkpoints if belongs_to_checkpoints(path.name)] + tokenizer + files
     return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
 
 
@@ -241,16 +198,12 @@ def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
     return [(key, path) for key, path in paths if path and os.path.exists(path)]
 
 
-def remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
+def remove_earlier_run(folder: Path) -> None:
     """Delete the files from which an earlier run would be resumed, and those that describe its model.
 
     Raises:
-        InputError: for any of [`replacement_errors`], before anything is deleted.
         OSError: if something cannot be deleted.
     """
-    folder = Path(recipe.training.output_dir)
-    if errors := replacement_errors(recipe, sources, is_removed=True):
-        raise InputError.of(errors)
     removed = earlier_run(folder)
     remove_stale(folder)
     for path in removed:
@@ -258,8 +211,3 @@ def remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def _is_inside(path: str, place: Path) -> bool:
-    """Whether a path is a place or inside it, either literally or after following symbolic links."""
-    return any(Path(form(path)).is_relative_to(form(place)) for form in (os.path.abspath, os.path.realpath))

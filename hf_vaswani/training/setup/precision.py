@@ -33,7 +33,7 @@ SPEEDUPS_FILE = "bf16_speedups.json"
 # The fields of the config that affect the measurement.
 SIZES = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_attention_heads",
-    "decoder_attention_heads",
+    "decoder_attention_heads"
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def _stored_precision(recipe: Recipe) -> str | None:
 def precision_to_begin_with(recipe: Recipe, device: torch.device) -> str:
     """The precision with which to create an Accelerator for a device.
 
-    It is "no" on a CPU if it is still to be determined, by [`settle_precision`], and on any device for an unsupported
+    It is "no" on a CPU if it is still to be determined, by [`choose_precision`], and on any device for an unsupported
     precision, which [`precision_errors`] reports.
     """
     precision = known_precision(recipe) or ("bf16" if has_native_bf16(device) else "no")
@@ -80,7 +80,7 @@ def precision_errors(recipe: Recipe, device: torch.device) -> list[str]:
     return [f"mixed precision {precision} is not supported on this {device.type}: use {', '.join([AUTO, *possible])}"]
 
 
-def settle_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForConditionalGeneration) -> None:
+def choose_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForConditionalGeneration) -> None:
     """Determine the precision, the same in all processes, unless it is known already, and print what was chosen.
 
     Args:

@@ -4,19 +4,18 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
-from ...configuration.keys import traits
+from ...configuration.keys import Sections, traits
 from ...errors import InputError
 from ...hub.run_report import RESULTS_FILE
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, held, read_stored
+from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
-from ..reporting.artifacts import artifacts, read_results
+from ..reporting.artifacts import read_results
 
 # The weights of a finished model, or of a finished adapter.
 FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -28,27 +27,25 @@ class Circumstances:
 
     Attributes:
         texts: digests of training and validation text.
-        mixed_precision, processes: the precision and number of processes that it was launched with; `None` if an
-            earlier version did not store them.
+        mixed_precision, processes: the precision and number of processes that it was launched with.
         inputs: digests of the local models and tokenizers that it uses, by the key that names them.
     """
 
     texts: dict[str, str]
-    mixed_precision: str | None
-    processes: int | None
+    mixed_precision: str
+    processes: int
     inputs: dict[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, dict[str, str | int | None]]:
+    def to_dict(self) -> dict[str, dict[str, str | int]]:
         """The sections to store after those of the recipe."""
         launched = {"mixed_precision": self.mixed_precision, "processes": self.processes}
         return {"texts": self.texts, "launched": launched, **({"inputs": self.inputs} if self.inputs else {})}
 
     @classmethod
-    def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
-        """The circumstances in a stored recipe; if an earlier version stored no launch settings, those of `now`."""
-        launched = content.get("launched", now.to_dict()["launched"])
-        texts, inputs = content.get("texts", {}), content.get("inputs", {})
-        return cls(texts, launched.get("mixed_precision"), launched.get("processes"), inputs)
+    def stored(cls, content: Sections) -> "Circumstances":
+        """The circumstances in a stored recipe."""
+        texts, launched, inputs = (content.get(name, {}) for name in ("texts", "launched", "inputs"))
+        return cls(texts, launched.get("mixed_precision", ""), launched.get("processes", 0), inputs)
 
 
 def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bool:
@@ -66,10 +63,9 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
     stored = folder / RECIPE_FILE
     if not stored.exists() or recipe.training.overwrite:
         return False
-    with held(folder):  # so that files that another run is writing are not deleted
+    with locked_output(folder):  # so that files that another run is writing are not deleted
         tidy(folder / CHECKPOINTS)
-    ranked(folder / BEST)  # both raise errors about stored scores now rather than hours later
-    artifacts(folder)
+    ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
     if not can_go_on(folder):
         raise InputError(
@@ -80,7 +76,7 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
         # Before its first weights are saved, a run has nothing to lose.
         return False
     content = read_stored(stored)
-    before = Circumstances.of(content, now)
+    before = Circumstances.stored(content)
     differences = recipe_differences(content, recipe) + _differences(before, now)
     if differences:
         raise InputError(
@@ -90,12 +86,12 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
     if not is_resumable:
         # The same run will produce the same weights again.
         return False
-    if lost := read_results(folder).get("tests", {}).keys() - set(tests):
+    if lost := set(read_results(folder).get("tests") or ()) - set(tests):
         raise InputError(
             f"{folder} has scores of test sets that the recipe no longer names: {', '.join(sorted(lost))}. They would "
             f"be deleted. Name these test sets again, or delete {folder / RESULTS_FILE} and their translations first."
         )
-    if before.processes not in (None, now.processes):
+    if before.processes != now.processes:
         print(f"Number of processes: {before.processes} before, {now.processes} now; the tokens per step change")
     return True
 
@@ -128,9 +124,9 @@ def stored_differences(recipe: Recipe) -> list[str]:
     return recipe_differences(read_stored(folder / RECIPE_FILE), recipe) if is_begun else []
 
 
-def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> list[str]:
+def recipe_differences(stored: Sections, recipe: Recipe) -> list[str]:
     """The differences because of which a recipe cannot resume the run of a stored one."""
-    # Keys that a recipe of an earlier version does not have count as at their defaults.
+    # A run from elsewhere lacks the keys that concern only a machine.
     new, defaults = recipe.to_dict(), Recipe().to_dict()
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
     changeable = {
@@ -139,9 +135,8 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
         for name, key in keys.items()
         if traits(key).resumable
     }
-    if "launched" in stored:
-        # The precision actually used is compared instead.
-        changeable |= {("training", "mixed_precision")}
+    # The precision actually used is compared instead.
+    changeable |= {("training", "mixed_precision")}
     if recipe.training.metric_for_best_model == "bleu":
         # This tokenizer affects the BLEU that decides which weights are best.
         changeable -= {("evaluation", "tokenize")}
@@ -161,7 +156,7 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
     ]
 
 
-def _relative(recipe: dict[str, dict[str, Any]], section: str, name: str) -> list[str]:
+def _relative(recipe: Sections, section: str, name: str) -> list[str]:
     """The folders that a key names, relative to the output folder; Hub ids remain distinct, too."""
     value, folder = recipe[section].get(name), recipe["training"].get("output_dir") or "."
     names = value if isinstance(value, list) else [value] if value else []

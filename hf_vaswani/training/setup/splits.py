@@ -1,4 +1,4 @@
-"""The texts of a recipe: from its keys to sources, and from sources to pairs."""
+"""The texts of a recipe: from its keys to sources, which `data.text` may mix, and from sources to pairs."""
 
 import hashlib
 from collections import deque
@@ -18,8 +18,7 @@ from ...data.sources.sides import SAMPLE
 from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
 from ...files import collect_errors
-from ..recipe.arguments import MAIN_TEST, SPLITS, DataArguments
-from .text_mix import REVERSED, mixed_sources, turned
+from ..recipe.arguments import MAIN_TEST, OWN, REVERSED, SPLITS, DataArguments
 
 TESTS = "tests."  # prefix of the names of additional test sets
 
@@ -96,7 +95,7 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
             if dataset in unusable:
                 continue
             is_streamed = data.streaming and split == "train"
-            found = check_source(source, languages_of(data), is_streamed)
+            found = check_source(source, column_languages(data), is_streamed)
             errors += [f"data.{split}: {error}{_split_hint(data, split, error)}" for error in found]
             if source.dataset and found and not any("split" in error for error in found):
                 unusable.add(dataset)
@@ -120,7 +119,7 @@ def text_errors_to_end(data: DataArguments, is_train_read: bool) -> list[str]:
             continue
         for source in sources:
             found: list[str] = []
-            collect_errors(found, lambda source=source: deque(_pairs_of(source, data), maxlen=0))
+            collect_errors(found, lambda source=source: deque(_read_pairs(source, data), maxlen=0))
             errors += [f"data.{split}: {error}" for error in found]
     return errors
 
@@ -142,7 +141,7 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
         raise InputError.of(errors)
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
-    train, held_out = pairs["train"], held_out_of(data)
+    train, held_out = pairs["train"], held_out_settings(data)
     # A stream is identified only by its description.
     is_reversed = [f"{number} reversed" for number, source in enumerate(sources["train"]) if source.reversed]
     description = [*map(repr, sources["train"]), *is_reversed, *([repr(held_out)] if held_out else [])]
@@ -172,7 +171,7 @@ def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) ->
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
     """The pairs of a split; `None` if there is no such split, or if it is streamed."""
-    languages, held_out = languages_of(data), held_out_of(data)
+    languages, held_out = column_languages(data), held_out_settings(data)
     is_held_out = getattr(held_out, split, 0) > 0
     if split == "train" and data.streaming:
         return None
@@ -186,33 +185,33 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return list(text) if is_held_out else text
     if split not in sources:
         return None
-    return [pair for source in sources[split] for pair in _pairs_of(source, data)]
+    return [pair for source in sources[split] for pair in _read_pairs(source, data)]
 
 
-def _pairs_of(source: TextSource, data: DataArguments) -> Iterator[Pair]:
+def _read_pairs(source: TextSource, data: DataArguments) -> Iterator[Pair]:
     """The pairs of a source that is not held out of the training text."""
     # If the dataset is not streamed, all of its splits are downloaded for this one.
-    return iterate_pairs(source, languages_of(data), data.streaming and is_whole_split(source.split))
+    return iterate_pairs(source, column_languages(data), data.streaming and is_whole_split(source.split))
 
 
-def held_out_of(data: DataArguments) -> HeldOut:
+def held_out_settings(data: DataArguments) -> HeldOut:
     """Which pairs of the training text are held out for validation or test."""
     return HeldOut(data.validation_share or 0.0, data.test_share or 0.0, data.split_seed)
 
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     """The training pairs of a source, read lazily."""
-    return held_out_of(data).pairs_of(source, languages_of(data), "train", data.streaming)
+    return held_out_settings(data).pairs_of(source, column_languages(data), "train", data.streaming)
 
 
-def sample_of(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[Pair]:
+def sample_pairs(splits: Splits, data: DataArguments, size: int = SAMPLE) -> list[Pair]:
     """The first training pair and some from all parts of the text; for a stream, the first pairs of one source."""
     if splits.train is None:
         return list(islice(stream_of(data, splits.sources[0]), SAMPLE))
     return splits.train[:: max(1, len(splits.train) // size)]
 
 
-def languages_of(data: DataArguments) -> Languages:
+def column_languages(data: DataArguments) -> Languages:
     """The source and target language, which may be names of columns."""
     return data.source_language, data.target_language
 
@@ -299,3 +298,52 @@ def _digest(lines) -> str:
     for line in lines:
         content.update(f"{line}\n".encode())
     return content.hexdigest()
+
+
+def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> list[TextSource]:
+    """The sources of a mixture, with weights that give its parts the requested shares.
+
+    Args:
+        text: `data.text`, with the names of its parts: `"own"`, `"reversed"`, or a file of pairs.
+        own: sources of the recipe's own text.
+
+    Raises:
+        InputError: if either the mixture or the own text's sources have weights and the other has none, so that these
+            cannot be combined; a single source needs no weight.
+    """
+    weights = text if isinstance(text, dict) else dict.fromkeys(text)
+    parts = {name: mixture_part(name, own) for name in weights}
+    if isinstance(text, list):
+        if any(source.weight is not None for source in own):
+            raise InputError(
+                "data.text: the sources of data.train have weights, so its parts need weights, too: {own: 2, …}"
+            )
+        return [source for sources in parts.values() for source in sources]
+    return [source for name, sources in parts.items() for source in _weighted(sources, float(weights[name]))]
+
+
+def turned(source: TextSource) -> TextSource:
+    """A source with its sides swapped."""
+    return replace(source, reversed=not source.reversed)
+
+
+def mixture_part(name: str, own: list[TextSource]) -> list[TextSource]:
+    """The sources of a part of a mixture: `"own"`, `"reversed"`, or a file of pairs."""
+    if name == OWN:
+        return own
+    if name == REVERSED:
+        return [turned(source) for source in own]
+    return [TextSource(file=name, source_column="source", target_column="target", made=True)]
+
+
+def _weighted(sources: list[TextSource], weight: float) -> list[TextSource]:
+    """The sources, with weights scaled to a given sum."""
+    given = [source.weight for source in sources]
+    if len(sources) == 1:
+        return [replace(sources[0], weight=weight)]
+    if None in given:
+        raise InputError(
+            "data.text has weights, but the sources of data.train have none, so the weight of their text cannot be "
+            "divided among them: give each source of data.train a weight"
+        )
+    return [replace(source, weight=weight * own / sum(given)) for source, own in zip(sources, given)]

@@ -9,20 +9,14 @@ from typing import Any, TypeVar
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 from transformers.utils import ADAPTER_CONFIG_NAME
 
+from ... import interop
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import dropout_encoder
 from ...data.sources.parallel_files import Pair
-from ...data.tokenizers.tokenizer import (
-    check_target_encoding,
-    has_tokenizer,
-    load_tokenizer,
-    train_tokenizer,
-)
+from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
 from ...errors import InputError, reason
-from ...interop import import_model, import_tokenizer
-from ...models.model_files import CONFIG_FILE, WEIGHTS, check_settings, memory_errors, model_kind
-from ...models.model_loading import load_model
+from ...models.model_files import CONFIG_FILE, check_settings, model_kind
 from ...pipeline.model_checks import spare_ids, vocabulary_error
 from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
@@ -36,12 +30,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SMALLER = "reduce the vocabulary size, the layers, or the widths"
-
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
 FREE_FIELDS = {
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
-    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing",
+    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing"
 }  # fmt: skip
 
 
@@ -91,7 +83,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
         return load_tokenizer(source)
     is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
-    tokenizer = None if is_own else import_tokenizer(source)
+    tokenizer = None if is_own else interop.import_tokenizer(source)
     if tokenizer is None:
         raise InputError(f"{source} has no tokenizer. Specify one with tokenizer.path.")
     return tokenizer
@@ -123,17 +115,13 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """The model that training begins with, new or the one to start from, with parameters frozen as the recipe says.
 
     Raises:
-        InputError: if a new model does not fit into memory, or if the model to start from cannot be read, or does not
-            fit the recipe or the tokenizer.
+        InputError: if the model to start from cannot be read, or does not fit the recipe or the tokenizer.
     """
     set_seed(recipe.training.seed)
     if recipe.training.start_from:
         model = load_start(recipe, tokenizer)
     else:
-        config = new_config(recipe, tokenizer)
-        if errors := memory_errors(config, WEIGHTS):
-            raise InputError.of([f"model: {error}: {SMALLER}" for error in errors])
-        model = VaswaniForConditionalGeneration(config)
+        model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
         model.generation_config = GenerationConfig.from_model_config(model.config)
     for name, language in zip(("source_language", "target_language"), model_languages(recipe.data)):
         # A language may be the name of a column. A model for both directions has none, whatever it starts from.
@@ -160,12 +148,8 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
         InputError: if the tokenizer has a vocabulary for each side, but the recipe one embedding matrix for both.
     """
     source, target = vocabularies(tokenizer)
-    for side, ids in (("source", source.values()), ("target", target.values())):
-        if max(ids) >= len(ids):
-            raise InputError(
-                f"tokenizer.path={recipe.tokenizer.path} has gaps in its ids: {len(ids):,} {side} tokens, and ids up "
-                f"to {max(ids):,}. Number its tokens from 0 without gaps."
-            )
+    if any(max(side.values()) >= len(side) for side in (source, target)):
+        raise InputError(f"tokenizer.path={recipe.tokenizer.path} has gaps in its ids. Number its tokens from 0.")
     are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
     if are_shared and source != target:
         raise InputError(
@@ -273,7 +257,11 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     Raises:
         InputError: if it cannot be read.
     """
-    return load_model(VaswaniForConditionalGeneration, source) if is_own_model(source) else import_model(source)
+    if not is_own_model(source):
+        return interop.import_model(source)
+    from ...models.model_loading import load_model
+
+    return load_model(VaswaniForConditionalGeneration, source)
 
 
 def is_own_model(source: str) -> bool:

@@ -1,4 +1,4 @@
-"""The training pairs of a recipe, as batches and as text for a new tokenizer."""
+"""The training pairs of a recipe: as batches, as text for a new tokenizer, and in the words of a model's config."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -6,6 +6,8 @@ from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.pipeline_sentences import split_sentences
 from ...data.cache import cache_folder
 from ...data.encoding import dropout_encoder, plain_encoder
 from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus
@@ -19,6 +21,10 @@ from .splits import Splits, filter_settings, stream_of
 
 # The number of pairs at the beginning of a stream that a new tokenizer is trained on.
 STREAM_SAMPLE = 1_000_000
+# The number of pairs of a stream in memory, which are shuffled and batched together.
+STREAM_PART = 100_000
+# The fields of a config that describe the training text: the pipeline must know what the model can translate.
+TEXT_FIELDS = ("longest_training_source", "multi_sentence_share", "length_ratio")
 
 
 def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
@@ -65,7 +71,7 @@ def make_corpus(
 
     if splits.train is None:
         streams = [partial(stream_of, data, source) for source in splits.sources]
-        stream = StreamedCorpus(streams, splits.weights, settings, encode, plain, budget(), data.stream_part)
+        stream = StreamedCorpus(streams, splits.weights, settings, encode, plain, budget(), STREAM_PART)
         return stream, settings, {}
     tokenized = tokenize(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
     if data.max_length_coverage:
@@ -89,3 +95,18 @@ def make_corpus(
         longest = corpus.longest_source
         corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights, longest)
     return corpus, settings, counts
+
+
+def describe_training_text(config: VaswaniConfig, corpus: Corpus, sample: list[Pair]) -> None:
+    """Set the fields of a config that describe the training text.
+
+    Args:
+        corpus: the training pairs; those of a stream are not counted, so that its longest source is unknown.
+        sample: pairs from all parts of the text.
+    """
+    sources, targets = zip(*sample)
+    config.longest_training_source = corpus.longest_source
+    several = [source for source in sources if len(split_sentences(source.strip())) > 1]
+    config.multi_sentence_share = round(len(several) / len(sources), 4)
+    sizes = [sum(len(text.encode("utf-8", "replace")) for text in side) for side in (sources, targets)]
+    config.length_ratio = round(max(sizes[1], 1) / max(sizes[0], 1), 4)

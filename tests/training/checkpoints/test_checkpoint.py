@@ -11,7 +11,7 @@ from hf_vaswani.training.checkpoints import checkpoint
 from hf_vaswani.training.checkpoints.checkpoint import (
     TrainingState,
     checkpoint_folders,
-    damage_of,
+    find_damage,
     load_checkpoint,
     newest_intact,
     save_checkpoint,
@@ -45,7 +45,7 @@ def names(folder):
 
 def test_checkpoint_restores_weights_optimizer_average_scaler_and_progress(tmp_path):
     model, optimizer = stepped()
-    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"pairs": 3}, True, {"loss": 1 / 3, "updates": 2})
+    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"pairs": 3}, True, {"loss": 1 / 3, "steps": 2})
     ema = {"weight": torch.randn(3)}
     state = TrainingState(weights(model), optimizer.state_dict(), progress, ema, {"scale": 4.0})
     loaded = load_checkpoint(save_checkpoint(tmp_path, state, keep=5))
@@ -135,7 +135,7 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
     monkeypatch.undo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
-    assert damage_of(path) is None
+    assert find_damage(path) is None
 
 
 def test_full_disk_is_reported_as_the_system_does(tmp_path):
@@ -172,7 +172,7 @@ def test_weights_of_another_model_are_rejected():
         set_weights(tiny_model(encoder_layers=1), weights(tiny_model()))
 
 
-@pytest.mark.parametrize("text", ["[]", '{"update": "7"}', '{"nonsense": 1}'])
+@pytest.mark.parametrize("text", ["[]", '{"step": "7"}', '{"nonsense": 1}'])
 def test_progress_of_a_wrong_shape_is_damage(tmp_path, text):
     path = save(tmp_path)
     (path / "progress.json").write_text(text)

@@ -75,10 +75,10 @@ def test_all_kept_weights_are_compared(recipe):
     "options, averaged",
     [
         (["--average=last"], [8, 12]),
-        (["--average=none"], [12]),
+        (["--average_last=1"], [12]),
         (["--average_last=3"], [4, 8, 12]),
         (["--average=best", "--keep_best=2", "--eval_steps=3"], "best two"),
-        (["--average_best=1", "--eval_steps=3"], "best one"),
+        (["--average=best", "--eval_steps=3"], "best one"),
     ],
 )
 def test_weights_named_by_the_recipe_become_the_model(recipe, options, averaged):
@@ -100,20 +100,15 @@ def test_kind_of_average_is_implied_by_the_keys_given():
 
     assert kind() is None
     assert kind(average_last=10) == "last"
-    assert kind(average_best=3) == kind(average_best=3, average_last=10) == "best"
     assert kind(average="auto", average_last=10) == "auto"
 
 
 def test_option_for_the_final_weights_overrides_the_file(recipe):
     assert recipe().training.average == "last"  # the file has average_last
-    training = recipe("--average_best=1").training
-    assert (training.average, training.average_best) == ("best", 1)
-    assert recipe("--average=none").training.average == "none"
+    assert recipe("--average=best").training.average == "best"
 
 
 def test_contradictory_settings_of_final_weights_are_errors(recipe):
-    with pytest.raises(InputError, match="average_best=1 contradicts training.average='last'"):
-        recipe("--average=last", "--average_best=1")
     with pytest.raises(InputError, match="average='best' needs kept weights, but training.keep_best=0"):
         recipe("--average=best", "--keep_best=0")
 
@@ -123,7 +118,7 @@ def test_nan_loss_is_never_the_lowest():
 
 
 def test_newest_intact_checkpoint_is_used_if_the_last_ones_are_damaged(recipe):
-    given = recipe("--average=none")
+    given = recipe("--average_last=2")
     folder = train(given).folder
     for update in (12, 8):
         (folder / "checkpoints" / f"update-{update:08d}" / "model.safetensors").write_bytes(b"")
@@ -134,7 +129,7 @@ def test_newest_intact_checkpoint_is_used_if_the_last_ones_are_damaged(recipe):
 
 
 def test_weights_of_steps_after_the_last_one_are_not_used(recipe):
-    options = ["--save_steps=2", "--eval_steps=1", "--keep_best=9", "--average=best", "--average_best=9"]
+    options = ["--save_steps=2", "--eval_steps=1", "--keep_best=9", "--average=best"]
     folder = train(recipe("--max_steps=6", *options)).folder
     # As if the run had been killed before its last checkpoints were saved.
     for path in (folder / "checkpoints").glob("update-*"):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from hf_vaswani.training.optimization.passes import pass_tokens, passes
+from hf_vaswani.training.optimization.steps import pass_tokens, split_batch
 
 
 def batch_of(pairs, source, target):
@@ -24,7 +24,7 @@ def batch_of(pairs, source, target):
 def test_batch_is_split_evenly_and_in_order(source, target, tokens, sizes):
     batch = batch_of(10, source, target)
     batch["soft_label_ids"] = torch.arange(10 * target * 2).view(10, target, 2)
-    parts = passes(batch, tokens)
+    parts = split_batch(batch, tokens)
     assert [len(part["labels"]) for part in parts] == sizes
     for name, tensor in batch.items():
         assert torch.equal(torch.cat([part[name] for part in parts]), tensor)

@@ -41,14 +41,13 @@ def upload(tmp_path):
     return make
 
 
-def uploads_of(sending, reported, skips=True):
-    return BackgroundUploads(sending, skips, "update-*", reported.append)
+def uploads_of(sending, reported):
+    return BackgroundUploads(sending, reported.append)
 
 
-@pytest.mark.parametrize(("skips", "sent"), [(True, ["a", "c"]), (False, ["a", "b", "c"])])
-def test_newest_upload_replaces_waiting_ones_if_they_may_be_skipped(sending, upload, tmp_path, skips, sent):
+def test_newest_upload_replaces_one_that_waits(sending, upload, tmp_path):
     sending.may_proceed.clear()
-    uploads = uploads_of(sending, [], skips)
+    uploads = uploads_of(sending, [])
     uploads.add(upload("a"))
     assert sending.started.wait(30)
     uploads.add(upload("b"))
@@ -56,19 +55,7 @@ def test_newest_upload_replaces_waiting_ones_if_they_may_be_skipped(sending, upl
     assert uploads.is_busy
     sending.may_proceed.set()
     uploads.wait()
-    assert sending.sent == sent and not uploads.is_busy
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_failed_upload_is_reported_and_its_checkpoints_are_sent_with_the_next(sending, upload, tmp_path):
-    reported = []
-    uploads = uploads_of(sending, reported, skips=False)
-    sending.failing = {"a", "b"}
-    for what, step in (("a", 1), ("b", 2), ("c", 3)):
-        uploads.add(upload(what, "model", f"update-{step}"))
-    uploads.wait()
-    assert sending.contents["c"] == {"model", "update-1", "update-2", "update-3"}
-    assert len(reported) == 2 and reported[0].startswith("warning: a was not uploaded. The Hub is down.")
+    assert sending.sent == ["a", "c"] and not uploads.is_busy
     assert list(tmp_path.iterdir()) == []
 
 

@@ -123,17 +123,6 @@ def test_strategy_checkpoint_also_commits_what_the_run_resumes_from(hub_here, re
     assert not [name for name in histories(hub_here)[-1] if name.startswith("update-")]
 
 
-@pytest.mark.parametrize("function", [train, train_with_trainer])
-def test_strategy_all_checkpoints_also_commits_each_under_its_own_name(hub_here, recipe, function):
-    folder = function(recipe(*PUSH, "--hub_strategy=all_checkpoints")).folder
-    assert hub_here.messages == IN_TURN  # none is skipped, however slow the Hub is
-    files = hub_here.repositories["you/de-en"]["main"]
-    for checkpoint in (folder / "checkpoints").iterdir():
-        for file in checkpoint.iterdir():
-            assert files[f"{checkpoint.name}/{file.name}"] == file.read_bytes()
-    assert contents(files, f"{RUN}/checkpoints") == {"update-00000008", "update-00000012"}
-
-
 # Everything random, and everything that has state.
 ALL_AT_ONCE = (
     "--gradient_accumulation_steps=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--max_tokens=60", "--save_steps=3",
@@ -276,7 +265,7 @@ def test_two_processes_upload_once(hub, recipe, tmp_path, script, monkeypatch):
     for name, value in environment(hub, tmp_path).items():
         monkeypatch.setenv(name, value)
     output = run_training(
-        recipe, *PUSH, "--hub_strategy=all_checkpoints", f"--output_dir={tmp_path / 'two'}", processes=2, script=script
+        recipe, *PUSH, "--hub_strategy=checkpoint", f"--output_dir={tmp_path / 'two'}", processes=2, script=script
     )
     assert hub.messages == IN_TURN, output
     assert output.count("The model is on the Hub") == 1

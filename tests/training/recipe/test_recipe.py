@@ -7,9 +7,9 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
-from hf_vaswani.training.recipe.key_help import describe_keys
 from hf_vaswani.training.recipe.model_arguments import field_descriptions
 from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
+from hf_vaswani.training.recipe.reference import describe_keys
 from hf_vaswani.training.setup.tokenizer_and_model import existing_tokenizer, make_model
 
 RECIPE = """
@@ -119,7 +119,7 @@ def test_schedules_other_than_the_papers_need_a_learning_rate(recipe, schedule):
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_single_step_at_a_learning_rate_of_0_is_an_error(recipe, schedule):
     options = ["--lr_scheduler_type", schedule, "--learning_rate", "0.1", "--warmup_steps", "0", "--max_steps"]
-    assert "training.max_steps=1 trains nothing" in errors_of(recipe(), [*options, "1"])
+    assert "leaves no steps of training.max_steps=1" in errors_of(recipe(), [*options, "1"])
     assert load_recipe(recipe(), [*options, "2"]).training.max_steps == 2
 
 
@@ -391,14 +391,14 @@ def test_max_length_and_max_length_coverage_replace_each_other(recipe):
             "data.validation_share must be above 0 and below 1, got 1.5",
             "data.test_share must be above 0 and below 1, got 0.0",
         ]),
-        (["--validation_share=0.5", "--test_share=0.5"], ["=0.5 and data.test_share=0.5 leave nothing to train on"]),
+        (["--validation_share=0.5", "--test_share=0.5"], ["data.validation_share and data.test_share leave nothing to train on"]),
         (["--validation_share=0.1", "--validation_split=test"], ["also given by data.validation_split='test'"]),
         (["--test_share=0.1", "--dataset=null", "--train=a.tsv", "--validation=b.tsv", "--test=c.tsv"],
          ["data.test_share=0.1 holds out a test set, but one is also given by data.test='c.tsv': choose one"]),
         (["--validation_split=null"], ["data.validation_split is missing"]),
         (["--split_seed=-1"], ["data.split_seed must be in [0, 4294967296), got -1"]),
-        (["--max_length=9", "--max_length_coverage=2"], ["must be above 0 and at most 1, got 2.0", "are both given"]),
-        (["--max_length=null"], ["data.max_length is missing"]),
+        (["--max_length=9", "--max_length_coverage=2"], ["must be above 0 and at most 1, got 2.0", "set one of data.max_length"]),
+        (["--max_length=null"], ["set one of data.max_length"]),
         (["--max_length_coverage=0.9", "--streaming"], ["max_length_coverage needs the lengths of all pairs"]),
     ],
 )  # fmt: skip
@@ -425,7 +425,7 @@ def test_missing_validation_text_is_an_error_that_suggests_holding_it_out(tmp_pa
     with pytest.raises(InputError) as error:
         load_recipe(path, ["--train", "train.tsv"])
     assert all("or data.validation_share: 0.05, to hold out" in line for line in str(error.value).splitlines())
-    with pytest.raises(InputError, match=r"data.validation_split is missing: .* \(or data.validation_share: 0.05"):
+    with pytest.raises(InputError, match=r"data.validation_split is missing: .*, or data.validation_share: 0.05"):
         load_recipe(path, ["--dataset", "a/b", "--validation_split", "null"])
     assert load_recipe(path, ["--train", "train.tsv", "--validation_share", "0.05"]).data.validation_share == 0.05
 
@@ -467,5 +467,5 @@ def test_tokenizer_without_merges_cannot_drop_any(recipe, tmp_path):
 def test_tokenizer_with_gaps_in_its_ids_is_an_error(recipe, tmp_path):
     folder = saved_tokenizer(tmp_path / "words", {"<pad>": 0, "</s>": 1, "<unk>": 2, "a": 9})
     loaded = load_recipe(recipe(), ["--tokenizer.path", folder])
-    with pytest.raises(InputError, match="gaps in its ids: 4 source tokens, and ids up to 9"):
+    with pytest.raises(InputError, match="gaps in its ids"):
         make_model(loaded, existing_tokenizer(loaded))

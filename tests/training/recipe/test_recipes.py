@@ -282,7 +282,7 @@ def test_recipe_runs_to_the_end(name, files, tmp_path):
     assert {role: getattr(tokenizer, f"{role}_token") for role in names} == names
 
     stored = json.loads((folder / "results.json").read_text())
-    assert stored["update"] == results.steps == 3
+    assert stored["steps"] == results.steps == 3
     assert stored["test_bleu"] >= 0 and stored["validation_loss"] > 0
     held_out = splits_of(recipe.data.model_copy(update={"text": None})).test
     assert len((folder / "test_translations.txt").read_text().splitlines()) == len(held_out) > 0
@@ -291,12 +291,12 @@ def test_recipe_runs_to_the_end(name, files, tmp_path):
     [bleu] = [result for result in card.data.eval_results if result.metric_type == "bleu"]
     assert bleu.metric_value == pytest.approx(stored["test_bleu"], abs=0.01)
     assert stored["test_bleu_signature"] in card.text
-    curves, *attentions = stored["pictures"]
+    curves, *attentions = stored["figures"]
     assert curves == "pictures/curves.png" and f"]({curves})" in card.text
     # Encoder self-attention, decoder self-attention and cross-attention of one layer.
     assert len(attentions) == 3 * full.evaluation.attention
     assert all(("_layer_0" in picture) == (full.evaluation.attention_layers == "all") for picture in attentions)
-    assert all((folder / picture).is_file() for picture in stored["pictures"])
+    assert all((folder / picture).is_file() for picture in stored["figures"])
 
 
 # Bad input

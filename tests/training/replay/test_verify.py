@@ -69,10 +69,10 @@ def flip_bit(file: Path, line: int) -> None:
     [
         (
             train,
-            ["--dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--r_drop_from=4", "--gradient_accumulation_steps=2"],
+            ["--dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--gradient_accumulation_steps=2"],
         ),
         (train, ["--bpe_dropout=0.2", "--max_grad_norm=0.5", "--lr_scheduler_type=cosine"]),
-        (train, ["--streaming=true", "--stream_part=25", "--max_length=60", "--mixed_precision=bf16"]),
+        (train, ["--streaming=true", "--max_length=60", "--mixed_precision=bf16"]),
         (train_with_trainer, ["--freeze=[model.decoder]", "--weight_decay=0.01", "--max_grad_norm=0.5"]),
         (train, ["--drop_duplicates=true", "--drop_copies=true", "--encoder_layerdrop=0.5", "--joint=false"]),
     ],

@@ -18,7 +18,7 @@ from hf_vaswani.files import HAS_LOCKS
 from hf_vaswani.hub.eval_results import EVAL_RESULTS
 from hf_vaswani.hub.file_names import hub_id
 from hf_vaswani.hub.run_report import Source
-from hf_vaswani.training.checkpoints.output_folder import held
+from hf_vaswani.training.checkpoints.output_folder import locked_output
 from hf_vaswani.training.reporting import report
 from hf_vaswani.training.reporting.report import greatest_lengths
 from hf_vaswani.training.train import train
@@ -48,7 +48,7 @@ def test_results_describe_the_training_data_and_the_test_translations(recipe, tm
     assert results["sources"]["train"] == [{"files": ["train.x", "train.y"], "weight": None}]
     assert results["machines"] and results["processes"] == [1] and results["precision"] == "fp32"
     assert results["architecture"]["encoder_ffn_dim"] == 64
-    findings = results["findings"]
+    findings = results["analysis"]
     assert findings["unknown_tokens"] == 0
     sources = (tmp_path / "test.x").read_text().splitlines()
     assert findings["source_tokens"] == sum(len(line.split()) + 1 for line in sources)
@@ -75,7 +75,7 @@ def test_long_sentences_and_unknown_tokens_of_the_test_set_are_counted(recipe, t
     with (tmp_path / "test.y").open("a") as file:
         file.write("a\nb\n")
     findings = results_of(train(recipe("--type=word", "--min_frequency=1", "--max_length_offset=1")).folder)[
-        "findings"
+        "analysis"
     ]
     longest = max(len(line.split()) for line in (tmp_path / "train.x").read_text().splitlines()) + 1
     assert (findings["longest_trained"], findings["beyond_training"]) == (longest, 1)
@@ -111,21 +111,8 @@ def test_training_data_is_counted_the_same_in_a_resumed_and_an_uninterrupted_run
 
 def test_cost_counts_the_tokens_of_steps_with_r_drop_twice(recipe):
     plain = results_of(train(recipe("--max_steps=4", output="plain")).folder)["flops"]
-    doubled = results_of(train(recipe("--max_steps=4", "--r_drop=1", "--r_drop_from=2", output="doubled")).folder)
-    assert doubled["flops"] == pytest.approx(plain * (1 + 3 / 4))
-
-
-def test_run_begun_by_an_earlier_version_reports_no_counts(recipe):
-    folder = train(recipe("--max_steps=4")).folder
-    [checkpoint] = (folder / "checkpoints").glob("update-*")
-    progress = json.loads((checkpoint / "progress.json").read_text())
-    for name in ("seen", "energy", "machines", "processes"):
-        del progress[name]
-    (checkpoint / "progress.json").write_text(json.dumps(progress))
-    (checkpoint / "digests.json").write_text("{}")
-    results = results_of(train(recipe()).folder)
-    assert results["seen"] is results["epochs"] is results["flops"] is results["processes"] is None
-    assert "tokens per step" not in (folder / "README.md").read_text()
+    doubled = results_of(train(recipe("--max_steps=4", "--r_drop=1", output="doubled")).folder)
+    assert doubled["flops"] == pytest.approx(2 * plain)
 
 
 def test_edited_card_is_renamed_when_the_model_changes(recipe):
@@ -216,7 +203,7 @@ def test_overwriting_keeps_an_edited_card_under_a_different_name(recipe):
 def artifacts_of(folder):
     """The model of a folder and everything that describes it, by file name."""
     names = ["README.md", "results.json", "test_translations.txt", "model.safetensors"]
-    return {name: (folder / name).read_bytes() for name in names + results_of(folder)["pictures"]}
+    return {name: (folder / name).read_bytes() for name in names + results_of(folder)["figures"]}
 
 
 def unchanged_artifacts(artifacts, folder):
@@ -241,7 +228,7 @@ def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monk
     with pytest.raises(RuntimeError):
         train(recipe("--attention=1"))
     assert artifacts_of(folder) == before
-    assert len(results_of(folder)["pictures"]) == 4
+    assert len(results_of(folder)["figures"]) == 4
     # The training run itself continued, as its curves show.
     assert (folder / "curves.png").read_bytes() != curves
 
@@ -280,7 +267,7 @@ def test_run_killed_during_export_leaves_no_artifact_of_a_different_model(recipe
     assert not (folder / "README.md").exists()
     assert unchanged_artifacts(old, folder) in ([], ["model.safetensors"])
     if (folder / "results.json").exists():
-        assert results_of(folder)["update"] == 12
+        assert results_of(folder)["steps"] == 12
         assert (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
     monkeypatch.undo()
     train(recipe())
@@ -307,7 +294,7 @@ def test_command_copies_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
     results = results_of(folder)
     (folder / "attention.png").write_bytes(bytes(150_001))
     (folder / "results.json").write_text(
-        json.dumps({**results, "pictures": ["pictures/curves.png", "attention.png", "gone.png"]})
+        json.dumps({**results, "figures": ["pictures/curves.png", "attention.png", "gone.png"]})
     )
     output = tmp_path / "cards" / "reversal.md"
     assert main(["card", str(folder), "--output", str(output)]) == 0
@@ -347,10 +334,10 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     error = capsys.readouterr().err
     assert "training_recipe.yaml is missing" in error and "results.json is missing" in error
     folder = train(recipe()).folder
-    (folder / "results.json").write_text(json.dumps({"update": 12, "test_bleu": 1.0}))
+    (folder / "results.json").write_text(json.dumps({"steps": 12, "test_bleu": 1.0}))
     before = (folder / "README.md").read_text()
     assert main(["card", str(folder)]) == 2
-    assert "from an earlier version" in capsys.readouterr().err
+    assert "results.json is damaged (" in capsys.readouterr().err
     assert (folder / "README.md").read_text() == before
 
 
@@ -360,7 +347,7 @@ def test_results_without_a_value_are_reported_as_damaged(recipe, tmp_path, capsy
     del results["flops"]
     (folder / "results.json").write_text(json.dumps(results))
     assert main(["card", str(folder)]) == 2
-    assert "results.json is damaged, or from an earlier version" in capsys.readouterr().err
+    assert "results.json is damaged (" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -389,35 +376,15 @@ def test_card_names_the_search_settings_of_its_scores_after_an_interrupted_run(r
     assert "| greedy |" in written and "(source + 1 tokens)" in written
 
 
-def test_results_of_an_earlier_version_use_the_search_settings_of_the_recipe(recipe):
-    folder = train(recipe("--num_beams=3")).folder
-    written, results = (folder / "README.md").read_text(), results_of(folder)
-    del results["generation"], results["evaluation"], results["recipe"]
-    (folder / "results.json").write_text(json.dumps(results))
-    assert main(["card", str(folder)]) == 0
-    assert "| beam 3 |" in written and (folder / "README.md").read_text() == written
-
-
 @pytest.mark.skipif(not HAS_LOCKS, reason="needs locks")
 def test_command_is_rejected_during_a_training_run(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     (folder / "README.md").unlink()
-    with held(folder):
+    with locked_output(folder):
         assert main(["card", str(folder)]) == 2
         assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
     assert capsys.readouterr().err.count(f"Another command is using {folder}.") == 2
     assert not (folder / "README.md").exists() and not (tmp_path / "copy.md").exists()
-    assert main(["card", str(folder)]) == 0
-
-
-def test_card_is_written_for_a_recipe_without_newer_keys(recipe):
-    folder = train(recipe()).folder
-    stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
-    del stored["data"]["license"], stored["training"]["license"]
-    (folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
-    results = results_of(folder)
-    del results["recipe"]
-    (folder / "results.json").write_text(json.dumps(results))
     assert main(["card", str(folder)]) == 0
 
 
@@ -437,7 +404,8 @@ def test_results_contain_no_local_path(recipe, tmp_path):
     assert str(tmp_path) not in (folder / "results.json").read_text()
 
 
-def test_stream_not_read_to_its_end_has_no_number_of_pairs(recipe):
+def test_stream_not_read_to_its_end_has_no_number_of_pairs(recipe, monkeypatch):
+    monkeypatch.setattr("hf_vaswani.training.setup.training_batches.STREAM_PART", 100)
     whole = results_of(
         train(recipe("--streaming=true", "--max_length=20", "--num_train_epochs=1", output="whole")).folder
     )
@@ -485,21 +453,15 @@ def change_results(folder, **values):
     (folder / "results.json").write_text(json.dumps({**results_of(folder), **values}))
 
 
-def test_card_uses_no_picture_outside_the_folder_of_the_run(finished, tmp_path, capsys):
-    (finished / "pictures" / "link.png").symlink_to(tmp_path / "precious.png")
-    for name in (
-        "../precious.png",
-        str(tmp_path / "precious.png"),
-        "pictures/link.png",
-        "pictures/../../precious.png",
-    ):
-        change_results(finished, pictures=[name])
-        before = files_in(tmp_path)
-        for options in ([], ["--output", str(tmp_path / "copy.md")]):
-            assert main(["card", str(finished), *options]) == 2
-            error = capsys.readouterr().err
-            assert f"{finished / 'results.json'} is damaged" in error and name in error
-        assert files_in(tmp_path) == before
+def test_card_uses_no_picture_outside_the_folder_of_the_run(finished, tmp_path):
+    (tmp_path / "precious.png").write_text("mine")
+    change_results(
+        finished, figures=["../precious.png", str(tmp_path / "precious.png"), "pictures/../../precious.png"]
+    )
+    for options in ([], ["--output", str(tmp_path / "copy.md")]):
+        assert main(["card", str(finished), *options]) == 0
+    assert "precious" not in (finished / "README.md").read_text()
+    assert not list(tmp_path.glob("copy/**/precious.png"))
 
 
 def test_wrong_type_in_results_or_recipe_is_one_error_naming_file_and_value(finished, capsys):
@@ -510,7 +472,7 @@ def test_wrong_type_in_results_or_recipe_is_one_error_naming_file_and_value(fini
         "seen": ([], "seen is [], not keys with values"),
         "architecture": ({**original["architecture"], "d_model": "wide"}, "results.json is damaged"),
         "tests": ({"test": {"bleu": "good"}}, "results.json is damaged"),
-        "findings": ({"by_length": 3}, "results.json is damaged"),
+        "analysis": ({"by_length": 3}, "results.json is damaged"),
         "recipe": ({"training": {"max_minutes": "long"}}, "training.max_minutes must be a number or null, got 'long'"),
         "name": (1, "name is 1, not text"),
     }
@@ -519,12 +481,6 @@ def test_wrong_type_in_results_or_recipe_is_one_error_naming_file_and_value(fini
         assert main(["card", str(finished)]) == 2
         error = capsys.readouterr().err
         assert error.count("error: ") == 1 and str(finished / "results.json") in error and message in error
-    del original["recipe"]
-    (finished / "results.json").write_text(json.dumps(original))
-    stored = finished / "training_recipe.yaml"
-    stored.write_text(stored.read_text().replace("learning_rate: 0.003", "learning_rate: fast"))
-    assert main(["card", str(finished)]) == 2
-    assert f"{stored}: training.learning_rate must be a number or null, got 'fast'" in capsys.readouterr().err
 
 
 def test_picture_beside_a_copied_card_is_not_replaced_by_default(finished, tmp_path, capsys):
@@ -537,15 +493,6 @@ def test_picture_beside_a_copied_card_is_not_replaced_by_default(finished, tmp_p
     assert picture.read_text() == "mine" and not (tmp_path / "copy.md").exists()
     assert main([*command, "--overwrite"]) == 0
     assert picture.read_bytes() == (finished / "pictures" / "curves.png").read_bytes()
-
-
-def test_copied_card_writes_no_picture_through_a_symlink(finished, tmp_path, capsys):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "cards").mkdir()
-    (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
-    assert main(["card", str(finished), "--output", str(tmp_path / "cards" / "copy.md"), "--overwrite"]) == 2
-    assert "curves.png points outside" in capsys.readouterr().err
-    assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
 
 
 @pytest.mark.draws_figures
@@ -584,20 +531,6 @@ def test_name_given_to_a_card_is_kept_by_later_cards_and_runs(recipe, finished):
     assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"
     train(recipe("--max_steps=3", "--overwrite=true"))
     assert ModelCard.load(finished / "README.md").data.model_name == "out"
-
-
-def test_card_of_a_run_by_an_earlier_version_has_current_keys(recipe):
-    folder = train(recipe()).folder
-    path = folder / "results.json"
-    results = json.loads(path.read_text())
-    training = results["recipe"]["training"]
-    training["max_updates"], training["schedule"] = training.pop("max_steps"), training.pop("lr_scheduler_type")
-    path.write_text(json.dumps(results))
-    before = (folder / "README.md").read_text()
-    assert main(["card", str(folder)]) == 0
-    card = (folder / "README.md").read_text()
-    assert "max_updates" not in card and "  lr_scheduler_type: inverse_sqrt\n" in card
-    assert sorted(card.splitlines()) == sorted(before.splitlines())
 
 
 def test_score_on_a_hub_dataset_is_written_for_its_leaderboard_and_goes_with_the_model(recipe, monkeypatch):

@@ -1,6 +1,6 @@
 import pytest
 
-from hf_vaswani.training.reporting.cost import training_flops
+from hf_vaswani.training.reporting.report import training_flops
 
 from ...conftest import tiny_model
 

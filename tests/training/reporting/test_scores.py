@@ -11,14 +11,14 @@ import yaml
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.evaluation import attention
 from hf_vaswani.evaluation.score_settings import ScoreSettings
 from hf_vaswani.training import validation
-from hf_vaswani.training.export import write_translations
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.reporting import figures
 from hf_vaswani.training.reporting.figures import readable_sentences
-from hf_vaswani.training.reporting.summary import summary
+from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
+from hf_vaswani.translation.lines import write_translations
 from hf_vaswani.translation.mbr import translate_mbr
 
 from ..helpers import records
@@ -224,8 +224,8 @@ def test_all_errors_in_evaluation_keys_are_reported_together(recipe):
         "evaluation.samples must be at least 2, got 1",
         "data.tests: 'a/b' cannot be the name of a test set",
         "data.tests: 'üüü",
-        "data.tests: 'test' is reserved for the set of data.test",
-        "data.tests: 'train' is reserved for the set of data.train",
+        "data.tests: 'test' cannot be",
+        "data.tests: 'train' cannot be",
     ):
         assert expected in str(error.value)
     with pytest.raises(InputError, match="data.tests must be keys with values, got 'a.tsv'"):
@@ -261,6 +261,7 @@ def test_evaluation_section_is_read_from_the_file(tmp_path):
     assert loaded.to_dict()["evaluation"] == {
         "tokenize": "none", "greedy": True, "mbr": "bleu", "samples": 8, "rerank_with": "outputs/en_de",
         "rerank_beams": 4, "rerank_length_penalty": 0.5, "attention": 2, "attention_layers": "all",
+        "compare_with": None,
     }  # fmt: skip
 
 
@@ -274,7 +275,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
         (tmp_path / f"test.{side}").write_text("".join(f"{text}\n" for text in texts))
     results = train(recipe(*FEW, "--type=word", "--min_frequency=1", "--attention=2"))
     names = [f"attention_test_{line}_{kind}.png" for line in (2, 4) for kind in ("encoder", "decoder", "cross")]
-    assert stored(results.folder)["pictures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
+    assert stored(results.folder)["figures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
     assert f"figures: {results.folder / 'pictures'}\n" in summary(results)
     for name in names:
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
@@ -287,8 +288,8 @@ def test_every_layer_gets_a_figure_of_all_heads_replacing_earlier_figures(recipe
     mine = folder / "pictures" / "mine.png"
     mine.write_bytes(b"mine")
     drawn = []
-    figure = figures.attention_figure
-    monkeypatch.setattr(figures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
+    figure = attention.attention_figure
+    monkeypatch.setattr(attention, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
     results = train(recipe(*options, "--attention=1", "--attention_layers=all"))
     [_, first, *_] = results.figures
     prefix = first.removesuffix("_encoder_layer_0.png")
@@ -306,11 +307,11 @@ def test_figure_that_cannot_be_drawn_loses_no_results(recipe, monkeypatch, capsy
     def fail(*given, **options):
         raise RuntimeError("no\nfont")
 
-    monkeypatch.setattr(figures, "attention_figure", fail)
+    monkeypatch.setattr(attention, "attention_figure", fail)
     results = train(recipe(*FEW, "--attention=2"))
     assert "Attention could not be drawn: RuntimeError: no font\n" in capsys.readouterr().out
     values = stored(results.folder)
-    assert values["pictures"] == ["pictures/curves.png"] and "test_bleu" in values
+    assert values["figures"] == ["pictures/curves.png"] and "test_bleu" in values
     assert (results.folder / "model.safetensors").exists() and (results.folder / "README.md").exists()
 
 

@@ -95,21 +95,6 @@ def test_fp32_run_without_checkpoints_does_not_fix_the_precision(recipe, measure
     assert launched(train(recipe(AUTO, "--max_steps=1")).folder) == "bf16"
 
 
-def test_run_begun_by_an_earlier_version_without_a_precision_resumes_in_fp32(recipe, measured):
-    measured(1.9)
-    whole = train(recipe(output="whole")).folder
-    folder = train(recipe("--max_steps=5")).folder
-    file = folder / "training_recipe.yaml"
-    stored = yaml.safe_load(file.read_text())
-    stored["training"]["mixed_precision"] = None
-    file.write_text(yaml.safe_dump(stored))
-    train(recipe(AUTO))
-    assert same_weights(folder, whole)
-    del stored["launched"]
-    file.write_text(yaml.safe_dump(stored))
-    assert launched(train(recipe(AUTO, "--max_steps=13")).folder) == "no"
-
-
 def test_measurement_is_reused_for_runs_of_the_same_size(recipe, measured, file):
     measured(1.9)
     train(recipe(AUTO, "--max_steps=1", output="first"))

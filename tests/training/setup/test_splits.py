@@ -204,7 +204,7 @@ def test_coverage_length_beyond_learned_positions_is_an_error(recipe):
 
 
 def test_resumed_streamed_run_equals_an_uninterrupted_one(recipe):
-    options = ("--streaming=true", "--stream_part=20", "--save_steps=1", "--max_length=100")
+    options = ("--streaming=true", "--save_steps=1", "--max_length=100")
     whole = train(recipe(*options, output="whole")).folder
     train(recipe(*options, "--max_steps=5", output="parts"))
     parts = train(recipe(*options, output="parts")).folder
@@ -229,11 +229,10 @@ def test_filter_report_is_printed_and_stored(recipe, tmp_path, capsys):
     (["--train=a.tsv", "--train_source=a", "--validation=a.tsv"], ["data.train and data.train_source are both given"]),
     (["--train=a.tsv", "--validation_source=a"], ["data.validation_target is missing"]),
     (["--dataset=x", "--train=a.tsv"], ["data.dataset='x' and data.train are both given"]),
-    (["--train=a.tsv", "--validation=a.tsv", "--dataset_config=de-en"], ["data.dataset is not given"]),
     (["--dataset=built-in", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
      ["data.max_length=99 allows sentences", "data.drop_duplicates has to"]),
-    (["--dataset=built-in", "--max_length_ratio=0.5", "--keep_best=0", "--average_best=2"],
-     ["data.max_length_ratio must be at least 1", "training.average_best=2 needs"]),
+    (["--dataset=built-in", "--max_length_ratio=0.5", "--keep_best=0", "--average=best"],
+     ["data.max_length_ratio must be at least 1", "training.average='best' needs"]),
     (["--dataset=built-in", "--metric_for_best_model=bleu", "--eval_sentences=0", "--ema_decay=1", "--warmup_steps=0"],
      ["training.ema_decay", "training.warmup_steps must be at least 1", "training.metric_for_best_model='bleu'"]),
 ])  # fmt: skip

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ...core.configuration_vaswani import VaswaniConfig
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..recipe.recipe import Recipe
-from .adapter import merged, save_adapter, with_adapter
-from .tokenizer_and_model import make_model
-from .training_text import copy_training_text
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from .recipe.recipe import Recipe
+from .setup.tokenizer_and_model import make_model
+from .setup.training_batches import TEXT_FIELDS
 
 
 class FinalModel:
@@ -30,10 +29,13 @@ class FinalModel:
     ):
         self._recipe, self._adapted = recipe, None
         if recipe.peft.is_used:
+            from .setup.adapter import with_adapter
+
             self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
             self.model = self._adapted.get_base_model()
             if recipe.peft.merge:  # an adapter is loaded with the config of its base
-                copy_training_text(self.model.config, config)
+                for name in TEXT_FIELDS:
+                    setattr(self.model.config, name, getattr(config, name))
         else:
             self.model = VaswaniForConditionalGeneration(config)
         self.model.generation_config = generation_config
@@ -44,6 +46,11 @@ class FinalModel:
         Returns:
             A function that writes the model, or its adapter, to a folder.
         """
-        if self._adapted and self._recipe.peft.merge:
-            self.model, self._adapted = merged(self._adapted), None
-        return partial(save_adapter, self._adapted) if self._adapted else self.model.save_pretrained
+        if self._adapted is None:
+            return self.model.save_pretrained
+        from .setup.adapter import merged, save_adapter
+
+        if not self._recipe.peft.merge:
+            return partial(save_adapter, self._adapted)
+        self.model, self._adapted = merged(self._adapted), None
+        return self.model.save_pretrained
