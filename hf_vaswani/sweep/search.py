@@ -8,8 +8,8 @@ import math
 import re
 from typing import Any
 
-from ..runtime.imports import import_extra
 from ..files import collect_errors
+from ..runtime.imports import import_extra
 from .request import SweepRequest, Texts
 from .runs import Combination, Run, load_runs
 

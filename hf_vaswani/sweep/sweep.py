@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..runtime.imports import import_extra
 from ..errors import InputError, reason
 from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files
 from ..hub.run_report import RunReport, read_report
+from ..runtime.imports import import_extra
 from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, held
 from .comparison import Finished, compare, losses_compare
 from .request import SweepRequest
