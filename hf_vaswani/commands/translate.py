@@ -222,6 +222,8 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     write_line = as_json if options.format == "jsonl" else as_text
     if options.pairs:
         write_line = partial(as_candidates, translate.engine)
+        if target_language := translate.engine.preprocess.get("tgt_lang"):
+            translate.engine.pipeline.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
     reports = LineReports()
     is_resumable, samples = isinstance(output, ResumableOutput), bool(options.sample or options.mbr)
 

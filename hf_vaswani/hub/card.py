@@ -116,7 +116,7 @@ def _summary(recipe: dict[str, Any], report: RunReport) -> str:
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
     if earlier := list(report.provenance().earlier()):
         commands = f"by {len(earlier) + 1} commands"
-        is_own = report.has_made("training.start_from")
+        is_own = not start or report.has_made("training.start_from")
         origin = f"trained {commands}" if is_own else f"{origin}, {commands}"
     part = f"{report.epochs:.2g} epochs of " if _saw_a_part(report) else ""
     size = f" on {part}{counted(pairs, 'sentence pair')}" if pairs else ""

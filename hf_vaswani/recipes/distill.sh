@@ -18,6 +18,7 @@ teacher=${1:?$usage} text=${2:?$usage}
 out=${OUT:-outputs/distill}
 run=${HF_VASWANI:-hf-vaswani}
 
+mkdir -p "$(dirname "$out")"
 # shellcheck disable=SC2086 # options are words
 $run translate "$teacher" --input "$text" --pairs "$out.jsonl.gz" ${TRANSLATE:---num_beams 5 --n_best 2}
 $run train "${RECIPE:-student}" --output_dir "$out" --text "['$out.jsonl.gz']" --compare_with "$teacher" "${@:3}"

@@ -22,9 +22,9 @@ from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
-from .recipe.arguments import RERANKER
+from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe
-from .reporting.scores import load_reranker
+from .reporting.scores import load_compared, load_reranker
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
@@ -132,6 +132,7 @@ def look_at(
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
         collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
         collect_errors(errors, lambda: load_reranker(recipe))
+        collect_errors(errors, lambda: load_compared(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
     errors += process_errors(processes.num_processes)
@@ -204,7 +205,7 @@ def path_errors(recipe: Recipe) -> list[str]:
     """Why the system cannot use paths of the recipe, apart from those of its texts."""
     inputs = [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
     inputs += [("training.distill_from", name) for name in recipe.training.teachers]
-    inputs += [(RERANKER, recipe.evaluation.rerank_with)]
+    inputs += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
     outputs = [("training.output_dir", recipe.training.output_dir), ("data.cache_dir", recipe.data.cache_dir)]
     return [
         f"{key}: {error}"

@@ -38,7 +38,7 @@ from .reporting.artifacts import (
 )
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
-from .reporting.scores import ScoredTest, load_reranker, score_test
+from .reporting.scores import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -83,10 +83,10 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        if recipe.evaluation.compare_with:
+        if teacher := load_compared(recipe):
             from .reporting.teacher import compare
 
-            report = report.model_copy(update={"teacher": compare(setup, model)})
+            report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
         with saving(f"Training is complete, but the final model cannot be written to {setup.folder}", "to finish"):
             return save_report(setup, write, report, tests)
 

@@ -167,7 +167,7 @@ def write_pairs(candidates: Path, output: Path, selection: Selection, texts: Ite
             file.write(compressed(content.encode("utf-8", "replace"), output))
         if not counts.pairs:
             remedy = " Lower --min_score." if counts.low else ""
-            raise TrainingError(f"{output}: no pairs are left of {counts.in_words()[3:]}.{remedy}")
+            raise TrainingError(f"{output}: no pairs are left ({counts.in_words()}).{remedy}")
     return counts
 
 

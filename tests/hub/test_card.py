@@ -532,7 +532,7 @@ def test_figures_are_shown_from_their_folder():
     text = card_of(figures=pictures)
     assert "![Learning curves](curves.png)" in text and "![attention 0](attention_0.png)" in text
     assert text.count("![attention") == 4
-    assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, figures_in="de-en")
+    assert "![Learning curves](de-en/curves.png)" in card_of(figures=pictures, figures_in="de-en")
     assert "![" not in card_of()
 
 
@@ -574,7 +574,7 @@ def test_name_of_the_text_precedes_those_of_its_test_sets():
 
 def test_cross_attention_is_shown_first():
     names = ["curves.png", *(f"attention_{kind}.png" for kind in ("encoder", "decoder", "cross"))]
-    text = card_of(pictures=names)
+    text = card_of(figures=names)
     assert text.index("(attention_cross.png)") < text.index("(attention_encoder.png)")
 
 
@@ -582,8 +582,8 @@ def test_cross_attention_is_shown_first():
 FIRST = {"command": "train", "seconds": 3.0, "settings": {"data": {"text": {"own": 1, "more": 2}}},
          "inputs": [{"role": "training.start_from", "name": "model", "digest": "1"},
                     {"role": "training.distill_from", "name": "teacher", "digest": "2"}],
-         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0,
-                     "tests": {"test": {"bleu": 1.0}}}}  # fmt: skip
+         "results": {"steps": 3, "parameters": 5, "validation_loss": 1.0, "tests": {"test": {"bleu": 1.0}}},
+}  # fmt: skip
 SECOND = {"command": "translate", "seconds": 3.0, "settings": {"side": "source", "num_beams": 4, "n_best": 2},
           "inputs": [{"role": "model", "name": "first", "digest": "3", "made": FIRST},
                      {"role": "input", "name": "text", "digest": "4"}],
@@ -626,12 +626,10 @@ def test_no_text_of_the_results_becomes_markup():
 
 
 def test_card_lists_what_was_made_before_the_run():
-    text = card_of(inputs=OTHERS["inputs"])
-    assert "trained from scratch, by 3 commands on 997" in text or "trained by 3 commands on 997" in text
+    text = card_of(**{name: OTHERS[name] for name in ("inputs", "trail")})
+    assert "trained by 3 commands on 997" in text
     assert "| first | training on own 1, more 2, from model, distilling teacher | 3 steps, 5 parameters; " in text
-    assert (
-        "| pairs | first translates text, source side: beam 4, 2 best | 2 pairs of 3 lines; left out: 1 cut |" in text
-    )
+    assert "| pairs | first translates text, source side: beam 4, 2 best | 2 pairs of 3 lines; left out: 1 cut" in text
     assert '"name": "pairs"' in text.partition("<summary>provenance.json</summary>")[2]
 
 

@@ -64,7 +64,9 @@ def pair_errors(options: argparse.Namespace) -> list[str]:
              getattr(options, name) is not None]  # fmt: skip
     if not options.pairs:
         return [f"--{name} needs --pairs FILE, a file of pairs to write" for name in given]
-    errors = []
+    from ...translation.resumable_output import output_error
+
+    errors = [error] if (error := output_error(options.pairs)) else []
     if options.input is None:
         errors.append("--pairs needs --input: a file of text or pairs, or the folder of a run for its training text")
     unused = [name for name in ("output", "scores", "alignments", "prefix") if getattr(options, name)]

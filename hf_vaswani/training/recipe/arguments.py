@@ -16,8 +16,8 @@ LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
 MOST_SAMPLES = 10_000
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
-# The key of a model that only takes part in scoring what a run made.
-RERANKER, TEACHER = "evaluation.rerank_with", "evaluation.compare_with"
+# The keys of models that only take part in scoring what a run made.
+RERANKER, COMPARED = "evaluation.rerank_with", "evaluation.compare_with"
 # What a model may be trained on besides files of pairs.
 OWN, REVERSED = "own", "reversed"
 # PEFT's name for all linear layers.

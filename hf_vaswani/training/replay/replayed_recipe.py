@@ -17,7 +17,7 @@ from .recorded_run import RecordedRun
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
     "training": {"license"},
-    "evaluation": {"rerank_with"},
+    "evaluation": {"rerank_with", "compare_with"},
 }
 # Given as options, these would replace what the recipe says about the model.
 PLACES = {

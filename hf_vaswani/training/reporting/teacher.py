@@ -18,7 +18,6 @@ from ...hub.wording import search_name
 from ...runtime.processes import say
 from ...runtime.threads import cores_of_run
 from ...translation.lines import LineTranslator
-from ...translation.load import load_ensemble
 from ...translation.windows import Line
 from ..build import TrainingSetup
 from .scores import bleu_and_chrf
@@ -29,7 +28,12 @@ MOST_SENTENCES, WARM_UP = 1000, 64
 SHORTEST = 5.0
 
 
-def compare(setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> TeacherReport:
+def compare(
+    setup: TrainingSetup,
+    student: VaswaniForConditionalGeneration,
+    teacher: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+) -> TeacherReport:
     """Translate the first test set, or the validation set, with `evaluation.compare_with` by its own search, and with
     the final model by greedy search, and compare the two."""
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
@@ -37,7 +41,6 @@ def compare(setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> T
     sources, references = map(list, zip(*pairs))
     scoring, names = setup.validator.scoring, setup.recipe.evaluation.compared
     say(f"comparing with {', '.join(names)} on {counted(len(pairs), 'sentence')}")
-    teacher, tokenizer = load_ensemble(names)
     workers = cores_of_run(setup.recipe.training.cpu_threads, setup.processes.num_processes)
     taught, speed = timed(teacher, tokenizer, sources, num_workers=workers)
     learned, own_speed = timed(student, setup.tokenizer, sources, num_workers=workers, num_beams=1)

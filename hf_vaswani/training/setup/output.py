@@ -32,7 +32,7 @@ from ..checkpoints.output_folder import (
     locked_output,
     read_stored,
 )
-from ..recipe.arguments import MAIN_TEST, RERANKER
+from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import ALL_TRANSLATIONS, artifacts, remove_stale
 from .resume import Circumstances
@@ -191,7 +191,7 @@ def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
             paths += [(f"data.{split}", path) for path in named if path]
     paths += [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
     paths += [("training.distill_from", name) for name in recipe.training.teachers]
-    paths += [(RERANKER, recipe.evaluation.rerank_with)]
+    paths += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
     return [(key, path) for key, path in paths if path and os.path.exists(path)]
 
 

@@ -246,7 +246,8 @@ def losses_compare(recipes: list[Recipe]) -> bool:
             # The training text then decides on what is held out of it.
             names |= {name for name in data if name.startswith("train")} | {"test_share"}
         place = recipe.tokenizer.path or recipe.training.start_from
-        learned = [recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"}), data]
+        read = {name: data[name] for name in data if name.startswith(("train", "dataset", "drop_", "text"))}
+        learned = [recipe.tokenizer.model_dump(exclude={"path", "bpe_dropout"}), read]
         return [place or learned, {name: data[name] for name in names}]
 
     return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)

@@ -9,6 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
+from hf_vaswani.provenance import read_provenance
 from hf_vaswani.training.checkpoints.average import average
 from hf_vaswani.training.train import train
 
@@ -147,3 +148,23 @@ def test_models_with_different_tokenizers_are_rejected(recipe, run_folder, tmp_p
     other = train(recipe("--max_steps=3", "--vocab_size=20", "--type=unigram", output="other")).folder
     with pytest.raises(InputError, match="The tokenizer in .* differs from the one in"):
         average([run_folder, other], tmp_path / "mean")
+
+
+def test_mean_says_what_it_was_made_from_and_is_recognized(run_folder, tmp_path, capsys):
+    command = ["average", str(run_folder), "--output", str(tmp_path / "mean")]
+    assert main([*command, "--last", "2"]) == 0
+    made = read_provenance(tmp_path / "mean")
+    assert (made.command, made.settings) == ("average", {"last": 2}) and made.seconds > 0
+    assert [(source.role, source.name, source.made.command) for source in made.inputs] == [("model", "out", "train")]
+    assert str(tmp_path) not in (tmp_path / "mean" / "provenance.json").read_text()
+    before = (tmp_path / "mean" / "model.safetensors").stat().st_mtime_ns
+    capsys.readouterr()
+    assert main([*command, "--last", "2"]) == 0
+    assert f"{tmp_path / 'mean'} is finished. Nothing to do." in capsys.readouterr().err
+    for options, difference in ((["--last", "3"], "last was 2 and is now 3"), (["--best", "2"], "last was 2 and is")):
+        assert main([*command, *options]) == 2
+        assert f"was made in another way: {difference}" in capsys.readouterr().err
+    shutil.rmtree(run_folder / "checkpoints" / "update-00000009")
+    assert main([*command, "--last", "2"]) == 2
+    assert "was made in another way: model out has changed. Choose another folder" in capsys.readouterr().err
+    assert (tmp_path / "mean" / "model.safetensors").stat().st_mtime_ns == before
