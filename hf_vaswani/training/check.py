@@ -28,7 +28,7 @@ from .reporting.scores import load_compared, load_reranker
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, new_config
+from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, named, new_config
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher
@@ -127,7 +127,7 @@ def look_at(
     if recipe.peft.is_used:
         from ..engines.extras import import_extra
 
-        collect_errors(errors, lambda: import_extra("peft"))
+        collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
         collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
