@@ -13,7 +13,7 @@ from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files
 from ..hub.run_report import RunReport, read_report
 from ..runtime.imports import import_extra
-from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, held
+from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, locked_output
 from .comparison import Finished, compare, losses_compare
 from .request import SweepRequest
 from .runs import BASELINE, Combination, Run, combine, key_errors, load_runs
@@ -84,7 +84,7 @@ def run_sweep(sweep: Sweep, jobs: int | None = None) -> SweepReport:
         TrainingInterrupted: on SIGTERM or Ctrl-C; the same call resumes.
     """
     sweep.folder.mkdir(parents=True, exist_ok=True)
-    with held(sweep.folder):
+    with locked_output(sweep.folder):
         _mark_folder(sweep)
         _train(sweep, jobs)
         finished = {name: _list_finished(sweep, runs) for name, runs in sweep.runs.items()}

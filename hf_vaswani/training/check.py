@@ -24,12 +24,11 @@ from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
 from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe
-from .reporting.scores import load_reranker
-from .setup.compared import open_compared
+from .reporting.scores import load_compared, load_reranker
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, new_config
+from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, named, new_config
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher
@@ -128,12 +127,12 @@ def look_at(
     if recipe.peft.is_used:
         from ..runtime.imports import import_extra
 
-        collect_errors(errors, lambda: import_extra("peft"))
+        collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
         collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
         collect_errors(errors, lambda: load_reranker(recipe))
-        collect_errors(errors, lambda: open_compared(recipe))
+        collect_errors(errors, lambda: load_compared(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
     errors += process_errors(processes.num_processes)

@@ -38,8 +38,7 @@ from .reporting.artifacts import (
 )
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
-from .reporting.scores import ScoredTest, load_reranker, score_test
-from .setup.compared import open_compared
+from .reporting.scores import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -84,7 +83,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        if teacher := open_compared(recipe):
+        if teacher := load_compared(recipe):
             from .reporting.teacher import compare
 
             report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})

@@ -47,8 +47,9 @@ def main() -> None:
         )
         parts = [batch]
     else:
-        from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
         from hf_vaswani.training.optimization.passes import pass_tokens, passes
+
+        from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 
         model = VaswaniForConditionalGeneration(VaswaniConfig(**SIZE))
         parts = passes(batch, pass_tokens(Accelerator(cpu=True)))

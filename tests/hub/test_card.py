@@ -532,7 +532,7 @@ def test_figures_are_shown_from_their_folder():
     text = card_of(figures=pictures)
     assert "![Learning curves](curves.png)" in text and "![attention 0](attention_0.png)" in text
     assert text.count("![attention") == 4
-    assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, figures_in="de-en")
+    assert "![Learning curves](de-en/curves.png)" in card_of(figures=pictures, figures_in="de-en")
     assert "![" not in card_of()
 
 
@@ -574,7 +574,7 @@ def test_name_of_the_text_precedes_those_of_its_test_sets():
 
 def test_cross_attention_is_shown_first():
     names = ["curves.png", *(f"attention_{kind}.png" for kind in ("encoder", "decoder", "cross"))]
-    text = card_of(pictures=names)
+    text = card_of(figures=names)
     assert text.index("(attention_cross.png)") < text.index("(attention_encoder.png)")
 
 

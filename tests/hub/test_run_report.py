@@ -31,7 +31,7 @@ def test_all_missing_or_mistyped_values_are_reported_in_one_error():
     with pytest.raises(InputError) as error:
         parse_report(values)
     assert set(str(error.value).split("; ")) == {
-        'update is "many", not a whole number',
+        'steps is "many", not a whole number',
         "seen is [], not keys with values",
         'tests.test.bleu is "good", not a number',
         "averaged.1 is null, not a whole number",

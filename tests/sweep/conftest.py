@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
-from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 
 from hf_vaswani.sweep.request import SweepRequest
 from hf_vaswani.sweep.sweep import Sweep, check_sweep
+from hf_vaswani.training.publishing.portable_run import shared_recipe
 
 PROJECT = Path(__file__).parents[2]
 REFERENCES = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "oak"] * 4)]

@@ -11,7 +11,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
 from hf_vaswani.sweep.sweep import run_sweep
 from hf_vaswani.sweep.table import best_line, result_table
-from hf_vaswani.training.checkpoints.output_folder import held
+from hf_vaswani.training.checkpoints.output_folder import locked_output
 
 from .conftest import FAIR, GOOD, POOR, REFERENCES
 from .conftest import GRID_TEXTS as TEXTS
@@ -142,7 +142,7 @@ def test_losses_of_different_vocabularies_are_not_ranked(sweep_of, runs, written
 def test_second_sweep_in_a_folder_is_rejected(sweep_of, runs):
     sweep = sweep_of()
     sweep.folder.mkdir()
-    with held(sweep.folder), pytest.raises(InputError, match="Another command is using"):
+    with locked_output(sweep.folder), pytest.raises(InputError, match="Another command is using"):
         run_sweep(sweep)
     assert runs.started() == []
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ...configuration.renamed_keys import Sections
+from ...configuration.keys import Sections
 from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import counted
 from ...hub.trail import Environment, StepRecord, TextDigest, Trail

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.sources.parallel_files import Pair
 from ...errors import InputError
@@ -17,7 +18,7 @@ from ...text.languages import check_languages, language_code
 
 if TYPE_CHECKING:
     from ...translation.reranking import Reranker
-from ..recipe.arguments import RERANKER, EvaluationArguments
+from ..recipe.arguments import COMPARED, RERANKER, EvaluationArguments
 from ..recipe.recipe import Recipe
 from ..setup.splits import model_languages
 from ..setup.tokenizer_and_model import named
@@ -122,15 +123,32 @@ def load_reranker(recipe: Recipe) -> "Reranker | None":
 
     source, target = map(language_code, model_languages(recipe.data))
     reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
+    _check_languages(f"{RERANKER}={name}", reranker.model, reranker.tokenizer)
+    return reranker
+
+
+def load_compared(recipe: Recipe) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
+    """The model of `evaluation.compare_with`, several as an ensemble, and its tokenizer; `None` if none is named.
+
+    Raises:
+        InputError: it cannot be loaded, or must be told the languages.
+    """
+    if not (names := recipe.evaluation.compared):
+        return None
+    from ...translation.load import load_ensemble
+
+    model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
+    _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)
+    return model, tokenizer
+
+
+def _check_languages(key: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     try:
-        has_own_target = reranker.model.generation_config.forced_bos_token_id is not None
-        check_languages(reranker.tokenizer, None, None, has_own_target)
+        check_languages(tokenizer, None, None, model.generation_config.forced_bos_token_id is not None)
     except ValueError:
         raise InputError(
-            f"{RERANKER}={name} is multilingual, and a recipe has no key for its languages. Choose a model for one "
-            "pair of languages, or rerank with hf-vaswani evaluate"
+            f"{key} is multilingual, and a recipe has no key for its languages. Remove it, and use hf-vaswani evaluate"
         ) from None
-    return reranker
 
 
 def perplexity(loss: float) -> float:
