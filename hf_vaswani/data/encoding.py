@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -17,10 +17,12 @@ from transformers import PreTrainedTokenizerFast
 from ..core.modeling_vaswani import IGNORED_LABEL
 from ..errors import InputError, counted
 from ..text.invisible import is_blank
-from .soft_labels import SoftLabels
 from .sources.parallel_files import Pair
 from .tokenizers.bpe_dropout import BpeDropout
 from .tokenizers.tokenizer import side_backends
+
+if TYPE_CHECKING:
+    from .soft_labels import SoftLabels
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class EncodedPairs:
     source_lengths: np.ndarray
     target_lengths: np.ndarray
     origins: np.ndarray | None = None
-    soft_labels: SoftLabels | None = None
+    soft_labels: "SoftLabels | None" = None
 
     def __len__(self) -> int:
         return len(self.dataset)

@@ -24,7 +24,7 @@ from ...translation.adapters import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
 from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
-from .tokenizer_and_model import is_own_model
+from .tokenizer_and_model import is_own_model, named
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -43,7 +43,8 @@ def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "Pef
     Raises:
         InputError: if the adapter does not fit the model, or could not be loaded or merged afterwards.
     """
-    peft, arguments, base = import_extra("peft"), recipe.peft, recipe.training.start_from
+    peft = named("peft", lambda: import_extra("peft"))
+    arguments, base = recipe.peft, recipe.training.start_from
     if errors := module_errors(model, arguments) + base_errors(arguments, base):
         raise InputError.of(errors)
     config = peft.LoraConfig(

@@ -67,12 +67,12 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
         tidy(folder / CHECKPOINTS)
     ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
-    if not can_go_on(folder):
+    if not is_resumable and any((folder / name).exists() for name in FINAL_WEIGHTS):
         raise InputError(
             f"{folder} contains a finished model, but no checkpoints to resume its run from. Choose another "
             "--output_dir, or set --overwrite true to replace the model."
         )
-    if not has_weights(folder):
+    if not (is_resumable or checkpoint_folders(folder / BEST)):
         # Before its first weights are saved, a run has nothing to lose.
         return False
     content = read_stored(stored)
@@ -94,21 +94,6 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
     if before.processes != now.processes:
         print(f"Number of processes: {before.processes} before, {now.processes} now; the tokens per step change")
     return True
-
-
-def has_final_weights(folder: Path) -> bool:
-    """Whether a folder holds the weights of a finished model or adapter."""
-    return any((folder / name).exists() for name in FINAL_WEIGHTS)
-
-
-def can_go_on(folder: Path) -> bool:
-    """Whether a run in a folder, if there is one, can be resumed or has saved no final model."""
-    return not has_final_weights(folder) or bool(checkpoint_folders(folder / CHECKPOINTS))
-
-
-def has_weights(folder: Path) -> bool:
-    """Whether a run in a folder has saved any weights."""
-    return has_final_weights(folder) or any(checkpoint_folders(folder / name) for name in (CHECKPOINTS, BEST))
 
 
 def stored_differences(recipe: Recipe) -> list[str]:
