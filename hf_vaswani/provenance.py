@@ -54,7 +54,8 @@ class Provenance(BaseModel):
 
     def to_json(self) -> str:
         """The content of the file."""
-        return self.model_dump_json(indent=1, exclude_defaults=True)
+        text = json.dumps(self.model_dump(exclude_defaults=True), indent=1, ensure_ascii=False)
+        return text.encode("utf-8", "replace").decode()
 
     def without_repetition(self) -> "Provenance":
         """The same, in which each product before this one is described only where it is first named.

@@ -27,6 +27,7 @@ from ..text.languages import (
     group_prefix,
     language_pairs,
     mark_target,
+    task_parameters,
     translation_tasks,
 )
 from ..text.vocabularies import vocabularies
@@ -58,7 +59,7 @@ def translation_task(
     Raises:
         ValueError: the model has prefixes, but none for these languages.
     """
-    of_tasks, own_tasks = getattr(model.config, "task_specific_params", None) or {}, translation_tasks(model.config)
+    of_tasks, own_tasks = task_parameters(model.config), translation_tasks(model.config)
     named = TRANSLATION_TASK.fullmatch(task)
     if own_tasks:
         asked = (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..files import locked
+from ..files import locked, replace_link
 from ..runtime.launcher import BETWEEN_LOOKS, PARENT, THREADS
 
 # Seconds in which the runs of a killed sweep end: they notice that it is gone, but only once they have imported all
@@ -43,6 +43,7 @@ def log_file(folder: Path) -> Path:
 
 def _train_run(folder: Path, arguments: list[str], place: str, environment: dict[str, str]) -> str | None:
     _wait_until_free(folder)
+    replace_link(log_file(folder))
     with log_file(folder).open("ab") as log:
         begin = log.tell()
         # In a session of its own: Ctrl-C reaches only the sweep, whose end the run notices.

@@ -31,8 +31,14 @@ def is_same_language(code: str, other: str) -> bool:
 
 def translation_tasks(config: PreTrainedConfig) -> dict[str, LanguagePair]:
     """The tasks `translation_XX_to_YY` for which T5's config has prefixes, with their languages."""
-    names = getattr(config, "task_specific_params", None) or {}
-    return {name: match.group("source", "target") for name in names if (match := TRANSLATION_TASK.fullmatch(name))}
+    tasks = task_parameters(config)
+    return {name: match.group("source", "target") for name in tasks if (match := TRANSLATION_TASK.fullmatch(name))}
+
+
+def task_parameters(config: PreTrainedConfig) -> dict[str, Any]:
+    """The parameters of tasks in a config, by task; none if a stranger's config has something else there."""
+    tasks = getattr(config, "task_specific_params", None)
+    return tasks if isinstance(tasks, dict) else {}
 
 
 def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> LanguagePair:

@@ -255,8 +255,9 @@ class ResumableOutput:
         try:
             record = read_json(self.side_file, remedy="")
             check_types(self.side_file, record, {"settings": dict, "progress": dict})
-            check_types(self.side_file, record["progress"], get_type_hints(Progress))
-            self._settings, self.progress = record["settings"], Progress(**record["progress"])
+            progress = {"seconds": 0.0, **record["progress"]}  # which earlier versions did not count
+            check_types(self.side_file, progress, get_type_hints(Progress))
+            self._settings, self.progress = record["settings"], Progress(**progress)
             if min(self.progress.windows, self.progress.lines, self.progress.bytes) < 0:
                 raise InputError(f"{self.side_file} contains a number below 0.")
             size = self._written.stat().st_size

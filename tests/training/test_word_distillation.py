@@ -274,7 +274,7 @@ def test_verify_repeats_the_run_and_notices_a_changed_teacher(distill, teacher):
 def test_verify_asks_for_a_teacher_that_has_moved(distill, teacher):
     folder = train(distill()).folder
     moved = teacher.rename(teacher.with_name("elsewhere"))
-    with pytest.raises(InputError, match="--distill_from FOLDER"):
+    with pytest.raises(InputError, match="--training.distill_from FOLDER"):
         verify(str(folder))
     options = [f"--distill_from={moved}", f"--tokenizer.path={moved}"]
     assert verify(str(folder), options).verdict == "identical bit for bit"
@@ -370,5 +370,6 @@ def test_run_resumes_after_its_folder_and_that_of_its_teacher_have_moved_togethe
     resumed = distilled(place="after")
     assert same_weights(resumed, whole)
     assert verify(str(resumed)).verdict == "identical bit for bit"
-    (tmp_path / "after").rename(tmp_path / "moved")
-    assert verify(str(tmp_path / "moved" / "student")).verdict == "identical bit for bit"
+    moved = (tmp_path / "after").rename(tmp_path / "moved")
+    places = [f"--distill_from={moved / 'teacher'}", f"--tokenizer.path={moved / 'teacher'}"]
+    assert verify(str(moved / "student"), places).verdict == "identical bit for bit"

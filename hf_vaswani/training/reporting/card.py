@@ -8,7 +8,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...configuration.keys import Sections
 from ...errors import InputError, reason
-from ...files import atomic_write, is_same_file, read_json, replace_files
+from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
 from ...hub.card import card_text, shown_figures
 from ...hub.eval_results import EVAL_RESULTS, eval_results
 from ...hub.file_names import hub_id
@@ -94,16 +94,21 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
     figures = {name: output.with_suffix("") / name for name in copied}
     # If the copy is beside the run's folder, the run's own figures may already be in the right place.
     figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
-    if errors := _figure_errors(list(figures.values()), overwrite):
+    if errors := _figure_errors(output, list(figures.values()), overwrite):
         raise InputError.of(errors)
     contents = {path: (folder / name).read_bytes() for name, path in figures.items()}
     replace_files({output.resolve(): text.encode(), **contents})
     return output
 
 
-def _figure_errors(figures: list[Path], overwrite: bool) -> list[str]:
+def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
     """Why copies of figures cannot be written beside a card."""
-    return [
+    outside = [
+        f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."
+        for path in figures
+        if leads_out(path, output.parent)
+    ]
+    return outside + [
         f"{path} already exists. Choose another --output, or replace it with --overwrite."
         for path in figures
         if os.path.lexists(path) and not overwrite
@@ -151,4 +156,9 @@ def _with_figures(report: RunReport, figures: list[str]) -> RunReport:
 
 def _figures(report: RunReport) -> list[str]:
     """The report's figures whose files exist."""
-    return [name for name in report.figures if is_figure(name) and (report.folder / name).is_file()]
+    folder = report.folder
+    return [
+        name
+        for name in report.figures
+        if is_figure(name) and (folder / name).is_file() and not leads_out(folder / name, folder)
+    ]

@@ -15,7 +15,7 @@ from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError
-from ...files import atomic_write, left_parts, writing
+from ...files import atomic_write, leads_out, left_parts, writing
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
 from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
@@ -24,6 +24,7 @@ from ..checkpoints.output_folder import (
     BEST,
     CHECKPOINTS,
     CURVES_FILE,
+    FINAL_PART,
     LOG_FILE,
     RECIPE_FILE,
     TOKENIZER,
@@ -35,12 +36,14 @@ from ..checkpoints.output_folder import (
 )
 from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
-from ..reporting.artifacts import ALL_TRANSLATIONS, artifacts, remove_stale
+from ..reporting.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
 from .resume import Circumstances
 
 if TYPE_CHECKING:
     from ..optimization.word_distillation import WordTeacher
 
+# The folders in which a run writes and deletes files.
+OWN_FOLDERS = (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE, FIGURES, TRACKED_AS, UPLOADS, FINAL_PART)
 ARCHITECTURE_FILES = ("config.json", "generation_config.json")
 Sources = dict[str, list[TextSource]]
 # Stored after the recipe's sections: digests of the weights that an adapter is trained on, and of those of a teacher.
@@ -65,7 +68,13 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
         if is_checkpoint(folder):
             remedy = f"It is a checkpoint: to resume its run, set --output_dir {folder.absolute().parent.parent}"
         return [f"{name} is not empty and contains no run: it has no {RECIPE_FILE}. {remedy}"]
-    return endangered_inputs(recipe, sources) if holds else []
+    outside = [
+        f"{path} points outside {folder} through a symbolic link, so nothing in it is written or deleted. Remove the "
+        "link, or choose another --output_dir."
+        for path in (folder / name for name in OWN_FOLDERS)
+        if leads_out(path, folder)
+    ]
+    return outside + endangered_inputs(recipe, sources) if holds else []
 
 
 def endangered_inputs(recipe: Recipe, sources: Sources) -> list[str]:

@@ -140,6 +140,28 @@ def test_names_in_the_results_that_are_no_artifacts_are_not_deleted(recipe, tmp_
     assert (folder / "thesis.txt").exists()
 
 
+@pytest.mark.parametrize("options", [["--overwrite=true"], ["--max_steps=5"]])
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "best", "tokenizer", "architecture", "pictures", "hf_vaswani", ".final.part"]
+)
+def test_nothing_is_deleted_or_written_through_a_link_to_another_folder(recipe, tmp_path, name, options):
+    folder, elsewhere = make_run(tmp_path / "out", tmp_path / "precious.png"), tmp_path / "elsewhere"
+    (folder / "pictures" / "link.png").unlink()
+    (elsewhere / "update-00000004").mkdir(parents=True)
+    for file in ("update-00000004/model.safetensors", "tokenizer.json", "curves.png"):
+        (elsewhere / file).write_text("of another run")
+    if (folder / name).exists():
+        (folder / name).rename(tmp_path / "aside")
+    (folder / name).symlink_to(elsewhere)
+    before = files_in(tmp_path)
+    with pytest.raises(
+        InputError,
+        match=f"{name} points outside .*out through a symbolic link, so nothing in it is written or deleted",
+    ):
+        train(recipe(*options))
+    assert files_in(tmp_path) == before
+
+
 @pytest.mark.parametrize("place", ["checkpoints/update-00000004/train.x", "test_translations.txt"])
 def test_overwriting_does_not_delete_its_own_training_text(recipe, tmp_path, place):
     folder = make_run(tmp_path / "out", tmp_path / "precious.png")

@@ -495,6 +495,15 @@ def test_picture_beside_a_copied_card_is_not_replaced_by_default(finished, tmp_p
     assert picture.read_bytes() == (finished / "pictures" / "curves.png").read_bytes()
 
 
+def test_copied_card_writes_no_picture_through_a_symlink(finished, tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
+    assert main(["card", str(finished), "--output", str(tmp_path / "cards" / "copy.md"), "--overwrite"]) == 2
+    assert "curves.png points outside" in capsys.readouterr().err
+    assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
+
+
 @pytest.mark.draws_figures
 def test_copied_card_without_disk_space_names_its_file_and_changes_nothing(finished, tmp_path, capsys):
     output, picture = tmp_path / "copy.md", tmp_path / "copy" / "pictures" / "curves.png"

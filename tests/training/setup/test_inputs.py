@@ -67,4 +67,4 @@ def test_card_of_an_earlier_version_with_stages_is_one_clear_error(first, tmp_pa
     capsys.readouterr()
     assert main(["verify", str(card)]) == 2
     [error] = capsys.readouterr().err.splitlines()
-    assert "unknown section 'stages'; several runs are now a script" in error
+    assert "is the card of a run in stages, which this version cannot replay" in error
