@@ -21,8 +21,8 @@ from ..generation.settings import check_generation_file
 from ..runtime.memory import free_memory
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
-# Bytes per parameter: in float32, and with its gradient and Adam's two moments.
-WEIGHTS, TRAINING = 4, 16
+# Bytes per parameter in float32.
+FLOAT_BYTES = 4
 # What exports for other engines have in place of weight files, by model type.
 ENGINE_FILES = {
     "vaswani_ctranslate2": "model.bin and shared_vocabulary.json (or source_… and target_vocabulary.json)",
@@ -125,7 +125,7 @@ def _read_config(path: Path) -> PreTrainedConfig:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
-    if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
+    if isinstance(config, VaswaniConfig) and (errors := memory_errors(config)):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
 
@@ -150,11 +150,10 @@ def parameter_count(config: VaswaniConfig) -> int:
     return model.num_parameters() + more
 
 
-def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
-    """An error if a model does not fit into free memory; empty if it does."""
+def memory_errors(config: VaswaniConfig) -> list[str]:
+    """An error if a model's weights do not fit into free memory; empty if they do."""
     count, free = parameter_count(config), free_memory()
-    if count * bytes_per_parameter <= free:
+    if count * FLOAT_BYTES <= free:
         return []
-    need = f"{count * bytes_per_parameter / 1e9:,.0f} GB"
-    what = "to train" if bytes_per_parameter == TRAINING else "for its weights"
-    return [f"the model has {count:,} parameters and needs {need} {what}, but {free / 1e9:,.1f} GB are free"]
+    need = f"{count * FLOAT_BYTES / 1e9:,.0f} GB for its weights"
+    return [f"the model has {count:,} parameters and needs {need}, but {free / 1e9:,.1f} GB are free"]

@@ -47,12 +47,11 @@ def main() -> None:
         )
         parts = [batch]
     else:
-        from hf_vaswani.training.optimization.passes import pass_tokens, passes
-
         from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+        from hf_vaswani.training.optimization.steps import pass_tokens, split_batch
 
         model = VaswaniForConditionalGeneration(VaswaniConfig(**SIZE))
-        parts = passes(batch, pass_tokens(Accelerator(cpu=True)))
+        parts = split_batch(batch, pass_tokens(Accelerator(cpu=True)))
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     start = time.perf_counter()

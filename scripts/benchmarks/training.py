@@ -105,7 +105,7 @@ def train_hf_vaswani(options: argparse.Namespace) -> tuple[float, float, str]:
     data = {"source_language": "xx", "target_language": "yy", "validation_share": 0.01}
     data |= {f"train_{side}": str(options.folder / f"train.{side}") for side in ("source", "target")}
     training = {"max_tokens": TOKENS, "max_steps": 100_000, "max_minutes": options.seconds / 60, "logging_steps": 5}
-    training |= {"eval_steps": 100_000, "save_steps": 100_000, "average": "none", "eval_sentences": 0}
+    training |= {"eval_steps": 100_000, "save_steps": 100_000, "average_last": 1, "eval_sentences": 0}
     if not options.contestant.endswith("as it comes"):
         training["mixed_precision"] = "bf16" if options.contestant.endswith("bf16") else "no"
     with tempfile.TemporaryDirectory() as folder:

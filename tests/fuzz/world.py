@@ -429,9 +429,9 @@ def names() -> dict[str, object]:
         mbr,
         pair_scores,
         translate,
-        interop,
     )
     public = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
+    public |= {name: getattr(interop, name) for name in interop.__all__}
     others = {
         "torch": torch,
         "vaswani": hf_vaswani,

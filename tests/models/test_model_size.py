@@ -1,11 +1,9 @@
 import pytest
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
-from hf_vaswani.errors import InputError
 from hf_vaswani.models import model_files
-from hf_vaswani.models.model_files import TRAINING, WEIGHTS, memory_errors, parameter_count
+from hf_vaswani.models.model_files import memory_errors, parameter_count
 from hf_vaswani.runtime import memory
-from hf_vaswani.training.train import train
 
 from ..conftest import tiny_config
 
@@ -27,12 +25,12 @@ def test_parameters_are_counted_without_building_the_layers(changes):
 def test_model_too_large_for_memory_is_reported_with_its_size(monkeypatch):
     monkeypatch.setattr(model_files, "free_memory", lambda: 10 * 10**9)
     config = VaswaniConfig(d_model=100_000, encoder_attention_heads=10, decoder_attention_heads=10)
-    [error] = memory_errors(config, WEIGHTS)
+    [error] = memory_errors(config)
     count = parameter_count(config)
     assert count > 6e11
     assert error == f"the model has {count:,} parameters and needs {count * 4 / 1e9:,.0f} GB for its weights, but " \
         "10.0 GB are free"  # fmt: skip
-    assert memory_errors(VaswaniConfig(), TRAINING) == []
+    assert memory_errors(VaswaniConfig()) == []
 
 
 def test_free_memory_in_a_container_respects_its_limit_and_counts_page_cache(tmp_path, monkeypatch):
@@ -46,16 +44,3 @@ def test_free_memory_in_a_container_respects_its_limit_and_counts_page_cache(tmp
     assert memory.free_memory() == 700_000
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.free_memory() == 5000 * 1024
-
-
-def test_training_a_model_too_large_for_memory_fails_before_any_work(tmp_path, write_lines):
-    from hf_vaswani.training.recipe.recipe import load_recipe
-
-    text, path = write_lines("text", ["a b"]), tmp_path / "recipe.yaml"
-    path.write_text(
-        "model: {d_model: 1000000, encoder_attention_heads: 1000, decoder_attention_heads: 1000}\n"
-        f"data: {{train_source: {text}, train_target: {text}, validation_source: {text}, validation_target: {text}}}"
-    )
-    with pytest.raises(InputError, match=r"model has [\d,]+ parameters and needs [\d,]+ GB to train, but .* are free"):
-        train(load_recipe(path, [f"--output_dir={tmp_path / 'out'}"]))
-    assert not (tmp_path / "out").exists()

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from ...errors import InputError, TrainingError, TrainingInterrupted
 from ...files import collect_errors
 from ...hub.trail import Trail
-from ...runtime.launcher import end_with_launcher
+from ...runtime.launcher import BETWEEN_LOOKS, end_with_launcher
 from ...runtime.signals import StopSignals
 from ...runtime.threads import share_of_cores
 from ..build import TrainingSetup, build
@@ -224,13 +224,17 @@ def _launch(processes: int, folder: Path) -> list[Replayed]:
                "--no-python", sys.executable, "-c", WORKER, str(folder)]  # fmt: skip
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     # In a session of their own, where Ctrl-C does not reach them.
-    with StopSignals(at_once=True) as stop, subprocess.Popen(command, **streams, start_new_session=True) as launcher:
-        try:
-            output = launcher.communicate()[0]
-        except KeyboardInterrupt:
-            launcher.terminate()
-            launcher.communicate()
-            raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received) from None
+    with StopSignals() as stop, subprocess.Popen(command, **streams, start_new_session=True) as launcher:
+        output = None
+        while output is None:
+            try:
+                output = launcher.communicate(timeout=BETWEEN_LOOKS)[0]
+            except subprocess.TimeoutExpired:
+                if stop.received:
+                    launcher.terminate()
+                    launcher.communicate()
+        if stop.received:
+            raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received)
     found = pickle.loads(result.read_bytes()) if result.exists() else None
     if isinstance(found, str):
         raise InputError(found)
