@@ -1,5 +1,6 @@
 """The report of a run: scores, texts, tokenizer, sizes, costs, examples, weaknesses; and its summary."""
 
+import math
 from pathlib import Path
 from textwrap import indent
 
@@ -44,6 +45,8 @@ from .scores import ScoredTest, perplexity
 EXAMPLES = 8
 # Below this BLEU, a model has learned next to nothing of its test set.
 UNTRAINED = 5.0
+# How far the loss is above that of a uniform guess if the run diverged. That of a new model is above it by about 0.5.
+DIVERGED = 1.0
 
 
 def make_report(
@@ -304,7 +307,13 @@ def summary(report: RunReport) -> str:
     )
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)
-    if any(scores.bleu < UNTRAINED for scores in report.tests.values()):
+    guess = math.log(report.tokenizer.target_tokens)
+    if not report.validation_loss < guess + DIVERGED:
+        lines.append(
+            f"The validation loss is far above that of a uniform guess ({guess:.4f}): the run diverged, and more "
+            "steps do not help. Start over with --overwrite true and a lower --learning_rate."
+        )
+    elif any(scores.bleu < UNTRAINED for scores in report.tests.values()):
         lines.append(
             "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
             "larger --max_steps or --max_minutes continues the run."
