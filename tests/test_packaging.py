@@ -64,7 +64,7 @@ def test_installed_wheel_lists_its_recipes_and_trains_from_one(packages, tmp_pat
     # The dependencies, but not the package itself: .pth files in that folder are not processed.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
-    subprocess.run(install, check=True, capture_output=True)
+    subprocess.run(install, check=True, capture_output=True, env=environment)
 
     def run(*command) -> str:
         return subprocess.run(
