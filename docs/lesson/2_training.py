@@ -110,14 +110,14 @@ print(torch.allclose(by_hand, sequence_loss(logits, torch.tensor([[right]]), lab
 #
 # ## The learning rate (section 5.3)
 #
-# *In the package:* `learning_rate` in `hf_vaswani/training/optimization/schedule.py`
+# *In the package:* `learning_rate` in `hf_vaswani/training/schedule.py`
 #
 # > lrate = d_model^−0.5 · min(step^−0.5, step · warmup^−1.5)
 #
 # It rises during warm-up and then falls with the square root of the step.
 
 # %%
-from hf_vaswani.training.optimization.schedule import learning_rate
+from hf_vaswani.training.schedule import learning_rate
 
 steps = range(1, 20001, 50)
 for d_model, warmup in ((512, 4000), (512, 8000), (256, 4000)):

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from ..data.sources.text_files import check_file, iterate_lines
 from ..errors import InputError, counted
-from ..translation.lines import LineTranslator, as_text, translate_lines
+from ..translation.lines import Line, LineTranslator, as_text, translate_lines
 from ..translation.resumable_output import StreamOutput
-from ..translation.windows import Line
 from .limits import LARGEST_FILE, explained
 from .models import NO_LANGUAGES, Languages, LoadedModel
 

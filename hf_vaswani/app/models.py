@@ -18,8 +18,7 @@ from ..files import collect_errors
 from ..models.model_files import check_settings, find_model_kind
 from ..pipeline.translation import TranslationPipeline
 from ..text.languages import language_codes, language_pairs
-from ..translation.adapters import adapter_base
-from ..translation.load import check_folder, load
+from ..translation.load import adapter_base, check_folder, load
 
 TITLE = "Translation"
 QUICKSTART = Path("outputs/quickstart")

@@ -8,8 +8,7 @@ from pathlib import Path
 from threading import Event
 
 from ..errors import InputError, reason
-from ..runtime.imports import import_extra
-from ..runtime.logs import quiet
+from ..runtime.imports import import_extra, quiet
 from ..runtime.signals import StopSignals
 from .limits import LARGEST_FILE
 from .models import ModelShelf, chosen_models

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
         set_languages,
         text_errors,
     )
-    from ..evaluation.figure_file import save_figure
+    from ..evaluation.token_text import save_figure
     from ..translation.load import check_not_exported, load
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
@@ -106,7 +106,7 @@ def _figure_paths(output: Path, kinds: list[str]) -> dict[str, Path]:
 
 def _output_errors(output: Path, figures: dict[str, Path], overwrite: bool) -> list[str]:
     """Why the figures cannot be written."""
-    from ..evaluation.figure_file import figure_path_errors
+    from ..evaluation.token_text import figure_path_errors
 
     is_file = output in figures.values()
     if is_file and len(figures) > 1:

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _output_errors(output: Path, overwrite: bool) -> list[str]:
     """Why the file cannot be written."""
-    from ..evaluation.figure_file import figure_path_errors
+    from ..evaluation.token_text import figure_path_errors
 
     errors = figure_path_errors(output, SUFFIXES)
     if output.is_file() and not overwrite:

@@ -41,8 +41,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..hub.remote_code import renew_code
     from ..hub.repository import check_name
+    from ..models.model_files import renew_code
     from ..training.reporting.card import rewrite_card
 
     if options.code:

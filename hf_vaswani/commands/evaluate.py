@@ -136,7 +136,7 @@ def _add_bootstrap_options(group) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..data.sources.parallel_files import line_errors, read_lines
     from ..evaluation.score import make_metrics, scores, sentence_scores
-    from ..evaluation.significance import bootstrap
+    from ..evaluation.seed_bootstrap import bootstrap
     from ..translation.load import load
     from .common.scoring import score_arguments, score_warnings
 
@@ -264,7 +264,7 @@ def _translate(
 
 def _text(names: list[str], results: list[list]) -> str:
     """The results as text: a line per score for one system; a table and the signatures for several."""
-    from ..evaluation.significance import SIGNIFICANT
+    from ..evaluation.seed_bootstrap import SIGNIFICANT
 
     if len(results) == 1:
         return "\n".join(str(score) for score in results[0])

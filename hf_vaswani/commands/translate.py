@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
-from ..runtime.logs import quiet
+from ..runtime.imports import quiet
 from .common.options import (
     BATCH_SIZE,
     ENSEMBLE,
@@ -50,10 +50,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..runtime.process_group import SingleProcess
-    from ..translation.lines import LineTranslator
+    from ..translation.lines import Line, LineTranslator
     from ..translation.resumable_output import ResumableOutput, StreamOutput
     from ..translation.translator_settings import TranslatorSettings
-    from ..translation.windows import Line
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
@@ -444,7 +443,7 @@ def _name(options: argparse.Namespace) -> str:
 def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
     """The lines of the input, and a function that tells whether the next one has not arrived yet."""
     from ..data.sources.text_files import iterate_lines
-    from ..translation.windows import Line
+    from ..translation.lines import Line
 
     texts = _texts(options, reports.of(_name(options)))
     is_waiting = getattr(texts, "is_waiting", lambda: False)
@@ -456,7 +455,7 @@ def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator
 def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> Iterator[str]:
     """The lines of the input file, or of standard input."""
     from ..data.sources.text_files import iterate_lines
-    from ..translation.windows import IncomingLines
+    from ..translation.lines import IncomingLines
 
     if options.pairs:
         return (text for text, _ in iterate_texts(options))
@@ -466,7 +465,7 @@ def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> I
 
 
 def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argparse.Namespace) -> "Iterator[Line]":
-    from ..translation.windows import Line
+    from ..translation.lines import Line
 
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes)):
         if text is None or prefix is None:

@@ -4,12 +4,12 @@ The tree comes from `generate()` itself, not from a second search; see `generati
 a tree are drawn by `beam_tree_figure.py`.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_beam_search import NEVER, Scoring
+from ..core.generation_beam_search import NEVER
 from ..errors import InputError
 from ..generation.search_observer import SearchObserver, SearchStep
 from ..pipeline.alignment import to_tokens
@@ -17,9 +17,9 @@ from ..pipeline.arguments import GenerateArguments
 from ..text.inputs import check_text
 from ..text.normalization import normalized
 from .attention import check_token_count, text_errors
+from .beam_tree_figure import BeamCandidate, BeamStep, BeamTree
 from .token_text import readable_tokens
 
-Fate = Literal["kept", "finished", "pruned"]
 # Reasons why a search ended, the most informative one first.
 STOP_REASONS = {
     "all_ended": "all candidates ended here, by an end token or at the longest length",
@@ -31,107 +31,6 @@ STOP_REASONS = {
 GREEDY_END = "greedy search ends with its first hypothesis"
 # The search pads its tensors with candidates that do not exist; they score lower than this.
 HIGHEST_IMPOSSIBLE = NEVER / 2
-
-
-@dataclass(frozen=True)
-class BeamCandidate:
-    """A hypothesis extended by one token, as considered in one step of the search.
-
-    Attributes:
-        number: its index in `BeamTree.candidates`.
-        step: the step that considered it, from 1; also its number of tokens.
-        parent: number of the candidate that it extends; None at the first step.
-        log_probability: natural logarithm, of its last token, after logits processors.
-        score: sum of the log-probabilities of all its tokens, by which the candidates of a step are ranked.
-        fate: `"kept"` if the search continued it, `"finished"` if it ended among the best of its step, or `"pruned"`.
-        is_end: whether it ended, by an end token or at the longest length. A pruned candidate may have ended, too:
-            those beyond the beam do not count.
-        penalized_score: the score divided by the length penalty, by which finished hypotheses are ranked; None if it
-            is not finished, and in greedy search, which ranks nothing.
-        rank: its rank among the finished hypotheses at the end of the search, 1 for the best; None if it is not
-            finished, or was pushed out by better ones.
-    """
-
-    number: int
-    step: int
-    parent: int | None
-    token_id: int
-    token: str
-    log_probability: float
-    score: float
-    fate: Fate
-    is_end: bool
-    penalized_score: float | None = None
-    rank: int | None = None
-
-
-@dataclass(frozen=True)
-class BeamStep:
-    """One step of the search.
-
-    Attributes:
-        number: from 1.
-        candidates: numbers of the candidates that it considered, best first.
-        finished: numbers of the finished hypotheses after this step, best first.
-        reachable: the best penalized score that a running hypothesis could still reach; None in greedy search, and if
-            no hypothesis is running.
-    """
-
-    number: int
-    candidates: tuple[int, ...]
-    finished: tuple[int, ...]
-    reachable: float | None
-
-
-@dataclass(frozen=True)
-class BeamTree:
-    """The search for the translation of one text.
-
-    Attributes:
-        source_tokens: as the encoder reads them, special tokens included.
-        prompt_tokens, prompt_ids: what the output begins with: the decoder's start token, and any prefix given.
-        candidates: the candidates of all steps, step by step.
-        stop_reason: why the search ended after the last step.
-        scoring: how hypotheses of different lengths are compared, and when the search ends; None for greedy search.
-    """
-
-    source: str
-    source_tokens: tuple[str, ...]
-    prompt_tokens: tuple[str, ...]
-    prompt_ids: tuple[int, ...]
-    candidates: tuple[BeamCandidate, ...]
-    steps: tuple[BeamStep, ...]
-    stop_reason: str
-    translation: str
-    num_beams: int
-    scoring: Scoring | None
-
-    @property
-    def ranking(self) -> tuple[BeamCandidate, ...]:
-        """The finished hypotheses at the end, best first."""
-        return tuple(self.candidates[number] for number in self.steps[-1].finished)
-
-    @property
-    def best(self) -> BeamCandidate:
-        """The last candidate of the hypothesis that `generate()` returns."""
-        return self.ranking[0]
-
-    def path(self, candidate: BeamCandidate) -> tuple[BeamCandidate, ...]:
-        """The candidates that make up a hypothesis, from its first token to the given candidate."""
-        path = [candidate]
-        while path[-1].parent is not None:
-            path.append(self.candidates[path[-1].parent])
-        return tuple(reversed(path))
-
-    def _repr_svg_(self) -> str:
-        """The figure of the tree, which Jupyter shows."""
-        from .beam_tree_figure import beam_tree_svg
-
-        return beam_tree_svg(self)
-
-    def output_ids(self, candidate: BeamCandidate) -> tuple[int, ...]:
-        """The token ids of a hypothesis as `generate()` returns it, the prompt first."""
-        return (*self.prompt_ids, *(part.token_id for part in self.path(candidate)))
 
 
 def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, **generate_kwargs) -> BeamTree:

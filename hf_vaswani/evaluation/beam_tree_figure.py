@@ -1,4 +1,4 @@
-"""Draws a beam search as an SVG figure: a column for each step, its candidates one below the other, best first.
+"""The tree of a beam search, and its SVG figure: a column for each step, with its candidates, best first.
 
 The figure keeps its text as text, which browsers draw in their own fonts: they join Arabic letters, set right-to-left
 words in order, and have Chinese and Japanese characters.
@@ -6,10 +6,13 @@ words in order, and have Chinese and Japanese characters.
 
 import textwrap
 import unicodedata
+from dataclasses import dataclass
 from html import escape
+from typing import Literal
 
-from .beam_tree import BeamCandidate, BeamTree
+from ..core.generation_beam_search import Scoring
 
+Fate = Literal["kept", "finished", "pruned"]
 # Pixels.
 BOX_HEIGHT, BAND_HEIGHT, ROW_GAP, COLUMN_GAP, MARGIN, LINE_HEIGHT, NARROWEST_BOX = 36, 15, 10, 36, 14, 18, 100
 ROW = BOX_HEIGHT + BAND_HEIGHT + ROW_GAP
@@ -45,6 +48,105 @@ LEGEND = (
     "Boxes: token, its log-probability, Σ of all so far. Solid: kept; dashed: pruned; green: finished, with rank and "
     "Σ divided by the length penalty; gray band: finished and pushed out by better ones; blue: the output."
 )
+
+
+@dataclass(frozen=True)
+class BeamCandidate:
+    """A hypothesis extended by one token, as considered in one step of the search.
+
+    Attributes:
+        number: its index in `BeamTree.candidates`.
+        step: the step that considered it, from 1; also its number of tokens.
+        parent: number of the candidate that it extends; None at the first step.
+        log_probability: natural logarithm, of its last token, after logits processors.
+        score: sum of the log-probabilities of all its tokens, by which the candidates of a step are ranked.
+        fate: `"kept"` if the search continued it, `"finished"` if it ended among the best of its step, or `"pruned"`.
+        is_end: whether it ended, by an end token or at the longest length. A pruned candidate may have ended, too:
+            those beyond the beam do not count.
+        penalized_score: the score divided by the length penalty, by which finished hypotheses are ranked; None if it
+            is not finished, and in greedy search, which ranks nothing.
+        rank: its rank among the finished hypotheses at the end of the search, 1 for the best; None if it is not
+            finished, or was pushed out by better ones.
+    """
+
+    number: int
+    step: int
+    parent: int | None
+    token_id: int
+    token: str
+    log_probability: float
+    score: float
+    fate: Fate
+    is_end: bool
+    penalized_score: float | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """One step of the search.
+
+    Attributes:
+        number: from 1.
+        candidates: numbers of the candidates that it considered, best first.
+        finished: numbers of the finished hypotheses after this step, best first.
+        reachable: the best penalized score that a running hypothesis could still reach; None in greedy search, and if
+            no hypothesis is running.
+    """
+
+    number: int
+    candidates: tuple[int, ...]
+    finished: tuple[int, ...]
+    reachable: float | None
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """The search for the translation of one text.
+
+    Attributes:
+        source_tokens: as the encoder reads them, special tokens included.
+        prompt_tokens, prompt_ids: what the output begins with: the decoder's start token, and any prefix given.
+        candidates: the candidates of all steps, step by step.
+        stop_reason: why the search ended after the last step.
+        scoring: how hypotheses of different lengths are compared, and when the search ends; None for greedy search.
+    """
+
+    source: str
+    source_tokens: tuple[str, ...]
+    prompt_tokens: tuple[str, ...]
+    prompt_ids: tuple[int, ...]
+    candidates: tuple[BeamCandidate, ...]
+    steps: tuple[BeamStep, ...]
+    stop_reason: str
+    translation: str
+    num_beams: int
+    scoring: Scoring | None
+
+    @property
+    def ranking(self) -> tuple[BeamCandidate, ...]:
+        """The finished hypotheses at the end, best first."""
+        return tuple(self.candidates[number] for number in self.steps[-1].finished)
+
+    @property
+    def best(self) -> BeamCandidate:
+        """The last candidate of the hypothesis that `generate()` returns."""
+        return self.ranking[0]
+
+    def path(self, candidate: BeamCandidate) -> tuple[BeamCandidate, ...]:
+        """The candidates that make up a hypothesis, from its first token to the given candidate."""
+        path = [candidate]
+        while path[-1].parent is not None:
+            path.append(self.candidates[path[-1].parent])
+        return tuple(reversed(path))
+
+    def _repr_svg_(self) -> str:
+        """The figure of the tree, which Jupyter shows."""
+        return beam_tree_svg(self)
+
+    def output_ids(self, candidate: BeamCandidate) -> tuple[int, ...]:
+        """The token ids of a hypothesis as `generate()` returns it, the prompt first."""
+        return (*self.prompt_ids, *(part.token_id for part in self.path(candidate)))
 
 
 def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:

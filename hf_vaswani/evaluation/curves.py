@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from ..errors import InputError
 from ..files import collect_errors, shown
-from .figure_file import PIXELS_PER_INCH, figure_path_errors, save_figure
+from .token_text import PIXELS_PER_INCH, figure_path_errors, save_figure
 
 Record = dict[str, float | None]
 Series = dict[str, tuple[np.ndarray, np.ndarray]]  # key of the log → steps and values

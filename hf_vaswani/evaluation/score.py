@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
 from ..errors import InputError, counted, reason
-from .bleu_tokenizers import EXTRAS
+from .score_settings import EXTRAS
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)

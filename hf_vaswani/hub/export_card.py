@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from huggingface_hub import ModelCardData, SpaceCardData
 
-from .markdown import fenced, one_line, plain, table
+from .markdown import fenced, one_line, plain, quoted, table, usage_code
 from .origin import Origin
-from .usage import quoted, usage_code
 
 JAVASCRIPT = """\
 import {{ pipeline }} from "@huggingface/transformers";

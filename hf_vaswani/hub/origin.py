@@ -14,8 +14,8 @@ from ..engines.engine_folders import weights_size
 from ..errors import InputError
 from ..models.model_files import CONFIG_FILE
 from ..text.languages import own_languages
-from .file_names import hub_id, is_hub_id
 from .metadata import hub_languages
+from .repository import hub_id, is_hub_id
 from .run_report import RESULTS_FILE, read_report
 
 CARD_FILE = "README.md"

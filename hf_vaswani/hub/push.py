@@ -12,9 +12,8 @@ from ..engines.engine_folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
-from .eval_results import EVAL_RESULTS
-from .file_names import is_hub_id
-from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, open_repository
+from .metadata import EVAL_RESULTS
+from .repository import MODEL, OF_MODELS, SPACE, check_links, commit_folder, is_hub_id, open_repository
 from .space import needed_extras, open_space, push_space
 
 # The key of an adapter's config that names the base model.

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..errors import counted
 from ..provenance import Input
-from .file_names import file_names
+from .repository import file_names
 from .run_report import RunReport
 
 KINDS = {

@@ -13,7 +13,7 @@ from ..core.modeling_layers import sinusoidal_positions
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, listed, reason
 from ..models.model_loading import REPORTING, report_errors
-from ..runtime.logs import quiet
+from ..runtime.imports import quiet
 
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"

@@ -1,8 +1,10 @@
 """Imports optional libraries when they are needed, and calls functions once other packages have been imported."""
 
 import importlib.util
+import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -78,3 +80,15 @@ class _Watcher(MetaPathFinder):
 
         # Patches this one loader rather than wrapping it: other code asks it for source and resources.
         loader.exec_module = exec_module
+
+
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Silence a logger's warnings within the block, such as advice for callers in Python."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

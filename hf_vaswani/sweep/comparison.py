@@ -10,7 +10,7 @@ from ..evaluation.score_settings import ScoreSettings
 from ..evaluation.seed_bootstrap import Difference, seed_bootstrap
 from ..files import collect_errors
 from ..hub.run_report import RunReport
-from ..training.reporting.artifacts import TRANSLATIONS
+from ..training.checkpoints.artifacts import TRANSLATIONS
 from ..training.setup.splits import load_test_sets, own_text, parse_sources
 from .runs import Run
 

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from ..files import collect_errors
+from ..training.checkpoints.artifacts import read_results
 from ..training.publishing.portable_run import shared_recipe
 from ..training.recipe.recipe import Recipe, load_recipe, section_of
-from ..training.reporting.artifacts import read_results
 from ..training.setup.resume import stored_differences
 from .request import SweepRequest, Texts
 

@@ -6,8 +6,7 @@ import statistics
 from dataclasses import asdict, dataclass, field
 
 from ..errors import counted
-from ..evaluation.seed_bootstrap import Difference
-from ..evaluation.significance import RESAMPLES
+from ..evaluation.seed_bootstrap import RESAMPLES, Difference
 from .request import Texts
 from .runs import BASELINE, combination_name
 

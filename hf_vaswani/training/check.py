@@ -17,18 +17,18 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
-from ..hub.file_names import hub_id
+from ..hub.repository import hub_id
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE
 from .optimization.optimizer import freeze
 from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe
-from .reporting.scores import load_compared, load_reranker
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
 from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, named, new_config
+from .validation import load_compared, load_reranker
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher

@@ -10,7 +10,7 @@ from ..data.filters import filter_report
 from ..data.sources.sides import shifted_lines, swapped_sides
 from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ..errors import counted
-from ..evaluation.bleu_tokenizers import tokenizer_warning
+from ..evaluation.score_settings import tokenizer_warning
 from ..evaluation.unreachable import unreachable, unreachable_warning
 from ..text.mojibake import looks_like_mojibake
 from .build import TrainingSetup

@@ -2,6 +2,9 @@
 energy that they took, as measured by codecarbon, or estimated by it if the machine has no energy counters.
 """
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +14,31 @@ from accelerate import Accelerator
 from ..core.configuration_vaswani import VaswaniConfig
 from ..runtime.machine import describe_machine
 from ..runtime.processes import on_main_process
-from ..runtime.stopwatch import Stopwatch
 from ..runtime.threads import STEPS_BETWEEN_LOOKS, AdaptiveThreads, begin_threads, feed_forward
-from .checkpoints.progress import Progress
-from .listeners import StepListener, StepResult
+from .optimization.progress import Progress, StepListener, StepResult
 from .recipe.arguments import TrainingArguments
 
 JOULES_PER_KWH = 3.6e6
+
+
+class Stopwatch:
+    """A clock that stops during pauses."""
+
+    def __init__(self):
+        self._paused = 0.0
+
+    def __call__(self) -> float:
+        """Seconds since an arbitrary moment, without pauses."""
+        return time.monotonic() - self._paused
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave out the seconds that the block takes."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._paused += time.monotonic() - began
 
 
 class DeviceListener(StepListener):

@@ -17,13 +17,7 @@ from ..models.model_files import CONFIG_FILE
 from ..pipeline.model_checks import damaged_weights
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from .build import TrainingSetup
-from .checkpoints.checkpoint import make_readable
-from .checkpoints.final_weights import Candidate, candidates, describe, lowest
-from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE, saving
-from .final_model import FinalModel
-from .fit import TrainingOutcome
-from .optimization.weights import Tensors, average_weights, set_weights
-from .reporting.artifacts import (
+from .checkpoints.artifacts import (
     ALL_TRANSLATIONS,
     CARD_DIGEST,
     CARD_FILE,
@@ -36,9 +30,15 @@ from .reporting.artifacts import (
     read_results,
     remove_stale,
 )
+from .checkpoints.checkpoint import make_readable
+from .checkpoints.final_weights import Candidate, candidates, describe, lowest
+from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE, saving
+from .fit import TrainingOutcome
+from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
-from .reporting.scores import ScoredTest, load_compared, load_reranker, score_test
+from .setup.adapter import FinalModel
+from .validation import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -157,7 +157,7 @@ def save_report(
         OSError, SafetensorError: if the files cannot be written.
     """
     from ..hub.card import card_text
-    from ..hub.eval_results import eval_results
+    from ..hub.metadata import eval_results
     from .publishing.portable_run import shared_recipe
 
     folder, part = setup.folder, setup.folder / FINAL_PART

@@ -13,11 +13,10 @@ from ..runtime.processes import on_main_process, say
 from .build import TrainingSetup
 from .checkpoints.best_weights import BestWeights
 from .checkpoints.output_folder import BEST
-from .checkpoints.progress import Progress
 from .describe import describe
 from .devices import DeviceListener, EnergyListener
-from .listeners import StepListener
-from .replay.recorder import TrailRecorder
+from .optimization.progress import Progress, StepListener
+from .recorder import TrailRecorder
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun

@@ -22,17 +22,16 @@ from ..data.epochs import TokenizedCorpus
 from ..errors import TrainingError, TrainingInterrupted, counted
 from ..runtime.processes import in_all_processes, on_main_process, say
 from ..runtime.signals import StopSignals
-from ..runtime.stopwatch import Stopwatch
 from .build import TrainingSetup
 from .checkpoints.best_weights import note_validation
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
 from .checkpoints.output_folder import CHECKPOINTS
-from .checkpoints.progress import Progress
-from .listeners import StepListener, StepResult, ValidationResult
+from .devices import Stopwatch
 from .optimization.optimizer import make_optimizer
-from .optimization.schedule import learning_rate
+from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
 from .optimization.steps import StepBatches, StepDataset, pass_tokens, split_batch, steps_loader
+from .schedule import learning_rate
 from .setup.tokenizer_and_model import drops_layers
 
 # Consecutive steps without a finite gradient after which the run stops.

@@ -11,7 +11,7 @@ from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulation
 from ..errors import InputError
 from ..hub.run_report import RunReport
 from ..runtime.launcher import end_with_launcher, is_set
-from ..runtime.memory import keep_freed_memory
+from ..runtime.machine import keep_freed_memory
 from ..runtime.process_group import join_processes
 from ..runtime.processes import on_main_process, reported_once
 from ..runtime.threads import asked_threads, share_of_cores

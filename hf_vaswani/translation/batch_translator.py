@@ -14,9 +14,8 @@ import numpy as np
 
 from ..errors import InputError, counted
 from ..pipeline.batches import LAST_WINDOW
-from .lines import LineTranslator, error_message
+from .lines import Line, LineTranslator, error_message
 from .translator_settings import TranslatorSettings
-from .windows import Line
 
 logger = logging.getLogger(__name__)
 

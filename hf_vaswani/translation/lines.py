@@ -3,26 +3,100 @@
 A line that cannot be translated gets an empty translation and is reported; other lines are not affected.
 """
 
+import io
 import json
 import re
+import select
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import torch
 from transformers import Pipeline
 
-from ..data.sources.text_files import Report, compressed
+from ..data.sources.text_files import CHUNK, Report, compressed, lines_of
 from ..errors import is_out_of_memory, reason
+from ..pipeline.batches import window_size
 from ..pipeline.engine import Result, SourceTooLong
 from ..pipeline.hypothesis import Hypothesis, translation_warning
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput
-from .windows import Line, windows
+
+MOST_CHARACTERS = 1 << 20
+PAUSE = 0.05
+
+
+class Line(NamedTuple):
+    """A line to translate, and what its translation must begin with."""
+
+    text: str
+    prefix: str = ""
+
+
+def windows(
+    lines: Iterable[Line], number: int = 0, is_waiting: Callable[[], bool] = lambda: False
+) -> Iterator[list[Line]]:
+    """Cut lines into windows.
+
+    Args:
+        lines: read as needed.
+        number: number of windows that came before, since the first ones are smaller.
+        is_waiting: whether the next line has yet to arrive, so that the lines read so far form a window.
+
+    Yields:
+        128 lines, then 512, 2048 and 4096, or fewer if they hold 2^20 characters. If reading ends in an error, the
+        lines before it are yielded first.
+    """
+    window: list[Line] = []
+    characters = 0
+    try:
+        for line in lines:
+            window.append(line)
+            characters += len(line.text)
+            if len(window) == window_size(number) or characters >= MOST_CHARACTERS or is_waiting():
+                yield window
+                window, characters, number = [], 0, number + 1
+    except Exception:
+        if window:
+            yield window
+        raise
+    if window:
+        yield window
+
+
+class IncomingLines:
+    """The lines of a stream as they arrive, such as standard input; [`is_waiting`] tells when they pause."""
+
+    def __init__(self, stream: BinaryIO, name: str, report: Report):
+        self._stream, self._lines_in_hand = stream, 0
+        self._lines = lines_of(self._chunks(), name, report)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._lines_in_hand -= 1
+        return line
+
+    def is_waiting(self) -> bool:
+        """Whether no whole line is available, and none begins to arrive within 50 ms."""
+        if self._lines_in_hand > 0:
+            return False
+        try:
+            return not select.select([self._stream], [], [], PAUSE)[0]
+        except (OSError, ValueError, io.UnsupportedOperation):  # not a stream that can be waited for
+            return self._stream.isatty()
+
+    def _chunks(self) -> Iterator[bytes]:
+        while chunk := self._stream.read1(CHUNK):
+            self._lines_in_hand += chunk.count(b"\n")
+            yield chunk
+
 
 SPLIT_HINT = ": use --split_sentences"
 LINE_BREAK = re.compile(r"\r\n|\r|\n")

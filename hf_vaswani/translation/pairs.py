@@ -26,8 +26,8 @@ from ..files import atomic_write
 from ..pipeline.engine import Result, TranslationEngine
 from ..pipeline.source_limits import position_limit
 from ..text.invisible import is_blank
-from .utility import UTILITIES
-from .windows import Line
+from .lines import Line
+from .mbr import UTILITIES
 
 Side = Literal["source", "target"]
 # A text with the other sides of its pairs, if it comes from pairs.

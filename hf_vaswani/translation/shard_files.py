@@ -19,8 +19,7 @@ from ..errors import InputError, reason
 from ..files import atomic_write
 from ..pipeline.engine import Result
 from ..text.invisible import is_blank
-from .lines import as_text
-from .windows import Line
+from .lines import Line, as_text
 
 
 class Columns(NamedTuple):

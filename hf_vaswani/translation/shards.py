@@ -18,11 +18,10 @@ from typing import Any
 from ..data.sources.text_files import Report
 from ..errors import InputError
 from ..files import atomic_write, lock, path_error, read_json
-from .lines import LineTranslator, LineWriter, TranslatedWindow, translate_window, write_window
+from .lines import Line, LineTranslator, LineWriter, TranslatedWindow, translate_window, windows, write_window
 from .resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
 from .shard_files import Columns, ShardFormat, shard_format
 from .translator_settings import TranslatorSettings
-from .windows import Line, windows
 
 SETTINGS_FILE = ".translation.json"
 

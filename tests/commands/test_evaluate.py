@@ -13,7 +13,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.evaluation.score import scores
-from hf_vaswani.evaluation.significance import bootstrap
+from hf_vaswani.evaluation.seed_bootstrap import bootstrap
 from hf_vaswani.translation.reranking import Reranker
 from hf_vaswani.translation.translate import translate
 

@@ -3,15 +3,15 @@
 import pytest
 from sacrebleu.metrics import BLEU
 
-from hf_vaswani.evaluation import bleu_tokenizers
-from hf_vaswani.evaluation.bleu_tokenizers import default_tokenizer, preferred_tokenizer, tokenizer_warning
+from hf_vaswani.evaluation import score_settings
 from hf_vaswani.evaluation.score import TOKENIZERS, bleu
+from hf_vaswani.evaluation.score_settings import default_tokenizer, preferred_tokenizer, tokenizer_warning
 
 
 def test_choices_are_those_of_sacrebleu():
     assert {language: preferred_tokenizer(language) for language in BLEU._TOKENIZER_MAP} == BLEU._TOKENIZER_MAP
     assert preferred_tokenizer("de") == preferred_tokenizer(None) == BLEU.TOKENIZER_DEFAULT
-    assert set(bleu_tokenizers.TOKENIZER_OF.values()) < set(TOKENIZERS)
+    assert set(score_settings.TOKENIZER_OF.values()) < set(TOKENIZERS)
 
 
 @pytest.mark.parametrize("code", ["zh", "ZH", "zh-CN", "zh_TW", "zho_Hans", "cmn", "yue"])
@@ -26,7 +26,7 @@ def test_other_languages_without_spaces_are_scored_by_characters(code):
 
 @pytest.mark.parametrize(("is_installed", "expected"), [(True, "ja-mecab"), (False, "char")])
 def test_japanese_is_scored_by_characters_without_mecab(monkeypatch, is_installed, expected):
-    monkeypatch.setattr(bleu_tokenizers, "find_spec", lambda name: object() if is_installed else None)
+    monkeypatch.setattr(score_settings, "find_spec", lambda name: object() if is_installed else None)
     assert default_tokenizer("ja") == expected
 
 

@@ -8,7 +8,7 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import curves
 from hf_vaswani.evaluation.curves import curves_figure, draw_curves, read_log
-from hf_vaswani.evaluation.figure_file import save_figure
+from hf_vaswani.evaluation.token_text import save_figure
 
 RECORDS = [
     {"update": 50, "epoch": 0, "loss": 6.0, "learning_rate": 0.0005, "minutes": 0.1},

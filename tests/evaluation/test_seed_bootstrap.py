@@ -3,8 +3,7 @@ import pytest
 import sacrebleu
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
-from hf_vaswani.evaluation.significance import bootstrap
+from hf_vaswani.evaluation.seed_bootstrap import bootstrap, seed_bootstrap
 
 REFERENCE = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "tower", "oak"] * 8)]
 GOOD = [text.replace("stands", "stood") if i % 3 else text for i, text in enumerate(REFERENCE)]

@@ -8,7 +8,7 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.score import scores
-from hf_vaswani.evaluation.significance import bootstrap
+from hf_vaswani.evaluation.seed_bootstrap import bootstrap
 
 REFERENCE = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "tower", "oak"] * 10)]
 GOOD = [text.replace("stands", "stood") if i % 3 else text for i, text in enumerate(REFERENCE)]

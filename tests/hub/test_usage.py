@@ -1,6 +1,6 @@
 import pytest
 
-from hf_vaswani.hub.usage import usage_code
+from hf_vaswani.hub.markdown import usage_code
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\u2028b", "a\u202eb", "a\x7f\x00b", "a\udc80", "{text}"])

@@ -3,7 +3,7 @@ import pytest
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.models import model_files
 from hf_vaswani.models.model_files import memory_errors, parameter_count
-from hf_vaswani.runtime import memory
+from hf_vaswani.runtime import machine
 
 from ..conftest import tiny_config
 
@@ -34,13 +34,13 @@ def test_model_too_large_for_memory_is_reported_with_its_size(monkeypatch):
 
 
 def test_free_memory_in_a_container_respects_its_limit_and_counts_page_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "MEMORY_FILE", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    monkeypatch.setattr(machine, "MEMORY_FILE", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemAvailable: 5000 kB\nSwapFree: 0 kB\n")
-    assert memory.free_memory() == 5000 * 1024
+    assert machine.free_memory() == 5000 * 1024
     (tmp_path / "memory.max").write_text("4000000\n")
     (tmp_path / "memory.current").write_text("3500000\n")
     (tmp_path / "memory.stat").write_text("anon 3000000\ninactive_file 200000\n")
-    assert memory.free_memory() == 700_000
+    assert machine.free_memory() == 700_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.free_memory() == 5000 * 1024
+    assert machine.free_memory() == 5000 * 1024

@@ -10,7 +10,7 @@ import pytest
 FAULTS = """
 import resource, sys, torch
 if sys.argv[1] == "keep":
-    from hf_vaswani.runtime.memory import keep_freed_memory
+    from hf_vaswani.runtime.machine import keep_freed_memory
     if not keep_freed_memory():
         sys.exit("malloc is not glibc's")
 for _ in range(60):

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from matplotlib.figure import Figure
 
-from hf_vaswani.evaluation.figure_file import save_figure
+from hf_vaswani.evaluation.token_text import save_figure
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import teacher
 

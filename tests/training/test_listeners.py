@@ -4,7 +4,7 @@ import pytest
 
 from hf_vaswani.errors import TrainingInterrupted
 from hf_vaswani.training import fit
-from hf_vaswani.training.listeners import StepListener
+from hf_vaswani.training.optimization.progress import StepListener
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 

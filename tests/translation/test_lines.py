@@ -6,9 +6,8 @@ import pytest
 from transformers import pipeline
 
 from hf_vaswani.pipeline.engine import SourceTooLong
-from hf_vaswani.translation.lines import LineTranslator, as_json, as_text, translate_lines
+from hf_vaswani.translation.lines import Line, LineTranslator, as_json, as_text, translate_lines
 from hf_vaswani.translation.resumable_output import StreamOutput
-from hf_vaswani.translation.windows import Line
 
 from ..conftest import tiny_model
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from hf_vaswani.translation import utility
-from hf_vaswani.translation.utility import sentence_bleu, sentence_chrf
+from hf_vaswani.translation import mbr
+from hf_vaswani.translation.mbr import sentence_bleu, sentence_chrf
 
 WORDS = ["a", "dog", "the", "The", "cat,", "runs.", "fast", "läuft", "über", "don't", "-", "x"]
 ODD = ["", "  ", "a", " a", "a ", "aaaaaaaaaaa", "\u2028a b", "..", "a a a a a a"]
@@ -21,7 +21,7 @@ def texts() -> list[str]:
 )
 @pytest.mark.parametrize("features_at_once", [1 << 16, 7])
 def test_every_pair_gets_the_score_of_sacrebleu(ours, metric, features_at_once, monkeypatch):
-    monkeypatch.setattr(utility, "FEATURES_AT_ONCE", features_at_once)
+    monkeypatch.setattr(mbr, "FEATURES_AT_ONCE", features_at_once)
     hypotheses, references = texts(), texts()[::-1] + ["the dog"]
     expected = np.array([[metric.sentence_score(h, [r]).score for r in references] for h in hypotheses])
     scores = ours(hypotheses, references)

@@ -156,7 +156,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     from ...data.sources.text_source import digest, file_digest
     from ...provenance import Input, Provenance, make_input
     from ...training.setup.splits import held_out_settings
-    from ...translation.content_digest import content_digest
+    from ...translation.translator_settings import content_digest
 
     def text() -> "Input":
         sources = _sources(options.input)

@@ -7,8 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.sources.sides import language_warning
 from ...data.sources.tables import READERS, file_format
-from ...evaluation.bleu_tokenizers import default_tokenizer, tokenizer_warning
-from ...evaluation.score_settings import lowercases_targets
+from ...evaluation.score_settings import default_tokenizer, lowercases_targets, tokenizer_warning
 from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
 from ...files import is_same_file
 from ...text.languages import own_languages

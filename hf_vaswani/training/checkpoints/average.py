@@ -19,7 +19,7 @@ from ...models.model_files import check_settings, model_kind
 from ...models.model_loading import load_model
 from ...pipeline.model_checks import vocabulary_error
 from ...provenance import Provenance, is_finished, make_input, read_provenance
-from ...translation.content_digest import content_digest
+from ...translation.translator_settings import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, find_damage, weights_file

@@ -8,11 +8,10 @@ from accelerate import Accelerator
 
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
-from ..listeners import StepListener, ValidationResult
+from ..optimization.progress import Progress, StepListener, ValidationResult
 from ..optimization.weights import Tensors, gather_weights
 from .checkpoint import WEIGHTS_FILE, checkpoint_folders, find_damage, remove, save_weights, step_of, tidy, write_whole
 from .output_folder import saving
-from .progress import Progress
 
 # The file with the scores of a validation, and its key that names the score by which the weights are ranked.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"

@@ -22,9 +22,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
+from ..optimization.progress import Progress, read_progress
 from ..optimization.sharding import StateDict, full_tensor, optimizer_state, set_optimizer_state
 from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
-from .progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from ..optimization.ema import MovingAverage

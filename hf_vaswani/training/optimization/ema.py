@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from ..listeners import StepListener, StepResult
+from .progress import StepListener, StepResult
 from .sharding import shard_like
 from .weights import Tensors, set_weights, weights
 

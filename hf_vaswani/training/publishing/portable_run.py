@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from ...configuration.keys import Sections, traits
-from ...hub.file_names import file_names
+from ...hub.repository import file_names
 from ...hub.trail import TRAIL_FILE
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import ARCHITECTURE, BEST, CHECKPOINTS, LOG_FILE, RECIPE_FILE, TOKENIZER, read_stored

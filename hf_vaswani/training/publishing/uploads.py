@@ -13,19 +13,19 @@ from safetensors.torch import load_file
 
 from ...data.tokenizers.tokenizer import save_tokenizer
 from ...errors import InputError, TrainingError, reason
+from ...hub.card import unfinished_card
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
 from ...hub.repository import OF_MODELS, commit_folder
 from ...hub.run_report import RESULTS_FILE
-from ...hub.unfinished_card import unfinished_card
 from ...runtime.processes import say
 from ..build import TrainingSetup
+from ..checkpoints.artifacts import CARD_FILE, FIGURES
 from ..checkpoints.checkpoint import make_readable, step_of, weights_file
 from ..checkpoints.output_folder import UPLOADS
-from ..final_model import FinalModel
-from ..listeners import StepListener
+from ..optimization.progress import StepListener
 from ..optimization.weights import set_weights
-from ..reporting.artifacts import CARD_FILE, FIGURES
+from ..setup.adapter import FinalModel
 from ..setup.splits import model_languages
 from .background import BackgroundUploads, Upload, seconds_for, within
 from .portable_run import write_portable_run

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...core.generation_beam_search import LARGEST_PENALTY
 from ...generation.settings import LARGEST_BEAM, LARGEST_OFFSET
-from ..optimization.schedule import SCHEDULES
+from ..schedule import SCHEDULES
 
 SPLITS = ("train", "validation", "test")
 # The name that the results give to the test set of `data.test`, `data.test_source` or `data.test_split`.

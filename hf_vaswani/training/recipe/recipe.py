@@ -18,7 +18,7 @@ from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
-from ...evaluation.bleu_tokenizers import default_tokenizer
+from ...evaluation.score_settings import default_tokenizer
 from ...presets import preset_fields
 from .arguments import (
     HUB_KEYS,

@@ -7,7 +7,7 @@ from ...configuration.keys import Keys
 from ...core.configuration_vaswani import VaswaniConfig
 from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
-from ..optimization.schedule import SCHEDULES
+from ..schedule import SCHEDULES
 from .arguments import OWN, REVERSED, SPLITS, DataArguments, PeftArguments, TrainingArguments, text_keys
 
 # In bytes: file names have at most 255, and contain more than the name of the test set.

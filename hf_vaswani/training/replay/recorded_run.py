@@ -13,14 +13,14 @@ from ...configuration.keys import Sections, traits
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
 from ...files import reading, where_not_found
-from ...hub.file_names import hub_id
+from ...hub.repository import hub_id
 from ...hub.trail import TRAIL_FILE, Trail, parse_trail, read_trail
 from ...provenance import PROVENANCE_FILE, Provenance
+from ..checkpoints.artifacts import CARD_FILE, RESULTS_FILE, read_results
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
 from ..recipe.arguments import SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, apply_options, make_recipe, option_value, parse_options
-from ..reporting.artifacts import CARD_FILE, RESULTS_FILE, read_results
 
 # A file embedded in a card: its name in a <summary>, its content in a fenced block.
 IN_CARD = re.compile(

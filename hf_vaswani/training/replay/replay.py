@@ -29,13 +29,12 @@ from ...runtime.threads import share_of_cores
 from ..build import TrainingSetup, build
 from ..check import check
 from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
-from ..checkpoints.progress import Progress
-from ..listeners import StepResult
+from ..optimization.progress import Progress, StepResult
 from ..optimization.weights import Tensors, gather_weights
 from ..recipe.recipe import Recipe
+from ..recorder import TrailRecorder, describe_beginning
 from ..run import TrainingRun
 from ..train import processes_of
-from .recorder import TrailRecorder, describe_beginning
 
 USE_CPU, TRAINER = "ACCELERATE_USE_CPU", "trainer"
 WORKER = "import sys; from hf_vaswani.training.replay.replay import work; work(sys.argv[1])"

@@ -10,13 +10,13 @@ from ...configuration.keys import Sections
 from ...errors import InputError, reason
 from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
 from ...hub.card import card_text, shown_figures
-from ...hub.eval_results import EVAL_RESULTS, eval_results
-from ...hub.file_names import hub_id
+from ...hub.metadata import EVAL_RESULTS, eval_results
+from ...hub.repository import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
+from ..checkpoints.artifacts import CARD_FILE, card_digest, is_figure, keep_edited_card
 from ..checkpoints.output_folder import RECIPE_FILE, locked_output
 from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
-from .artifacts import CARD_FILE, card_digest, is_figure, keep_edited_card
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
 LARGEST_FIGURE = 150_000

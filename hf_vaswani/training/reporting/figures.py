@@ -7,9 +7,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import reason
 from ...text.invisible import is_blank
+from ..checkpoints.artifacts import FIGURES
 from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
 from ..recipe.arguments import EvaluationArguments
-from .artifacts import FIGURES
 
 PREFIX = "attention_"
 # Length in tokens of a sentence whose attention is interesting and still readable.
@@ -93,7 +93,7 @@ def _draw_sentence(
     """Draw the figures of one sentence, whose paths all begin with `start`, and yield the path of each when it is
     saved."""
     from ...evaluation.attention import KINDS, attention_figure, sentence_attention
-    from ...evaluation.figure_file import save_figure
+    from ...evaluation.token_text import save_figure
 
     attention = sentence_attention(model, tokenizer, text)
     for kind in KINDS:

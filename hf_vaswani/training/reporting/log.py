@@ -11,10 +11,9 @@ from tqdm import tqdm
 
 from ...files import atomic_write, replace_link, writing
 from ...runtime.processes import say
-from ...runtime.stopwatch import Stopwatch
 from ..checkpoints.output_folder import LOG_FILE, saving
-from ..checkpoints.progress import Progress
-from ..listeners import StepListener, StepResult, ValidationResult
+from ..devices import Stopwatch
+from ..optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .figures import draw_run_curves
 
 # Drawing takes a second, which should not slow down a run noticeably.

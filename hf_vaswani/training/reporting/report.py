@@ -16,7 +16,7 @@ from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
 from ...errors import counted
 from ...evaluation.unreachable import unreachable
-from ...hub.file_names import file_names, hub_id
+from ...hub.repository import file_names, hub_id
 from ...hub.run_report import (
     AdapterInfo,
     Analysis,
@@ -36,11 +36,11 @@ from ...hub.trail import read_trail
 from ...runtime.machine import precision, versions
 from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
-from ..checkpoints.progress import Progress
+from ..optimization.progress import Progress
 from ..optimization.weights import weights
 from ..setup.inputs import run_inputs
 from ..setup.splits import TESTS
-from .scores import ScoredTest, perplexity
+from ..validation import ScoredTest, perplexity
 
 EXAMPLES = 8
 # Below this BLEU, a model has learned next to nothing of its test set.
@@ -290,7 +290,7 @@ def training_flops(
 
 def summary(report: RunReport) -> str:
     """The text that a training command prints at its end."""
-    from ...hub.usage import usage_code
+    from ...hub.markdown import usage_code
     from ...hub.wording import duration
 
     lines = []

@@ -12,15 +12,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...engines.checked_export import export_model
 from ...errors import InputError, counted
-from ...hub.file_names import file_names
+from ...hub.repository import file_names
 from ...hub.run_report import SearchReport, TeacherReport
 from ...hub.wording import search_name
 from ...runtime.processes import say
 from ...runtime.threads import cores_of_run
-from ...translation.lines import LineTranslator
-from ...translation.windows import Line
+from ...translation.lines import Line, LineTranslator
 from ..build import TrainingSetup
-from .scores import bleu_and_chrf
+from ..validation import bleu_and_chrf
 
 # Most sentences on which the two are compared; sentences that both translate before timing starts.
 MOST_SENTENCES, WARM_UP = 1000, 64

@@ -18,6 +18,7 @@ from ...errors import InputError
 from ...files import atomic_write, leads_out, left_parts, writing
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
+from ..checkpoints.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
 from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
 from ..checkpoints.output_folder import (
     ARCHITECTURE,
@@ -36,7 +37,6 @@ from ..checkpoints.output_folder import (
 )
 from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
-from ..reporting.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
 from .resume import Circumstances
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 from ...configuration.keys import Sections, traits
 from ...errors import InputError
 from ...hub.run_report import RESULTS_FILE
+from ..checkpoints.artifacts import read_results
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
 from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_stored
-from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
-from ..reporting.artifacts import read_results
+from ..schedule import SCHEDULES
 
 # The weights of a finished model, or of a finished adapter.
 FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)

@@ -6,7 +6,7 @@ import torch
 from hf_vaswani.errors import TrainingError
 from hf_vaswani.training.checkpoints import best_weights
 from hf_vaswani.training.checkpoints.best_weights import BestWeights, note_validation, ranked
-from hf_vaswani.training.checkpoints.progress import Progress
+from hf_vaswani.training.optimization.progress import Progress
 from hf_vaswani.training.train import train
 
 VALUES = {"weight": torch.ones(2)}

@@ -16,7 +16,7 @@ from hf_vaswani.training.checkpoints.checkpoint import (
     newest_intact,
     save_checkpoint,
 )
-from hf_vaswani.training.checkpoints.progress import Progress
+from hf_vaswani.training.optimization.progress import Progress
 from hf_vaswani.training.optimization.weights import average_weights, set_weights, weights
 
 from ...conftest import tiny_model

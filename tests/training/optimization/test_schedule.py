@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from hf_vaswani.training.optimization.schedule import learning_rate
+from hf_vaswani.training.schedule import learning_rate
 
 STEPS = [1, 2, 3999, 4000, 4001, 100_000]
 

@@ -3,9 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hf_vaswani.runtime.stopwatch import Stopwatch
-from hf_vaswani.training.checkpoints.progress import Progress
-from hf_vaswani.training.listeners import StepResult
+from hf_vaswani.training.devices import Stopwatch
+from hf_vaswani.training.optimization.progress import Progress, StepResult
 from hf_vaswani.training.reporting import log
 from hf_vaswani.training.reporting.log import TrainingLog
 

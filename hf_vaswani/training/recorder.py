@@ -10,23 +10,22 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
 
-from ...configuration.keys import traits
-from ...data.prepared import tokenizer_digest
-from ...data.sources.parallel_files import Pair
-from ...errors import TrainingError, reason, write_remedy
-from ...files import atomic_write
-from ...hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
-from ...runtime.machine import cpu_name, versions
-from ...runtime.processes import on_main_process
-from ..build import TrainingSetup
-from ..checkpoints.progress import Progress
-from ..listeners import StepListener, StepResult
-from ..optimization.schedule import SCHEDULES
-from ..optimization.sharding import full_tensor
-from ..optimization.steps import StepBatches
-from ..optimization.weights import gather_weights, tensors_digest
-from ..recipe.recipe import SECTIONS
-from ..run import TrainingRun
+from ..configuration.keys import traits
+from ..data.prepared import tokenizer_digest
+from ..data.sources.parallel_files import Pair
+from ..errors import TrainingError, reason, write_remedy
+from ..files import atomic_write
+from ..hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
+from ..runtime.machine import cpu_name, versions
+from ..runtime.processes import on_main_process
+from .build import TrainingSetup
+from .optimization.progress import Progress, StepListener, StepResult
+from .optimization.sharding import full_tensor
+from .optimization.steps import StepBatches
+from .optimization.weights import gather_weights, tensors_digest
+from .recipe.recipe import SECTIONS
+from .run import TrainingRun
+from .schedule import SCHEDULES
 
 # The most ranges of a text, and the characters in the short digests of ranges and of batches.
 RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
