@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import InputError, reason
-from ..text.invisible import is_blank
+from ..text.normalization import is_blank
 from ..translation.lines import error_message
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
 from ..pipeline.engine import TranslationEngine
 from ..pipeline.hypothesis import Hypothesis
-from ..text.invisible import is_blank
-from ..text.normalization import clean
+from ..text.normalization import clean, is_blank
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel
 

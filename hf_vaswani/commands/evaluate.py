@@ -33,7 +33,7 @@ from .common.options import (
     up_to,
     with_option_names,
 )
-from .common.standard_output import write_result
+from .common.reports import write_result
 
 if TYPE_CHECKING:
     from ..translation.reranking import Reranker
@@ -134,7 +134,7 @@ def _add_bootstrap_options(group) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.sources.parallel_files import line_errors, read_lines
+    from ..data.sources.text_files import line_errors, read_lines
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
     from ..translation.load import load

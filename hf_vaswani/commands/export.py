@@ -6,8 +6,16 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 from ..errors import InputError, counted
+from ..evaluation.score import scores
+from ..evaluation.score_settings import score_settings
 from ..files import InputPath, OutputPath, check_new, collect_errors, new_folder
+from ..hub.export_card import Comparison, MetricLoss
+from ..text.languages import own_languages
+from ..text.normalization import is_blank
+from ..translation.translate import translate
 from .common.options import INPUT_FILE, INPUT_FILES, MODEL
 
 if TYPE_CHECKING:
@@ -88,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     if options.to != "web":
         _export(options, texts)
         return
-    from ..engines.web_runtime import fetched_runtime, find_runtime
+    from ..engines.web_page import fetched_runtime, find_runtime
 
     # This comes first, since npm may have to fetch the runtime.
     with fetched_runtime(find_runtime(options.runtime)) as runtime:
@@ -102,7 +110,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin
     from ..interop.marian import lost_settings
-    from ..text.invisible import is_blank
+    from ..text.normalization import is_blank
     from ..translation.load import load
 
     model, tokenizer = load(options.model)
@@ -151,7 +159,6 @@ def _compared(
     texts: dict[str, list[str]],
 ) -> "Comparison":
     from ..engines.formats import FORMATS
-    from .common.comparison import compare
 
     target = FORMATS[options.to]
     references = [texts[path] for path in options.reference]
@@ -165,7 +172,7 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
     Raises:
         InputError: lists everything that is wrong with the options, files and output, and missing libraries.
     """
-    from ..data.sources.parallel_files import line_errors, read_lines
+    from ..data.sources.text_files import line_errors, read_lines
     from ..hub.repository import check_name
     from ..runtime.imports import import_extra
 
@@ -180,7 +187,7 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
         test_set = (options.source, *options.reference)
         errors += line_errors(options.source, {path: texts[path] for path in test_set})
     if options.to == "web":
-        from ..engines.web_runtime import find_runtime
+        from ..engines.web_page import find_runtime
 
         read(partial(find_runtime, options.runtime))
     for library, extra in LIBRARIES.get(options.to, ()):
@@ -206,3 +213,44 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     if options.reference and not options.source:
         errors.append("--reference needs the sentences that it translates: --source FILE.")
     return errors
+
+
+METRICS = ("bleu", "chrf")
+
+
+def compare(
+    model: PreTrainedModel,
+    exported: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    source: str,
+    sources: list[str],
+    references: list[list[str]],
+    is_greedy: bool = False,
+) -> Comparison:
+    """Translate a test set with a model and with its export, and compare the scores.
+
+    Both use the model's own search.
+
+    Args:
+        source: file with the source side of the test set.
+        sources: its lines.
+        references: one or several references, each with a line per source line.
+        is_greedy: search greedily instead.
+    """
+    beams = 1 if is_greedy else model.generation_config.num_beams or 1
+    outputs = [
+        translate(either, tokenizer, sources, show_progress=True, num_beams=beams) for either in (model, exported)
+    ]
+    settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
+    losses = [
+        MetricLoss(own.name, own.value, other.value, own.signature)
+        for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
+    ]
+    same = sum(own == other for own, other in zip(*outputs))
+    example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
+    search = f"beam {beams}" if beams > 1 else "greedy"
+    computed_by = getattr(exported, "computed_by", "PyTorch")
+    return Comparison(Path(source).name, search, computed_by, len(sources), same, losses, example)
+
+
+__all__ = ["compare"]

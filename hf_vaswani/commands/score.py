@@ -19,8 +19,7 @@ from .common.options import (
     languages,
     length,
 )
-from .common.reports import LineReports, progress_bar
-from .common.standard_output import write_result
+from .common.reports import LineReports, progress_bar, write_result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -69,7 +68,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.sources.parallel_files import iterate_parallel
+    from ..data.sources.text_files import iterate_parallel
     from ..translation.load import check_gives_probabilities, load_ensemble
     from ..translation.pair_scores import score_pairs
 
@@ -110,7 +109,7 @@ def _warnings(
 ) -> list[str]:
     from ..data.sources.sides import language_warning
     from ..text.languages import own_languages
-    from .common.source_text import file_warnings, first_lines
+    from .common.reports import file_warnings, first_lines
 
     source, target = own_languages(model.config, tokenizer)
     warnings = file_warnings(options.source, options.target_language, model, tokenizer)

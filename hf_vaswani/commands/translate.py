@@ -194,7 +194,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     from ..translation.pairs import as_candidates
     from ..translation.resumable_output import ResumableOutput
     from ..translation.translator_settings import fingerprint_of_all
-    from .common.source_text import file_warnings
+    from .common.reports import file_warnings
 
     output = None
 

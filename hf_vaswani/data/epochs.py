@@ -13,11 +13,10 @@ from typing import ClassVar
 import numpy as np
 from datasets import Dataset
 
-from .batches import TokenBudgetBatches
+from .batches import TokenBudgetBatches, mixed_rows, mixed_stream
 from .encoding import EncodedPairs, Encoder, encode_in_slices
 from .filters import FilterSettings, PairFilter, filter_lengths
-from .mixture import mixed_rows, mixed_stream
-from .sources.parallel_files import Pair
+from .sources.text_files import Pair
 
 # Pairs in a part that is tokenized in memory: enough to group by length, and only seconds of work.
 PART_SIZE = 20_000

@@ -15,8 +15,8 @@ from hashlib import blake2b
 import numpy as np
 
 from ..errors import InputError, counted
-from ..text.invisible import is_blank
-from .sources.parallel_files import Pair
+from ..text.normalization import is_blank
+from .sources.text_files import Pair
 
 # Name → description of the pairs, and the setting that drops them. The last two are checked after tokenization.
 ISSUES = {

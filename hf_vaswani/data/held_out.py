@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from .filters import hash_of_pair
-from .sources.columns import Languages
-from .sources.parallel_files import Pair
+from .sources.tables import Languages
+from .sources.text_files import Pair
 from .sources.text_source import TextSource, iterate_pairs
 
 

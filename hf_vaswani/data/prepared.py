@@ -25,8 +25,8 @@ from .cache import cached
 from .encoding import EncodedPairs, PackedIds, encode_to_file, read_encoded, token_lengths
 from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
 from .held_out import HeldOut
-from .sources.columns import Languages
-from .sources.parallel_files import Pair
+from .sources.tables import Languages
+from .sources.text_files import Pair
 from .sources.text_source import TextSource, digest
 
 # Incremented when the meaning of prepared files changes.

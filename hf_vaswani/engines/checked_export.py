@@ -18,8 +18,7 @@ from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .engine_folders import weights_size
 from .formats import FORMATS, Format
-from .web_page import write_page
-from .web_runtime import fetched_runtime, find_runtime
+from .web_page import fetched_runtime, find_runtime, write_page
 
 SHOWN = 3
 

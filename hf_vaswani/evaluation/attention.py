@@ -21,8 +21,7 @@ from ..pipeline.alignment import ForcedAttentions, alignments, evaluation, force
 from ..pipeline.output_scores import forced_output
 from ..pipeline.source_limits import position_limit
 from ..text.inputs import check_text
-from ..text.invisible import is_blank
-from ..text.normalization import normalized
+from ..text.normalization import is_blank, normalized
 from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left, readable_tokens
 
 # Inches: size of a single panel, and of one among several; limits on a cell, one per token, so that a long sentence

@@ -37,8 +37,7 @@ from ..fast.decoder_step import DecoderStep, can_step
 from ..fast.int8 import Int8Linear
 from .adapters import base_error
 from .beam_decoder import MASKED_ATTENTION, ModuleStep, SharedSourceDecoder
-from .beam_search import FastBeamSearch, GreedySearch, Sampling, Stragglers
-from .search_observer import SearchObserver
+from .beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
 from .settings import LARGEST_BEAM, check_generation_file, check_search, generation_config_in, setting_errors
 
 logger = logging.get_logger(__name__)

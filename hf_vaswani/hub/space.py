@@ -10,9 +10,8 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ..engines import ctranslate2_config
 from ..engines.onnx import onnx_config
-from .markdown import one_line
+from .markdown import one_line, quoted
 from .repository import GRADIO, SPACE, commit_folder, open_repository
-from .usage import quoted
 
 APP_FILE, REQUIREMENTS_FILE, CARD_FILE = "app.py", "requirements.txt", "README.md"
 APP = '''\

@@ -11,10 +11,10 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError, counted, listed
-from .checkpoint_file import Inert
 from .conversion import (
     SOURCE_EMBEDDINGS,
     Conversion,
+    Inert,
     check_options,
     check_state,
     embedding_fields,

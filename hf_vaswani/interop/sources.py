@@ -13,8 +13,7 @@ from ..files import check_new, new_folder
 from ..models.model_files import find_model_kind
 from ..text.languages import own_languages
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
-from .checkpoint_file import read_checkpoint
-from .conversion import Conversion
+from .conversion import Conversion, read_checkpoint
 
 KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"

@@ -21,9 +21,8 @@ from ..generation.beam_search import Stragglers
 from ..generation.mixin import is_watched
 from ..generation.settings import check_number, check_switch
 from ..text.inputs import not_texts, not_texts_error
-from ..text.invisible import is_blank
 from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
-from ..text.normalization import clean, normalized
+from ..text.normalization import clean, is_blank, normalized
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size

@@ -14,11 +14,10 @@ from ..files import check_new, check_types, collect_errors, read_json, replace_f
 from ..hub.run_report import RunReport, read_report
 from ..runtime.imports import import_extra
 from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, locked_output
-from .comparison import Finished, compare, losses_compare
 from .request import SweepRequest
 from .runs import BASELINE, Combination, Run, combine, key_errors, load_runs
 from .search import Search, Space, make_ends, parse_space
-from .table import BLEU, LOSS, Row, RunResult, SweepReport
+from .table import BLEU, LOSS, Finished, Row, RunResult, SweepReport, compare, losses_compare
 
 # The first also marks a folder as that of a sweep.
 RESULT_FILE, PAGE_FILE = "sweep.json", "README.md"

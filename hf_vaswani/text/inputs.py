@@ -1,5 +1,6 @@
 """Checks that what is given is text, in any of the forms that a translator takes."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -65,3 +66,27 @@ def _shown(value: Any) -> str:
 def listed(errors: list[str]) -> str:
     rest = len(errors) - SHOWN_ERRORS
     return ", ".join(errors[:SHOWN_ERRORS]) + (f" and {rest} more" if rest > 0 else "")
+
+
+# The bytes 0x80 to 0xBF, with which a character in UTF-8 continues, as Latin-1 and Windows-1252 read them.
+_CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
+# A Western letter or punctuation mark, or two characters in a row of any script. "MANHÃ…" is Portuguese.
+MOJIBAKE = re.compile(f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONTINUATION}|([Â-ô]{_CONTINUATION}{{1,3}}){{2}}")
+
+
+def looks_like_mojibake(text: str) -> bool:
+    """Whether a text has characters in UTF-8 that were read byte by byte."""
+    return MOJIBAKE.search(text) is not None
+
+
+def mojibake_warning(name: str, texts: Sequence[str]) -> str | None:
+    """A warning that counts such texts in a file, if there are any."""
+    if not (count := sum(map(looks_like_mojibake, texts))):
+        return None
+    return (
+        f"warning: {count:,} of {len(texts):,} lines of {name} look like UTF-8 that was read as Latin-1, with Ã¼ in "
+        "place of ü. Convert the file."
+    )
+
+
+__all__ = ["looks_like_mojibake", "mojibake_warning"]

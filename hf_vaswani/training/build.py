@@ -25,10 +25,9 @@ from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
-from .setup.inputs import local_digests
 from .setup.output import begin_output, check_weights, lock_output
 from .setup.precision import choose_precision
-from .setup.resume import Circumstances, is_resumed
+from .setup.resume import Circumstances, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import describe_training_text, make_corpus, tokenizer_text

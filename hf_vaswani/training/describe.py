@@ -12,7 +12,7 @@ from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ..errors import counted
 from ..evaluation.score_settings import tokenizer_warning
 from ..evaluation.unreachable import unreachable, unreachable_warning
-from ..text.mojibake import looks_like_mojibake
+from ..text.inputs import looks_like_mojibake
 from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
 from .setup.splits import Splits, learns_both_directions, model_languages, sample_pairs

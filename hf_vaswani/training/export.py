@@ -30,8 +30,8 @@ from .checkpoints.artifacts import (
     read_results,
     remove_stale,
 )
+from .checkpoints.average import Candidate, candidates, describe, lowest
 from .checkpoints.checkpoint import make_readable
-from .checkpoints.final_weights import Candidate, candidates, describe, lowest
 from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE, saving
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
@@ -84,7 +84,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
         if teacher := load_compared(recipe):
-            from .reporting.teacher import compare
+            from .reporting.report import compare
 
             report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
         with saving(f"Training is complete, but the final model cannot be written to {setup.folder}", "to finish"):

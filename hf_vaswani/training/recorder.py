@@ -12,7 +12,7 @@ from torch import nn
 
 from ..configuration.keys import traits
 from ..data.prepared import tokenizer_digest
-from ..data.sources.parallel_files import Pair
+from ..data.sources.text_files import Pair
 from ..errors import TrainingError, reason, write_remedy
 from ..files import atomic_write
 from ..hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTok
 from ..core.modeling_vaswani import IGNORED_LABEL
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
-from ..data.sources.parallel_files import Pair
+from ..data.sources.text_files import Pair
 from ..errors import InputError
 from ..evaluation.score import Score, scores
 from ..evaluation.score_settings import ScoreSettings

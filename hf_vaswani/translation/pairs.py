@@ -19,13 +19,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
-from ..data.sources.parallel_files import Pair
-from ..data.sources.text_files import compressed
+from ..data.sources.text_files import Pair, compressed
 from ..errors import TrainingError, counted
 from ..files import atomic_write
 from ..pipeline.engine import Result, TranslationEngine
 from ..pipeline.source_limits import position_limit
-from ..text.invisible import is_blank
+from ..text.normalization import is_blank
 from .lines import Line
 from .mbr import UTILITIES
 

@@ -18,7 +18,7 @@ from ..data.sources.text_files import COMPRESSED, Report, check_file, iterate_li
 from ..errors import InputError, reason
 from ..files import atomic_write
 from ..pipeline.engine import Result
-from ..text.invisible import is_blank
+from ..text.normalization import is_blank
 from .lines import Line, as_text
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vaswani.app.words import link_words, token_spans, word_spans
+from hf_vaswani.app.views import link_words, token_spans, word_spans
 
 TEXT = "Die Haustür ist offen."
 WORDS = ["Die", "Haustür", "ist", "offen", "."]

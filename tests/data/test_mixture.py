@@ -4,7 +4,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from hf_vaswani.data.mixture import mixed_rows, mixed_stream
+from hf_vaswani.data.batches import mixed_rows, mixed_stream
 
 ORIGINS = np.array([0] * 30 + [1] * 10 + [2] * 7)
 

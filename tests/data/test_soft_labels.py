@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hf_vaswani.data.encoding import Collator, EncodedPairs
-from hf_vaswani.data.soft_labels import read_soft_labels, write_soft_labels
+from hf_vaswani.data.encoding import Collator, EncodedPairs, read_soft_labels, write_soft_labels
 
 PROBABILITIES_FILE = "probabilities.npy"
 LENGTHS = np.array([2, 1, 3])

@@ -16,7 +16,7 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.onnx.onnx_model import OnnxModel
-from hf_vaswani.engines.transformers_js_tokenizer import tokenizer_rules
+from hf_vaswani.engines.transformers_js_export import tokenizer_rules
 from hf_vaswani.errors import InputError
 
 from ..conftest import tiny_model

@@ -14,13 +14,13 @@ from transformers import generation as processors
 
 from hf_vaswani.cli import main
 from hf_vaswani.core.pipeline_sentences import split_text
-from hf_vaswani.engines import web_runtime
+from hf_vaswani.engines import web_page
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.engine_folders import is_page
-from hf_vaswani.engines.web_runtime import PACKAGES
+from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.errors import InputError
 from hf_vaswani.pipeline.alignment import alignment_layer, forced_attentions
-from hf_vaswani.text.invisible import BLANK
+from hf_vaswani.text.normalization import BLANK
 from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model
@@ -30,7 +30,7 @@ from .variants import MASK, SOURCES
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-SOURCE_FILES = Path(web_runtime.__file__).with_name("web")
+SOURCE_FILES = Path(web_page.__file__).with_name("web")
 VERSIONS = {"@huggingface/tokenizers": "0.2.99", "onnxruntime-web": "1.30.99"}
 
 

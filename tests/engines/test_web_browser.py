@@ -1,7 +1,7 @@
 """The web page in headless Chromium, as people use it: typing, reading, pointing, offline, on a phone.
 
 Needs Chromium with its driver, and `HF_VASWANI_NODE_MODULES`: a folder `node_modules` with the packages of
-`hf_vaswani/engines/web_runtime.py` and axe-core. `HF_VASWANI_TRAINED_MODEL` names a German-to-English model, such as
+`hf_vaswani/engines/web_page.py` and axe-core. `HF_VASWANI_TRAINED_MODEL` names a German-to-English model, such as
 that of `hf-vaswani train quickstart`, with which translations and speed are tested more strictly.
 """
 
@@ -25,7 +25,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 from hf_vaswani.data.sources.built_in import built_in_file
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.onnx.onnx_model import OnnxModel
-from hf_vaswani.engines.web_runtime import PACKAGES
+from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.pipeline.alignment import alignments, forced_attentions, text_mask
 
 from ..browser import NEEDS_CHROMIUM, SECONDS, OpenPage, chromium, violations

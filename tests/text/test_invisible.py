@@ -4,8 +4,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, pipeline
 
-from hf_vaswani.text.invisible import invisible_normalizer, is_blank
-from hf_vaswani.text.normalization import normalized
+from hf_vaswani.text.normalization import invisible_normalizer, is_blank, normalized
 
 from ..conftest import tiny_model, word_tokenizer
 from ..families import FAMILIES, family, languages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vaswani.text.mojibake import looks_like_mojibake
+from hf_vaswani.text.inputs import looks_like_mojibake
 
 
 @pytest.mark.parametrize("text", ["Ein Hund läuft über die Straße.", "It’s “fine” – €5", "Привет, мир", "今日は", "à"])

@@ -95,7 +95,7 @@ def iterate_texts(options: argparse.Namespace) -> "Iterator[Text]":
     """The texts to translate, without blank ones, each with its own translations if it comes from pairs."""
     from ...data.sources.text_files import iterate_lines
     from ...data.sources.text_source import iterate_pairs
-    from ...text.invisible import is_blank
+    from ...text.normalization import is_blank
     from ...training.setup.splits import stream_of
     from ...translation.pairs import texts_from_pairs
 

@@ -10,9 +10,9 @@ from ...data.sources.tables import READERS, file_format
 from ...evaluation.score_settings import default_tokenizer, lowercases_targets, tokenizer_warning
 from ...evaluation.unreachable import form_warning, unreachable, unreachable_warning
 from ...files import is_same_file
+from ...text.inputs import mojibake_warning
 from ...text.languages import own_languages
-from ...text.mojibake import mojibake_warning
-from .source_text import source_warnings
+from .reports import source_warnings
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, is_network_error, reason
 from ...files import path_error
-from .columns import NESTED, choose_columns, flat_record, stored_columns
+from .tables import NESTED, choose_columns, flat_record, stored_columns
 
 if TYPE_CHECKING:
     from datasets import DatasetBuilder, Features

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import StatisticsError, correlation
 
-from .columns import Languages
-from .parallel_files import Pair
+from .tables import Languages
+from .text_files import Pair
 
 # Pairs in a sample, and the minimum number of pairs for a warning.
 SAMPLE, FEWEST = 1000, 20

@@ -16,13 +16,11 @@ from typing import Any
 from ...configuration.name_hints import hint
 from ...errors import InputError, counted
 from ...files import is_same_file
-from ...text.invisible import is_blank
+from ...text.normalization import is_blank
 from . import built_in
-from .columns import Languages, candidate_columns, choose_columns, pair_of
 from .hub_datasets import HubDataset, name_error
-from .parallel_files import Pair, iterate_parallel
-from .tables import file_format, iterate_records, unknown_format
-from .text_files import CHUNK, COMPRESSED, check_file, iterate_lines
+from .tables import Languages, candidate_columns, choose_columns, file_format, iterate_records, pair_of, unknown_format
+from .text_files import CHUNK, COMPRESSED, Pair, check_file, iterate_lines, iterate_parallel
 
 BUILT_IN, OLD_BUILT_IN = "built-in", "embedded"
 LARGEST_WEIGHT = 1_000_000_000

@@ -16,8 +16,7 @@ from ...errors import InputError
 from ...interop.conversion import unexportable_features
 from ...runtime.imports import import_extra
 from ..engine_model import weights_digest
-from .graph_layers import ACTIVATIONS
-from .graph_stacks import make_decoder, make_encoder
+from .graph_layers import ACTIVATIONS, make_decoder, make_encoder
 from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, checked_quantization, graph_file
 
 # The size in bytes from which a weight is stored beside the graphs.

@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import reason
-from ...text.invisible import is_blank
+from ...text.normalization import is_blank
 from ..checkpoints.artifacts import FIGURES
 from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
 from ..recipe.arguments import EvaluationArguments

@@ -197,8 +197,6 @@ class FinalModel:
     ):
         self._recipe, self._adapted = recipe, None
         if recipe.peft.is_used:
-            from .setup.adapter import with_adapter
-
             self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
             self.model = self._adapted.get_base_model()
             if recipe.peft.merge:  # an adapter is loaded with the config of its base
@@ -216,8 +214,6 @@ class FinalModel:
         """
         if self._adapted is None:
             return self.model.save_pretrained
-        from .setup.adapter import merged, save_adapter
-
         if not self._recipe.peft.merge:
             return partial(save_adapter, self._adapted)
         self.model, self._adapted = merged(self._adapted), None

@@ -8,12 +8,15 @@ from pathlib import Path
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ...configuration.keys import Sections, traits
+from ...data.sources.text_source import file_digest
 from ...errors import InputError
 from ...hub.run_report import RESULTS_FILE
+from ...provenance import Input, Provenance, make_input
 from ..checkpoints.artifacts import read_results
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
 from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_stored
+from ..recipe.arguments import OWN, REVERSED
 from ..recipe.recipe import Recipe, recipe_keys
 from ..schedule import SCHEDULES
 
@@ -160,3 +163,32 @@ def _differences(before: Circumstances, now: Circumstances) -> list[str]:
     ]
     other_texts = [split for split, digest in now.texts.items() if before.texts.get(split) != digest]
     return differences + [f"data.{split}: the {split} text has changed" for split in other_texts]
+
+
+def model_inputs(recipe: Recipe) -> list[tuple[str, str]]:
+    """The models and tokenizers that the weights of a run depend on, each with the key that names it."""
+    training = recipe.training
+    named = [("training.start_from", training.start_from), ("tokenizer.path", recipe.tokenizer.path)]
+    named += [("training.distill_from", name) for name in training.teachers]
+    return [(key, name) for key, name in named if name]
+
+
+def local_digests(recipe: Recipe) -> dict[str, str]:
+    """The digests of a run's models and tokenizers that are in folders, by the key that names them."""
+    from ...translation.translator_settings import content_digest
+
+    found: dict[str, list[str]] = {}
+    for key, name in model_inputs(recipe):
+        if Path(name).exists():
+            found.setdefault(key, []).append(content_digest(name))
+    return {key: " ".join(digests) for key, digests in found.items()}
+
+
+def run_inputs(recipe: Recipe) -> list[Input]:
+    """Everything that a run is made from besides its own text, with provenance."""
+    from ...translation.translator_settings import content_digest
+
+    found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
+    pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
+    found += [make_input("data.text", name, file_digest(name)) for name in pairs]
+    return Provenance(command="train", inputs=found).without_repetition().inputs

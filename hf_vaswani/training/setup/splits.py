@@ -11,10 +11,10 @@ from ...data.cache import cache_folder
 from ...data.filters import FilterSettings
 from ...data.held_out import HeldOut
 from ...data.prepared import PreparedText, prepare_text
-from ...data.sources.columns import Languages
 from ...data.sources.hub_datasets import is_whole_split
-from ...data.sources.parallel_files import Pair
 from ...data.sources.sides import SAMPLE
+from ...data.sources.tables import Languages
+from ...data.sources.text_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
 from ...files import collect_errors

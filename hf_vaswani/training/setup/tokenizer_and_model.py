@@ -13,7 +13,7 @@ from ... import interop
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import dropout_encoder
-from ...data.sources.parallel_files import Pair
+from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
 from ...errors import InputError, reason
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind

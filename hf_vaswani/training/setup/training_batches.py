@@ -13,7 +13,7 @@ from ...data.encoding import dropout_encoder, plain_encoder
 from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import tokenize, usable
-from ...data.sources.parallel_files import Pair
+from ...data.sources.text_files import Pair
 from ...errors import InputError, counted
 from ..optimization.steps import Corpus
 from ..recipe.recipe import Recipe

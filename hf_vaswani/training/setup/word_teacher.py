@@ -15,10 +15,9 @@ from transformers import PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.cache import cache_folder, cached
-from ...data.encoding import Collator, EncodedPairs
+from ...data.encoding import Collator, EncodedPairs, LabeledRows, read_soft_labels, write_soft_labels
 from ...data.epochs import Budget, TokenizedCorpus
 from ...data.prepared import PreparedText, tokenizer_digest
-from ...data.soft_labels import LabeledRows, read_soft_labels, write_soft_labels
 from ...errors import InputError, TrainingInterrupted
 from ...files import collect_errors
 from ...pipeline.model_checks import vocabulary_error

@@ -1,6 +1,6 @@
 import pytest
 
-from hf_vaswani.data.sources.parallel_files import iterate_parallel, read_lines
+from hf_vaswani.data.sources.text_files import iterate_parallel, read_lines
 from hf_vaswani.errors import InputError
 
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.checkpoints.final_weights import Candidate, candidates, lowest
+from hf_vaswani.training.checkpoints.average import Candidate, candidates, lowest
 from hf_vaswani.training.train import train
 
 from ..helpers import records
@@ -91,7 +91,7 @@ def test_weights_named_by_the_recipe_become_the_model(recipe, options, averaged)
 
 
 def test_kind_of_average_is_implied_by_the_keys_given():
-    from hf_vaswani.training.recipe.overrides import add_implied
+    from hf_vaswani.training.recipe.recipe import add_implied
 
     def kind(**training):
         values = {"training": training}

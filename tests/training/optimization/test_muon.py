@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hf_vaswani.training.optimization.muon import Muon, orthogonalize
+from hf_vaswani.training.optimization.optimizer import Muon, orthogonalize
 
 
 def orthonormal(rows: int, columns: int, generator: torch.Generator) -> torch.Tensor:

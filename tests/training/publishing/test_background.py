@@ -5,8 +5,8 @@ from threading import Event
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.publishing import background
-from hf_vaswani.training.publishing.background import BackgroundUploads, Upload, within
+from hf_vaswani.training.publishing import uploads as uploads_module
+from hf_vaswani.training.publishing.uploads import BackgroundUploads, Upload, within
 
 
 class Sending:
@@ -75,7 +75,7 @@ def test_last_upload_is_retried_only_if_it_failed(sending, upload):
 
 
 def test_upload_that_never_ends_is_abandoned_and_the_next_is_sent(sending, upload, monkeypatch):
-    monkeypatch.setattr(background, "LEAST_SECONDS", 0.1)
+    monkeypatch.setattr(uploads_module, "LEAST_SECONDS", 0.1)
     reported = []
     uploads = uploads_of(sending, reported)
     sending.may_proceed.clear()

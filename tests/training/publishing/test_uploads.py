@@ -11,7 +11,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.errors import TrainingError, TrainingInterrupted
 from hf_vaswani.hub.push import files_to_push
 from hf_vaswani.training.checkpoints.checkpoint import newest_intact
-from hf_vaswani.training.publishing import background
+from hf_vaswani.training.publishing import uploads
 from hf_vaswani.training.publishing.uploads import HubUploads
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
@@ -48,13 +48,13 @@ def test_strategy_end_makes_one_commit_of_the_finished_model(hub_here, recipe, f
 @pytest.fixture
 def in_turn(monkeypatch):
     """Makes a run wait for each upload, so that none is skipped."""
-    add = background.BackgroundUploads.add
+    add = uploads.BackgroundUploads.add
 
     def add_and_wait(self, upload):
         add(self, upload)
         self.wait()
 
-    monkeypatch.setattr(background.BackgroundUploads, "add", add_and_wait)
+    monkeypatch.setattr(uploads.BackgroundUploads, "add", add_and_wait)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_model_is_kept_if_the_hub_is_down_at_the_end_and_can_be_pushed_later(
 
 @pytest.mark.slow
 def test_hub_that_never_answers_delays_neither_the_run_nor_its_end(hub_here, recipe, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(background, "LEAST_SECONDS", 0.3)
+    monkeypatch.setattr(uploads, "LEAST_SECONDS", 0.3)
     hub_here.holds_commits = True
     plain = train(recipe(output="plain")).folder
     with pytest.raises(TrainingError, match="did not respond within"):
@@ -222,7 +222,7 @@ def test_hub_that_never_answers_delays_neither_the_run_nor_its_end(hub_here, rec
 
 def test_late_upload_contains_the_state_at_its_checkpoint(hub_here, recipe, monkeypatch):
     late = []
-    monkeypatch.setattr(background.BackgroundUploads, "add", lambda self, upload: late.append(upload))
+    monkeypatch.setattr(uploads.BackgroundUploads, "add", lambda self, upload: late.append(upload))
     monkeypatch.setattr(HubUploads, "finish", lambda self: None)
     keeping = ("--save_total_limit=1", "--average_last=1", "--save_steps=3")
     folder = train(recipe(*PUSH, "--hub_strategy=checkpoint", *keeping)).folder

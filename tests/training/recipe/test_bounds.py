@@ -5,7 +5,7 @@ import pytest
 
 from hf_vaswani.configuration.keys import types_of
 from hf_vaswani.core.configuration_vaswani import RANGES, VaswaniConfig
-from hf_vaswani.data.mixture import mixed_rows
+from hf_vaswani.data.batches import mixed_rows
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.model_arguments import ModelArguments
 from hf_vaswani.training.recipe.recipe import SECTIONS
