@@ -15,6 +15,7 @@ import jinja2
 import yaml
 from huggingface_hub import ModelCardData
 
+from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..provenance import Provenance
 from .markdown import Markdown, code, fenced, in_html, plain, table, usage_code
@@ -43,9 +44,9 @@ CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
 
 def card_text(
     name: str,
-    recipe: dict[str, dict[str, Any]],
+    recipe: Sections,
     report: RunReport,
-    shared_recipe: dict[str, dict[str, Any]],
+    shared_recipe: Sections,
     figures_in: str = "",
 ) -> str:
     """A model card: metadata in YAML and text in Markdown.
@@ -109,7 +110,7 @@ def _template() -> jinja2.Template:
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
-def _summary(recipe: dict[str, Any], report: RunReport) -> str:
+def _summary(recipe: Sections, report: RunReport) -> str:
     pairs, languages = report.pairs["train"], [plain(code) for code in languages_of(recipe, report)]
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
@@ -137,12 +138,12 @@ def _usage(name: str, report: RunReport) -> str:
     return fenced(code, "python")
 
 
-def _is_tokenized(recipe: dict[str, Any]) -> bool:
+def _is_tokenized(recipe: Sections) -> bool:
     """Whether the text was already tokenized, so that BLEU counts its own tokens."""
     return recipe["evaluation"]["tokenize"] == "none"
 
 
-def _scores(recipe: dict[str, Any], report: RunReport) -> str:
+def _scores(recipe: Sections, report: RunReport) -> str:
     beams = recipe["generation"]["num_beams"]
     rows = []
     for name, scores in report.tests.items():
@@ -172,7 +173,7 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _unreachable(recipe: dict[str, Any], report: RunReport) -> str:
+def _unreachable(recipe: Sections, report: RunReport) -> str:
     """How many references of each test set the model cannot write, and why; empty if there are none."""
     found = {title_of(name, recipe, report): scores.unreachable or {} for name, scores in report.tests.items()}
     causes = {
@@ -181,7 +182,7 @@ def _unreachable(recipe: dict[str, Any], report: RunReport) -> str:
     return "; ".join(f"{plain(name)}, {plain(words)}" for name, words in causes.items() if words)
 
 
-def _texts(recipe: dict[str, Any], report: RunReport) -> str:
+def _texts(recipe: Sections, report: RunReport) -> str:
     rows = []
     for split, number in report.pairs.items():
         if number == 0:
@@ -280,7 +281,7 @@ def _what_was_done(made: Provenance) -> str:
     return f"mean of {names.get('model')}"
 
 
-def _search(settings: dict[str, Any]) -> str:
+def _search(settings: Keys) -> str:
     """The search of a command that translated, in words."""
     if settings.get("mbr"):
         words = mbr_search(settings["mbr"], settings.get("samples") or DEFAULT_SAMPLES)
@@ -331,14 +332,14 @@ def _teacher(report: RunReport) -> str:
     )
 
 
-def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
+def _tested(recipe: Sections, report: RunReport) -> str | None:
     """The title of the test set that was analyzed, which is the first; `None` without any."""
     if report.analysis is None or not report.tests:
         return None
     return title_of(next(iter(report.tests)), recipe, report)
 
 
-def _again(training: dict[str, Any], report: RunReport) -> str:
+def _again(training: Keys, report: RunReport) -> str:
     """The command that trains the model again with the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
     processes, precision = report.processes or [], report.precision.partition(",")[0]

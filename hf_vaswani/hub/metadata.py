@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, ModelCardData
 
+from ..configuration.keys import Sections
 from ..text.languages import LANGUAGE
 from .run_report import EVAL_RESULTS, RunReport, Source, TestScores
 from .wording import emissions, search_name
@@ -19,7 +20,7 @@ LANGUAGE_KEYS = ("source_language", "target_language")
 HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
 
 
-def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> ModelCardData:
+def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
     """A card's metadata, without what is not known.
 
     Args:
@@ -57,7 +58,7 @@ def hub_languages(codes: list[str]) -> list[str] | None:
     return [found[1].lower() for code in codes if (found := LANGUAGE.fullmatch(code))] or None
 
 
-def languages_of(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[str]:
+def languages_of(recipe: Sections, report: RunReport) -> list[str]:
     """The source and target languages of the model that are known, from the model itself or else from the recipe."""
     data = recipe["data"]
     if "reversed" in (data.get("text") or ()):
@@ -67,7 +68,7 @@ def languages_of(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[s
     return [code for pair in zip(report.languages, given) if (code := pair[0] or pair[1])]
 
 
-def evaluations(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[EvalResult]:
+def evaluations(recipe: Sections, report: RunReport) -> list[EvalResult]:
     """The scores of all test sets, with the search settings that the model is saved with."""
     found, places = [], []
     for name, scores in report.tests.items():
@@ -96,18 +97,18 @@ def evaluations(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[Ev
     return found
 
 
-def is_held_out(name: str, recipe: dict[str, dict[str, Any]]) -> bool:
+def is_held_out(name: str, recipe: Sections) -> bool:
     """Whether a test set is a share of the training text."""
     return name == "test" and bool(recipe["data"].get("test_share"))
 
 
-def source_of(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> Source | None:
+def source_of(name: str, recipe: Sections, report: RunReport) -> Source | None:
     """The source of a test set; `None` if it has several."""
     sources = report.sources.get("train" if is_held_out(name, recipe) else name) or []
     return sources[0] if len(sources) == 1 else None
 
 
-def title_of(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> str:
+def title_of(name: str, recipe: Sections, report: RunReport) -> str:
     """The title of a test set: its name in the recipe or, for the main one, its dataset or file."""
     data, source, text = recipe["data"], source_of(name, recipe, report), report.text
     if name != "test" or not source or source.files:
@@ -125,7 +126,7 @@ COMMIT = re.compile("[0-9a-f]{40}")
 __all__ = ["EVAL_RESULTS", "eval_results"]
 
 
-def eval_results(recipe: dict[str, dict[str, Any]], report: RunReport) -> str:
+def eval_results(recipe: Sections, report: RunReport) -> str:
     """The content of the file; empty without scores on a whole split of a Hub dataset.
 
     A dataset's task has one score: BLEU, by the recipe's search. The notes say how it was computed.
@@ -157,7 +158,7 @@ def eval_results(recipe: dict[str, dict[str, Any]], report: RunReport) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True) if data else ""
 
 
-def _notes(recipe: dict[str, dict[str, Any]], report: RunReport, split: str | None, scores: TestScores) -> str:
+def _notes(recipe: Sections, report: RunReport, split: str | None, scores: TestScores) -> str:
     languages = [code for code in report.languages if code]
     parts = [
         f"BLEU ({scores.bleu_signature})",

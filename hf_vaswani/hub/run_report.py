@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..configuration.keys import Sections
 from ..errors import InputError, reason
 from ..provenance import Input, Provenance
 from .trail import Trail
@@ -342,7 +343,7 @@ class RunReport(Part):
     versions: dict[str, str]
     name: str | None = None
     card: str | None = None
-    recipe: dict[str, dict[str, Any]] | None = None
+    recipe: Sections | None = None
     trail: Trail | None = None
     inputs: list[Input] = []
     teacher: TeacherReport | None = None

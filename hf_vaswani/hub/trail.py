@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..configuration.keys import Sections
+
 TRAIL_FILE = "trail.json"
 # How many of the first steps are recorded one by one: enough to see whether a replay is the same.
 FIRST_STEPS = 10
@@ -100,7 +102,7 @@ class Trail(TrailPart):
         steps: the first ones, and those with a checkpoint.
     """
 
-    recipe: dict[str, dict[str, Any]] = {}
+    recipe: Sections = {}
     texts: dict[str, TextDigest]
     tokenizer: str | None = None
     initial: str | None = None

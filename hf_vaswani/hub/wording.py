@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..provenance import Input
 from .repository import file_names
@@ -27,7 +28,7 @@ KWH = 3.6e6
 CARBON_INTENSITY = 475
 
 
-def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
+def tokenizer_words(recipe: Sections, report: RunReport) -> str:
     """Kind and sizes of the tokenizer, and how it reads text; arguments as in [`card_text`]."""
     tokenizer = report.tokenizer
     sizes = (
@@ -48,7 +49,7 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
     return ", ".join([KINDS.get(tokenizer.type, tokenizer.type), sizes, *treatment])
 
 
-def _tokenizer_settings(recipe: dict[str, Any], inputs: list[Input]) -> dict[str, Any]:
+def _tokenizer_settings(recipe: Sections, inputs: list[Input]) -> dict[str, Any]:
     """The keys by which a run's tokenizer was learned, by the run itself or an earlier one; empty if unknown."""
     if not (recipe.get("tokenizer", {}).get("path") or recipe.get("training", {}).get("start_from")):
         return recipe.get("tokenizer", {})
@@ -56,7 +57,7 @@ def _tokenizer_settings(recipe: dict[str, Any], inputs: list[Input]) -> dict[str
     return _tokenizer_settings(earlier[0].settings, earlier[0].inputs) if earlier else {}
 
 
-def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
+def optimization(training: Keys, processes: list[int] | None) -> str:
     """How the weights are updated, and with how much text per step.
 
     Args:
@@ -89,7 +90,7 @@ def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
     return "; ".join(settings)
 
 
-def _learning_rate(training: dict[str, Any]) -> str:
+def _learning_rate(training: Keys) -> str:
     schedule, peak, warmup = training["lr_scheduler_type"], f"{training['learning_rate']:g}", training["warmup_steps"]
     if schedule == "paper":
         rate = f"{peak} × equation 3"
@@ -98,7 +99,7 @@ def _learning_rate(training: dict[str, Any]) -> str:
     return rate + (f", {counted(warmup, 'step')} of warm-up" if warmup else "")
 
 
-def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
+def _step_size(training: Keys, processes: list[int] | None) -> str:
     """The most text that a step sees in all its forward passes.
 
     It is that of a single device if the number of processes is unknown or has changed.
@@ -112,7 +113,7 @@ def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
     return size if is_known else f"{size} on each device"
 
 
-def regularization(recipe: dict[str, Any], report: RunReport) -> str:
+def regularization(recipe: Sections, report: RunReport) -> str:
     """What keeps the model from memorizing the text; arguments as in [`card_text`]."""
     of, training = report.architecture, recipe["training"]
     values = {words: getattr(of, key) for key, words in DROPOUT.items()}
@@ -136,7 +137,7 @@ def energy(report: RunReport) -> str:
     return f"{' and '.join(parts)} of the {which}, including other users' processes"
 
 
-def emissions(recipe: dict[str, Any], report: RunReport) -> dict[str, Any] | None:
+def emissions(recipe: Sections, report: RunReport) -> dict[str, Any] | None:
     """The emissions for a card's metadata, estimated from the energy; `None` if no energy was measured."""
     if not report.energy:
         return None

@@ -10,7 +10,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
 
-from ..configuration.keys import traits
+from ..configuration.keys import Sections, traits
 from ..data.prepared import tokenizer_digest
 from ..data.sources.text_files import Pair
 from ..errors import TrainingError, reason, write_remedy
@@ -171,7 +171,7 @@ def describe_beginning(setup: TrainingSetup, model: nn.Module, environment: Envi
     )
 
 
-def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def deciding_keys(recipe: Sections) -> Sections:
     """Section → key → value of the recipe keys that determine the steps.
 
     Keys that are empty, 0 or false are left out, except in the section `model`, whose defaults differ from these.
@@ -180,7 +180,7 @@ def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
         recipe: its sections, as `Recipe.to_dict()` returns them.
     """
     falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
-    deciding: dict[str, dict[str, Any]] = {}
+    deciding: Sections = {}
     for section, keys in SECTIONS.items():
         for name, value in recipe.get(section, {}).items():
             is_free = traits(keys.model_fields[name]).resumable and not (name == "max_steps" and falls_to_end)

@@ -28,7 +28,7 @@ from .setup.splits import model_languages
 from .setup.tokenizer_and_model import named
 
 if TYPE_CHECKING:
-    from ...translation.reranking import Reranker
+    from ..translation.reranking import Reranker
 
 SAMPLING_SEED = 0
 
@@ -42,7 +42,7 @@ class Translations:
 
     def write(self, path: Path) -> None:
         """Write the translations to a file, one per line."""
-        from ...translation.lines import write_translations
+        from ..translation.lines import write_translations
 
         write_translations(path, self.texts)
 
@@ -126,7 +126,7 @@ def load_reranker(recipe: Recipe) -> "Reranker | None":
     name = recipe.evaluation.rerank_with
     if not name:
         return None
-    from ...translation.reranking import open_reranker
+    from ..translation.reranking import open_reranker
 
     source, target = map(language_code, model_languages(recipe.data))
     reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
@@ -142,7 +142,7 @@ def load_compared(recipe: Recipe) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     """
     if not (names := recipe.evaluation.compared):
         return None
-    from ...translation.load import load_ensemble
+    from ..translation.load import load_ensemble
 
     model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
     _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)

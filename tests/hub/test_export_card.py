@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import transformers
 from huggingface_hub import ModelCard
 from sacrebleu.metrics import BLEU, CHRF
 from transformers import pipeline
@@ -162,6 +163,9 @@ def test_exported_folder_is_pushed_with_all_files_and_its_card(to, export, hub_h
     assert "README.md" in files
 
 
+@pytest.mark.skipif(
+    transformers.__version__.startswith("5.17."), reason="transformers 5.17 has no search over a second vocabulary"
+)
 def test_separate_tokenizers_of_a_marian_export_are_pushed(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "marian")]) == 0
     names = set(files_to_push(tmp_path / "marian"))
