@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .runtime.cores import short_waits
-from .runtime.interrupts import end_at_ctrl_c, is_own_command
+from .runtime.signals import end_at_ctrl_c, is_own_command
 
 if TYPE_CHECKING:
     from .core.configuration_vaswani import VaswaniConfig

@@ -33,7 +33,7 @@ from .commands.common.reports import accept_any_character
 from .configuration.name_hints import OTHER_COMMANDS, hint
 from .errors import DISK_FULL, InputError, TrainingError, TrainingInterrupted, is_out_of_memory
 from .files import option_errors, os_error
-from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
+from .runtime.signals import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
     train, sweep, verify, recipes, tokenizer, translate, app, score, evaluate, importing, export, curves, attention,

@@ -44,8 +44,7 @@ def run(options: argparse.Namespace) -> None:
     if errors := text_errors(options.text, None) + _output_errors(output, options.overwrite):
         raise InputError.of(errors)
     from ..evaluation.beam_tree import beam_tree, search_errors
-    from ..evaluation.beam_tree_figure import beam_tree_svg, number_text
-    from ..evaluation.beam_tree_page import beam_tree_page
+    from ..evaluation.beam_tree_figure import beam_tree_page, beam_tree_svg, number_text
     from ..files import replace_files
     from ..translation.load import load
 

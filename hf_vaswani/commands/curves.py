@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..evaluation.curves import draw_curves
-    from ..training.checkpoints.output_folder import LOG_FILE, RECIPE_FILE
+    from ..training.checkpoints.artifacts import LOG_FILE, RECIPE_FILE
 
     paths = [Path(path) for path in options.runs]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]

@@ -107,8 +107,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
     from ..engines.checked_export import write_checked
     from ..engines.web_page import write_page
-    from ..hub.export_card import export_card
-    from ..hub.origin import read_origin
+    from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
     from ..text.normalization import is_blank
     from ..translation.load import load

@@ -23,8 +23,7 @@ from ..runtime.cores import available_cores
 from ..text.normalization import WHITESPACE
 from .cache import cached
 from .encoding import EncodedPairs, PackedIds, encode_to_file, read_encoded, token_lengths
-from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
-from .held_out import HeldOut
+from .filters import FilterSettings, HeldOut, PairFilter, filter_lengths, filter_summary
 from .sources.tables import Languages
 from .sources.text_files import Pair
 from .sources.text_source import TextSource, digest

@@ -13,7 +13,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..files import new_folder
 from ..pipeline.alignment import to_tokens
-from ..pipeline.source_limits import position_limit
+from ..pipeline.model_checks import position_limit
 from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .engine_folders import weights_size

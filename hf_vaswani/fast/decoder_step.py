@@ -15,8 +15,7 @@ from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 
 from ..core.modeling_layers import VaswaniAttention, VaswaniDecoderLayer, VaswaniDropout, split_heads
 from .attention import attention_weights
-from .int8 import Int8Linear, joint_int8
-from .packed_linear import Product, is_plain, packed_or_plain
+from .int8 import Int8Linear, Product, is_plain, joint_int8, packed_or_plain
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import own_max_length
 from ..generation.settings import check_number, check_search, setting_errors
-from .source_limits import position_limit
+from .model_checks import position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
 # With these arguments, `generate()` takes one text at a time.

@@ -26,9 +26,8 @@ from ..text.normalization import clean, is_blank, normalized
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
-from .hypothesis import Hypothesis, join_hypotheses, translation_warning
-from .output_scores import decoder_start
-from .source_limits import position_limit, source_limits, too_long_error
+from .model_checks import position_limit, source_limits, too_long_error
+from .output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from .workers import can_fork, memory_error, side_by_side
 
 if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module

@@ -34,9 +34,8 @@ from ..text.vocabularies import vocabularies
 from .alignment import evaluation
 from .arguments import GenerateArguments
 from .engine import Result, TranslationEngine
-from .hypothesis import Hypothesis
 from .model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
-from .output_scores import align, log_probabilities, output_lengths, prompt_length
+from .output_scores import Hypothesis, align, log_probabilities, output_lengths, prompt_length
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")

@@ -11,7 +11,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from tqdm import tqdm
 
 from ..errors import InputError, TrainingError, TrainingInterrupted, reason
-from .interrupts import is_first_process
+from .signals import is_first_process
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..files import collect_errors
 from ..runtime.imports import import_extra
-from .request import SweepRequest, Texts
-from .runs import Combination, Run, load_runs
+from .request import Combination, Run, SweepRequest, Texts, load_runs
 
 # A range that spans at least this factor is searched on a logarithmic scale.
 WIDE = 10

@@ -13,9 +13,8 @@ from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files
 from ..hub.run_report import RunReport, read_report
 from ..runtime.imports import import_extra
-from ..training.checkpoints.output_folder import CURVES_FILE, LOG_FILE, locked_output
-from .request import SweepRequest
-from .runs import BASELINE, Combination, Run, combine, key_errors, load_runs
+from ..training.checkpoints.artifacts import CURVES_FILE, LOG_FILE, locked_output
+from .request import BASELINE, Combination, Run, SweepRequest, combine, key_errors, load_runs
 from .search import Search, Space, make_ends, parse_space
 from .table import BLEU, LOSS, Finished, Row, RunResult, SweepReport, compare, losses_compare
 

@@ -14,8 +14,7 @@ from ..files import collect_errors
 from ..hub.run_report import RunReport
 from ..training.checkpoints.artifacts import TRANSLATIONS
 from ..training.setup.splits import load_test_sets, own_text, parse_sources
-from .request import Texts
-from .runs import BASELINE, Run, combination_name
+from .request import BASELINE, Run, Texts, combination_name
 
 NOTHING, LOSS, BLEU = "–", "validation loss", " BLEU"
 # How the values of runs are written; all others are scores.

@@ -18,7 +18,7 @@ from ..runtime.launcher import THREADS, is_set, threads_of_user
 from ..runtime.ray_actors import ray_session
 from ..runtime.signals import StopSignals
 from .command import log_file, train_runs
-from .runs import Run
+from .request import Run
 
 Errors = list[str | None]  # of the runs of a trial
 TRAIN = ("-m", "hf_vaswani", "train")

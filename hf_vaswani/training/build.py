@@ -21,8 +21,8 @@ from ..evaluation.score_settings import score_settings
 from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, open_model, open_teacher, path_errors
+from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
-from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
 from .setup.output import begin_output, check_weights, lock_output

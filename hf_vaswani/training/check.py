@@ -20,7 +20,7 @@ from ..files import collect_errors, path_error
 from ..hub.repository import hub_id
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .checkpoints.output_folder import RECIPE_FILE
+from .checkpoints.artifacts import RECIPE_FILE
 from .optimization.optimizer import freeze
 from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe

@@ -22,17 +22,20 @@ from .checkpoints.artifacts import (
     CARD_DIGEST,
     CARD_FILE,
     CARD_NAME,
+    CURVES_FILE,
     FIGURES,
+    FINAL_PART,
+    LOG_FILE,
     card_digest,
     has_edited_card,
     in_order,
     matches,
     read_results,
     remove_stale,
+    saving,
 )
 from .checkpoints.average import Candidate, candidates, describe, lowest
 from .checkpoints.checkpoint import make_readable
-from .checkpoints.output_folder import CURVES_FILE, FINAL_PART, LOG_FILE, saving
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures

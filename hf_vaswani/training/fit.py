@@ -11,10 +11,9 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..errors import TrainingInterrupted, counted
 from ..runtime.processes import on_main_process, say
 from .build import TrainingSetup
+from .checkpoints.artifacts import BEST
 from .checkpoints.best_weights import BestWeights
-from .checkpoints.output_folder import BEST
-from .describe import describe
-from .devices import DeviceListener, EnergyListener
+from .describe import DeviceListener, EnergyListener, describe
 from .optimization.progress import Progress, StepListener
 from .recorder import TrailRecorder
 from .reporting.figures import draw_run_curves

@@ -23,10 +23,10 @@ from ..errors import TrainingError, TrainingInterrupted, counted
 from ..runtime.processes import in_all_processes, on_main_process, say
 from ..runtime.signals import StopSignals
 from .build import TrainingSetup
+from .checkpoints.artifacts import CHECKPOINTS
 from .checkpoints.best_weights import note_validation
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
-from .checkpoints.output_folder import CHECKPOINTS
-from .devices import Stopwatch
+from .describe import Stopwatch
 from .optimization.optimizer import make_optimizer
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded

@@ -21,8 +21,8 @@ from ..generation.settings import check_number
 from ..pipeline.alignment import evaluation, to_tokens
 from ..pipeline.arguments import GenerateArguments
 from ..pipeline.batches import token_batches
+from ..pipeline.model_checks import position_limit
 from ..pipeline.output_scores import forced_output, token_log_probabilities
-from ..pipeline.source_limits import position_limit
 from ..pipeline.translation import translation_task
 from ..text.inputs import check_many, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target

@@ -23,7 +23,7 @@ from ..data.sources.text_files import Pair, compressed
 from ..errors import TrainingError, counted
 from ..files import atomic_write
 from ..pipeline.engine import Result, TranslationEngine
-from ..pipeline.source_limits import position_limit
+from ..pipeline.model_checks import position_limit
 from ..text.normalization import is_blank
 from .lines import Line
 from .mbr import UTILITIES

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_vaswani.cli import main
 from hf_vaswani.evaluation.beam_tree import beam_tree
-from hf_vaswani.evaluation.beam_tree_page import beam_tree_page
+from hf_vaswani.evaluation.beam_tree_figure import beam_tree_page
 
 from ..conftest import tiny_model
 

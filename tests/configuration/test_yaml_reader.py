@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from hf_vaswani.configuration.yaml_reader import read_yaml
-from hf_vaswani.hub.origin import card_metadata
-from hf_vaswani.training.checkpoints.output_folder import read_stored
+from hf_vaswani.hub.export_card import card_metadata
+from hf_vaswani.training.checkpoints.artifacts import read_stored
 
 LINES = [f"  {letter}: [{', '.join([f'*{before}'] * 9)}]" for before, letter in zip("abcdefgh", "bcdefghi")]
 ANCHORED = [line.replace(": ", f": &{line.strip()[0]} ", 1) for line in LINES]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hf_vaswani.data.filters import FilterSettings
-from hf_vaswani.data.held_out import HeldOut
+from hf_vaswani.data.filters import FilterSettings, HeldOut
 from hf_vaswani.data.prepared import prepare_text
 from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError

@@ -10,9 +10,8 @@ from transformers import pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.files import InputPath
-from hf_vaswani.hub import origin as origin_module
-from hf_vaswani.hub.export_card import Comparison, MetricLoss, export_card
-from hf_vaswani.hub.origin import Origin, published_name, read_origin
+from hf_vaswani.hub import export_card as origin_module
+from hf_vaswani.hub.export_card import Comparison, MetricLoss, Origin, export_card, published_name, read_origin
 from hf_vaswani.hub.push import files_to_push
 
 from ..conftest import tiny_model

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani import cli
-from hf_vaswani.runtime import interrupts
+from hf_vaswani.runtime import signals
 
 PROJECT = Path(__file__).parents[2]
 
@@ -53,22 +53,22 @@ def test_ctrl_c_during_imports_prints_one_line(program, tmp_path):
 
 def test_ctrl_c_is_unchanged_in_programs_that_import_the_package(monkeypatch):
     before = signal.getsignal(signal.SIGINT)
-    interrupts.end_at_ctrl_c()  # pytest is not a command of the package
+    signals.end_at_ctrl_c()  # pytest is not a command of the package
     assert signal.getsignal(signal.SIGINT) is before
     monkeypatch.setattr(sys, "argv", ["/usr/bin/hf-vaswani"])
     monkeypatch.setattr(sys, "orig_argv", ["python", "/usr/bin/hf-vaswani"])
-    assert interrupts.is_own_command()
+    assert signals.is_own_command()
     monkeypatch.setattr(sys, "argv", ["/home/scripts/train.py"])
-    assert not interrupts.is_own_command()
+    assert not signals.is_own_command()
     monkeypatch.setattr(sys, "argv", [str(PROJECT / "scripts" / "train.py")])
-    assert interrupts.is_own_command()
+    assert signals.is_own_command()
 
 
 def test_ctrl_c_raises_an_exception_again_once_the_command_runs():
     before = signal.getsignal(signal.SIGINT)
     try:
-        signal.signal(signal.SIGINT, interrupts._end)
-        interrupts.interrupt_at_ctrl_c()
+        signal.signal(signal.SIGINT, signals._end)
+        signals.interrupt_at_ctrl_c()
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

@@ -7,8 +7,16 @@ import yaml
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import TABLE_3
-from hf_vaswani.sweep.request import SweepRequest, bundled_sweeps, make_text, read_request, split_values
-from hf_vaswani.sweep.runs import Combination, combination_name, combine
+from hf_vaswani.sweep.request import (
+    Combination,
+    SweepRequest,
+    bundled_sweeps,
+    combination_name,
+    combine,
+    make_text,
+    read_request,
+    split_values,
+)
 from hf_vaswani.sweep.sweep import Sweep, check_sweep
 from hf_vaswani.training.recipe.recipe import load_recipe
 

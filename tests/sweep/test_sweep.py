@@ -11,7 +11,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
 from hf_vaswani.sweep.sweep import run_sweep
 from hf_vaswani.sweep.table import best_line, result_table
-from hf_vaswani.training.checkpoints.output_folder import locked_output
+from hf_vaswani.training.checkpoints.artifacts import locked_output
 
 from .conftest import FAIR, GOOD, POOR, REFERENCES
 from .conftest import GRID_TEXTS as TEXTS

@@ -94,7 +94,7 @@ def test_number_of_processes_is_read_from_options_or_config_of_accelerate(launch
 
 
 def test_workers_end_when_their_launcher_is_killed_and_release_the_output_folder(recipe, tmp_path):
-    from hf_vaswani.training.checkpoints.output_folder import locked_output
+    from hf_vaswani.training.checkpoints.artifacts import locked_output
 
     options = ("--max_steps=1000000", "--save_steps=1000000", "--eval_steps=1000000", "--logging_steps=1")
     workers = []

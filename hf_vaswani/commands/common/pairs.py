@@ -132,7 +132,7 @@ def _run_data(path: str) -> "DataArguments | None":
     Raises:
         InputError: if it is a folder without a run.
     """
-    from ...training.checkpoints.output_folder import RECIPE_FILE, read_stored
+    from ...training.checkpoints.artifacts import RECIPE_FILE, read_stored
     from ...training.recipe.arguments import DataArguments
 
     if not Path(path).is_dir():

@@ -24,9 +24,9 @@ from ...provenance import Provenance, is_finished, make_input, read_provenance
 from ...translation.translator_settings import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from ..recipe.arguments import TrainingArguments
+from .artifacts import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, find_damage, step_of, weights_file
-from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
 
 # Fields of a config that decide what weights mean, without changing their shapes.
 MEANINGS = (

@@ -10,8 +10,8 @@ from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
 from ..optimization.progress import Progress, StepListener, ValidationResult
 from ..optimization.weights import Tensors, gather_weights
+from .artifacts import saving
 from .checkpoint import WEIGHTS_FILE, checkpoint_folders, find_damage, remove, save_weights, step_of, tidy, write_whole
-from .output_folder import saving
 
 # The file with the scores of a validation, and its key that names the score by which the weights are ranked.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"

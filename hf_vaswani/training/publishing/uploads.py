@@ -23,9 +23,8 @@ from ...hub.repository import OF_MODELS, commit_folder
 from ...hub.run_report import RESULTS_FILE
 from ...runtime.processes import say
 from ..build import TrainingSetup
-from ..checkpoints.artifacts import CARD_FILE, FIGURES
+from ..checkpoints.artifacts import CARD_FILE, FIGURES, UPLOADS
 from ..checkpoints.checkpoint import make_readable, step_of, weights_file
-from ..checkpoints.output_folder import UPLOADS
 from ..optimization.progress import StepListener
 from ..optimization.weights import set_weights
 from ..setup.adapter import FinalModel

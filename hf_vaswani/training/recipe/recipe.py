@@ -22,16 +22,17 @@ from ...evaluation.score_settings import default_tokenizer
 from ...presets import preset_fields
 from .arguments import (
     HUB_KEYS,
+    SET_ELSEWHERE,
     SPLITS,
     DataArguments,
     EvaluationArguments,
     GenerationArguments,
+    ModelArguments,
     PeftArguments,
     TrainingArguments,
     text_keys,
 )
 from .bundled_recipes import recipe_file
-from .model_arguments import SET_ELSEWHERE, ModelArguments
 from .violations import violations
 
 

@@ -16,9 +16,8 @@ from ...files import reading, where_not_found
 from ...hub.repository import hub_id
 from ...hub.trail import TRAIL_FILE, Trail, parse_trail, read_trail
 from ...provenance import PROVENANCE_FILE, Provenance
-from ..checkpoints.artifacts import CARD_FILE, RESULTS_FILE, read_results
+from ..checkpoints.artifacts import CARD_FILE, CHECKPOINTS, RECIPE_FILE, RESULTS_FILE, read_results, read_stored
 from ..checkpoints.checkpoint import checkpoint_folders
-from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
 from ..recipe.arguments import SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, apply_options, make_recipe, option_value, parse_options
 

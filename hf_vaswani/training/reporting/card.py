@@ -13,8 +13,7 @@ from ...hub.card import card_text, shown_figures
 from ...hub.metadata import EVAL_RESULTS, eval_results
 from ...hub.repository import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
-from ..checkpoints.artifacts import CARD_FILE, card_digest, is_figure, keep_edited_card
-from ..checkpoints.output_folder import RECIPE_FILE, locked_output
+from ..checkpoints.artifacts import CARD_FILE, RECIPE_FILE, card_digest, is_figure, keep_edited_card, locked_output
 from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
 

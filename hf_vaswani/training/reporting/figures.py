@@ -7,8 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import reason
 from ...text.normalization import is_blank
-from ..checkpoints.artifacts import FIGURES
-from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
+from ..checkpoints.artifacts import CURVES_FILE, FIGURES, LOG_FILE
 from ..recipe.arguments import EvaluationArguments
 
 PREFIX = "attention_"

@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from ...files import atomic_write, replace_link, writing
 from ...runtime.processes import say
-from ..checkpoints.output_folder import LOG_FILE, saving
-from ..devices import Stopwatch
+from ..checkpoints.artifacts import LOG_FILE, saving
+from ..describe import Stopwatch
 from ..optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .figures import draw_run_curves
 

@@ -18,23 +18,26 @@ from ...errors import InputError
 from ...files import atomic_write, leads_out, left_parts, writing
 from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
-from ..checkpoints.artifacts import ALL_TRANSLATIONS, FIGURES, artifacts, remove_stale
-from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
-from ..checkpoints.output_folder import (
+from ..checkpoints.artifacts import (
+    ALL_TRANSLATIONS,
     ARCHITECTURE,
     BEST,
     CHECKPOINTS,
     CURVES_FILE,
+    FIGURES,
     FINAL_PART,
     LOG_FILE,
     RECIPE_FILE,
     TOKENIZER,
     TRACKED_AS,
     UPLOADS,
+    artifacts,
     is_checkpoint,
     locked_output,
     read_stored,
+    remove_stale,
 )
+from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
 from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
 from .resume import Circumstances

@@ -22,8 +22,8 @@ from ...runtime.machine import cpu_name
 from ...runtime.precision import LAYERS, TOKENS, bf16_speedup, has_native_bf16, possible_precisions, use_bf16
 from ...runtime.processes import on_main_process, say
 from ...runtime.threads import asked_threads, feed_forward, serving_number, threads_set
+from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, read_stored
 from ..checkpoints.checkpoint import is_checkpoint_name
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, read_stored
 from ..recipe.recipe import Recipe
 
 AUTO = "auto"

@@ -12,10 +12,9 @@ from ...data.sources.text_source import file_digest
 from ...errors import InputError
 from ...hub.run_report import RESULTS_FILE
 from ...provenance import Input, Provenance, make_input
-from ..checkpoints.artifacts import read_results
+from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
-from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_stored
 from ..recipe.arguments import OWN, REVERSED
 from ..recipe.recipe import Recipe, recipe_keys
 from ..schedule import SCHEDULES

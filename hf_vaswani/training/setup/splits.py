@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ...data.cache import cache_folder
-from ...data.filters import FilterSettings
-from ...data.held_out import HeldOut
+from ...data.filters import FilterSettings, HeldOut
 from ...data.prepared import PreparedText, prepare_text
 from ...data.sources.hub_datasets import is_whole_split
 from ...data.sources.sides import SAMPLE

@@ -20,7 +20,7 @@ from ...models.model_files import CONFIG_FILE, check_settings, model_kind
 from ...pipeline.model_checks import spare_ids, vocabulary_error
 from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
-from ..checkpoints.output_folder import TOKENIZER, is_checkpoint
+from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe

@@ -26,9 +26,8 @@ from hf_vaswani.training.optimization.weights import tensors_digest
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe, recipe_keys
 from hf_vaswani.training.recorder import deciding_keys
 from hf_vaswani.training.replay import replay
-from hf_vaswani.training.replay.compare import Outcome, compare_recipes
 from hf_vaswani.training.replay.recorded_run import read_run, replayed_recipe
-from hf_vaswani.training.replay.verify import verify
+from hf_vaswani.training.replay.verify import Outcome, compare_recipes, verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
