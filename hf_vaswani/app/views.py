@@ -1,4 +1,4 @@
-"""What the page shows, as HTML. Every text is escaped, and determines its own writing direction."""
+"""What the page shows, as HTML: escaped texts, each in its own direction, with linked words."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, by token count (section 5.1): little padding, and similar work per step."""
+"""Batches of similar length by token count (section 5.1), and the order in which mixed sources fill an epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 

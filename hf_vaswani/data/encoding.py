@@ -1,4 +1,4 @@
-"""Encodes parallel text as token ids, in memory or in a memory-mapped file, and batches as padded tensors."""
+"""Encodes parallel text as token ids, in memory or in a memory-mapped file, with a teacher's soft labels."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Filters for parallel text: count the issues in all pairs, and drop pairs with an issue if a setting says so.
+"""Filters for parallel text: count the issues in all pairs, drop pairs with an issue, and hold out test pairs.
 
 Pairs with an empty or overlong side are unusable and always dropped. Otherwise the text is used as is, unless a
 setting says otherwise. Issues are checked in the order of `ISSUES`. A dropped pair is counted once, under the first

@@ -1,4 +1,4 @@
-"""Significance of differences between systems that were each trained several times, with different random seeds.
+"""Significance of differences between systems, each trained once, or several times with different random seeds.
 
 The paired bootstrap of Koehn (2004, "Statistical Significance Tests for Machine Translation Evaluation") draws test
 sets from the sentences, and so measures how much a difference depends on the test set. It cannot tell how much the

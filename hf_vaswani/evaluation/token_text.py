@@ -1,4 +1,4 @@
-"""Turns tokens of any script into text for figures: word-boundary markers, fonts, reading order."""
+"""Text in figures, of any script: word-boundary markers, fonts, reading order; and how figures are saved."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""Linear layers in 8-bit integers, for inference on a CPU.
+"""Linear layers for inference on a CPU: weights in the order in which it multiplies fastest, or in 8-bit integers.
 
 A processor multiplies these two to four times as fast as floats. A weight has a scale for each of its rows, computed
 once; the input gets one scale in each product, from its largest value, so that a translation may differ slightly from

@@ -1,4 +1,4 @@
-"""The card of an exported model: how to use it in its engine, and what weights of fewer bits cost in quality."""
+"""The card of an exported model: where it comes from, how to use it in its engine, and what fewer bits cost."""
 
 from dataclasses import dataclass
 from pathlib import Path

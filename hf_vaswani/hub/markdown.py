@@ -1,4 +1,4 @@
-"""Any text as Markdown that shows it as it is, without turning it into markup, tables, links, HTML or formulas."""
+"""Any text as Markdown that shows it as it is, and as literals in the code that cards show."""
 
 import html
 import json

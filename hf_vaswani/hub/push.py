@@ -1,4 +1,4 @@
-"""Uploads a trained model to the Hub: what people need to use it, in one commit, and none of the run's state."""
+"""Uploads a trained model, and its Space, to the Hub: what people need to use it, and none of the run's state."""
 
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Opens a model's repository on the Hub for writing, commits to it, and says clearly why either fails."""
+"""Names and repositories of models on the Hub: opens one for writing, commits, and says clearly why either fails."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""The result that all readers return, which is checked and built into a model, and the helpers that they share."""
+"""What all readers share: pickles read as data, options checked, and the result that is built into a model."""
 
 import argparse
 from argparse import Namespace

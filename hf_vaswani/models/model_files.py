@@ -1,4 +1,4 @@
-"""Checks the files in a model's folder, and says which file is damaged or missing.
+"""Checks the files in a model's folder, says which is damaged or missing, and renews the code that it carries.
 
 transformers raises many types of exceptions for damaged files, mostly without the file name, and ignores some damage
 silently. Commands and importers run these checks before loading, to catch what nothing else would notice, and after a

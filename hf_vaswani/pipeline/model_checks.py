@@ -1,4 +1,4 @@
-"""Whether a model can translate with its tokenizer: weights that are intact, and a row for each token."""
+"""Whether a model can translate with its tokenizer, and how long a source may be."""
 
 from collections.abc import Iterable
 from pathlib import Path

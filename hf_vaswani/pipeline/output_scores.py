@@ -1,4 +1,4 @@
-"""Lengths, scores and alignments of translations from `generate()`, for every encoder–decoder in transformers."""
+"""Hypotheses: lengths, scores and alignments of translations from `generate()`, for every encoder–decoder."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Imports optional libraries when they are needed, and calls functions once other packages have been imported."""
+"""Imports optional libraries when they are needed, calls functions after other imports, and silences log messages."""
 
 import importlib.util
 import logging

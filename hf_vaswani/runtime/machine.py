@@ -1,4 +1,4 @@
-"""Describes what a run is trained on: processors, precision, versions. Never the machine's name."""
+"""What a run is trained on: processors, free memory, precision, versions. Never the machine's name."""
 
 import ctypes
 import math

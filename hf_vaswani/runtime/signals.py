@@ -1,4 +1,4 @@
-"""Records the signals that stop a run before its last step, so that all processes stop at the same step."""
+"""Ctrl-C prints a line, not a traceback, and signals stop all processes of a run at the same step."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a sweep is asked to do, on the command line or in a file."""
+"""What a sweep is asked to do, on the command line or in a file, and the runs that this takes."""
 
 import hashlib
 import itertools

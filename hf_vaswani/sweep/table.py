@@ -1,4 +1,4 @@
-"""The results of a sweep: the content of its `sweep.json`, and the table in its README."""
+"""The results of a sweep: its combinations compared, `sweep.json`, and the table in its README."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Checks that what is given is text, in any of the forms that a translator takes."""
+"""Checks that what is given is text, in any of the forms that a translator takes, and in the right encoding."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

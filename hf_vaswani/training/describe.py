@@ -1,4 +1,4 @@
-"""What a run begins with, in words: texts, filters, sizes, padding, devices."""
+"""What a run begins with, in words, and the devices that it trains on: threads, machines, energy, time."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Measures a model on validation text: loss, perplexity, token accuracy, and BLEU and chrF of its translations."""
+"""Measures a model on validation text: loss, perplexity, token accuracy, BLEU, chrF; and scores it on test sets."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Loads a trained model with its tokenizer, and says plainly what is missing if that fails."""
+"""Loads a trained model, or a PEFT adapter, with its tokenizer, and says plainly what is missing if that fails."""
 
 import hashlib
 import json

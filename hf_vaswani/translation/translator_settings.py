@@ -1,4 +1,4 @@
-"""Which models translate, and how: a plain value from which each process opens its own translator."""
+"""Which models translate, by the content of their files, and how: a value from which each process opens its own."""
 
 import functools
 import hashlib

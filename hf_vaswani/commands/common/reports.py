@@ -1,4 +1,4 @@
-"""Progress bar and warnings of commands that process text line by line."""
+"""Standard output, progress bar, and the warnings of commands that process text line by line."""
 
 import io
 import sys

@@ -3,9 +3,9 @@
 Each reader lazily yields `(number, record)`: the line in which the record begins (or its row in Parquet), counted from
 1, and its columns by name. Empty lines are skipped.
 
-The first row of a tab-separated or CSV file is a header if it names two of the columns that are looked for (see
-`columns.py`). If it does not, the user has named no columns, and the row has two columns, then it is a pair: source
-first, target second. If it looks like a header with other names, the user must say whether it is one.
+The first row of a tab-separated or CSV file is a header if it names two of the columns that are looked for.
+If it does not, the user has named no columns, and the row has two columns, then it is a pair: source first, target
+second. If it looks like a header with other names, the user must say whether it is one.
 """
 
 import csv

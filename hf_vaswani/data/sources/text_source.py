@@ -1,7 +1,7 @@
 """Sources of parallel text: the built-in corpus, Hub datasets, files with both sides, and parallel files.
 
 A [`TextSource`] describes a source, like an entry in a recipe; it is read pair by pair, however large it is. For
-formats and columns, see `tables.py` and `columns.py`.
+formats and columns, see `tables.py`.
 """
 
 import dataclasses

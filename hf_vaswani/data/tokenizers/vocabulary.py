@@ -6,7 +6,7 @@ decoding restores the text. In pre-tokenized text, punctuation is not isolated: 
 space before it, and would be split into two pieces. There, the marker may also follow the last piece of a word, like
 the end-of-word symbol of Sennrich et al. 2016.
 
-Words: `word_splitting.py` defines where they end, and marks the ends that have no space.
+Words end at spaces and punctuation; the ends that have no space are marked.
 
 The same text gives the same vocabulary, byte for byte. This rules out two trainers of the `tokenizers` library,
 unigram and WordPiece, which break ties between pieces by the order of hash tables.

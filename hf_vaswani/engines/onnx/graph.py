@@ -1,4 +1,4 @@
-"""Builds an ONNX graph: nodes that name their own outputs, and initializers that are each stored only once."""
+"""Builds an ONNX graph: nodes, initializers stored once, and weights in float32 or int8."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The layers of the encoder and decoder as ONNX operations, with the arithmetic of `core/modeling_layers.py`."""
+"""Encoder and decoder as ONNX operations, layer by layer, with the arithmetic of `core/modeling_layers.py`."""
 
 import math
 from collections.abc import Callable

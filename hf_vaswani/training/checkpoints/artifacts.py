@@ -1,4 +1,4 @@
-"""The artifacts of a run beside its model: results, translations of the test sets, figures, and the model card.
+"""The output folder of a run: names, lock, and the artifacts beside its model: results, translations, figures, card.
 
 They are never left beside a model that they do not describe: they are removed before another model is written, and
 written after it. An edited card is kept: in place as long as it matches the model, and otherwise as `README.md.old`,

@@ -1,4 +1,4 @@
-"""Averages the weights of several checkpoints of a run (section 6.1), or of finished models, into one model."""
+"""The final weights: a mean of checkpoints (section 6.1) or of finished models, or those of a single checkpoint."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""How far a run has come: the part of a checkpoint that does not consist of tensors."""
+"""How far a run has come, which its checkpoints record, and the listeners that hear of each step."""
 
 import json
 import typing

@@ -75,8 +75,8 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
     Args:
         path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
-        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. See `overrides.py` for
-            what they replace besides the keys that they name.
+        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. Some
+            replace further keys, such as a dataset the files of another one.
 
     Raises:
         InputError: for all errors together: unknown keys, with the most similar known one, invalid values, and values

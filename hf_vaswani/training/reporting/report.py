@@ -1,4 +1,4 @@
-"""The report of a run: scores, texts, tokenizer, sizes, costs, examples, weaknesses; and its summary."""
+"""The report of a run: scores, texts, sizes, costs, examples, weaknesses, comparison with a teacher; its summary."""
 
 import importlib.util
 import math

@@ -1,4 +1,4 @@
-"""LoRA adapters (Hu et al. 2021) with PEFT: added to a frozen model, merged into it, or saved on their own.
+"""LoRA adapters (Hu et al. 2021) with PEFT, and the model that a run saves: with an adapter, merged, or plain.
 
 LoRA adds to a weight `(out_features, in_features)` the product of two narrow matrices, `(out_features, r)` and
 `(r, in_features)`, and trains only these. The first is initialized to 0, so that a run begins with its base model.

@@ -1,4 +1,4 @@
-"""Decides whether the output folder holds the very run that a recipe describes, which is then resumed."""
+"""Decides by recipe, texts and models whether the output folder holds the very run that a recipe describes."""
 
 import os
 from collections.abc import Collection
