@@ -3,7 +3,7 @@
 import pytest
 
 from hf_vaswani.errors import InputError, counted, nearest, reason
-from hf_vaswani.hub.wording import duration
+from hf_vaswani.hub.card_wording import duration
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..hub.repository import check_name
     from ..models.model_files import renew_code
-    from ..training.reporting.card import rewrite_card
+    from ..training.reporting.rewrite_card import rewrite_card
 
     if options.code:
         if options.output or options.name or options.overwrite:

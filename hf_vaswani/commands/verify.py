@@ -57,7 +57,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> int:
     from datasets.utils import disable_progress_bars
 
-    from ..training.replay.verify import verify
+    from ..training.replay.verification import verify
 
     if not sys.stderr.isatty():
         disable_progress_bars()

@@ -14,11 +14,11 @@ from ..configuration.yaml_reader import read_yaml
 from ..engines.engine_folders import weights_size
 from ..errors import InputError
 from ..models.model_files import CONFIG_FILE
+from ..records.run_report import RESULTS_FILE, read_report
 from ..text.languages import own_languages
 from .markdown import fenced, one_line, plain, quoted, table, usage_code
 from .metadata import hub_languages
 from .repository import hub_id, is_hub_id
-from .run_report import RESULTS_FILE, read_report
 
 CARD_FILE = "README.md"
 LICENSE_KEYS = ("license", "license_name", "license_link")

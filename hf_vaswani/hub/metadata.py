@@ -11,9 +11,9 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 
 from ..configuration.keys import Sections
+from ..records.run_report import EVAL_RESULTS, RunReport, Source, TestScores
 from ..text.languages import LANGUAGE
-from .run_report import EVAL_RESULTS, RunReport, Source, TestScores
-from .wording import emissions, search_name
+from .card_wording import emissions, search_name
 
 LANGUAGE_KEYS = ("source_language", "target_language")
 # The Hub's id of each metric, and its name.
@@ -25,7 +25,7 @@ def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
 
     Args:
         name: the model's name.
-        recipe, report: as in [`hf_vaswani.hub.card.card_text`].
+        recipe, report: as in [`hf_vaswani.hub.model_card.card_text`].
     """
     training = recipe["training"]
     languages = languages_of(recipe, report)
@@ -132,7 +132,7 @@ def eval_results(recipe: Sections, report: RunReport) -> str:
     A dataset's task has one score: BLEU, by the recipe's search. The notes say how it was computed.
 
     Args:
-        recipe, report: as in [`hf_vaswani.hub.card.card_text`].
+        recipe, report: as in [`hf_vaswani.hub.model_card.card_text`].
     """
     # Not among the imports above: a run without such test sets does not need it.
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml

@@ -17,8 +17,8 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 from ..errors import InputError
 from ..files import check_names, check_new, lock, new_folder
 from ..models.model_files import CONFIG_FILE
+from ..records.run_report import RESULTS_FILE
 from .repository import hub_errors, other_kind
-from .run_report import RESULTS_FILE
 
 # The folder of a repository that holds everything needed to resume a run.
 LAST_CHECKPOINT = "last-checkpoint"

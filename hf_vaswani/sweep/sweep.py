@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import InputError, reason
 from ..evaluation.curves import draw_curves
 from ..files import check_new, check_types, collect_errors, read_json, replace_files
-from ..hub.run_report import RunReport, read_report
+from ..records.run_report import RunReport, read_report
 from ..runtime.imports import import_extra
 from ..training.checkpoints.artifacts import CURVES_FILE, LOG_FILE, locked_output
 from .request import BASELINE, Combination, Run, SweepRequest, combine, key_errors, load_runs

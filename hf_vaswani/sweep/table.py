@@ -11,7 +11,7 @@ from ..evaluation.score import bleu
 from ..evaluation.score_settings import ScoreSettings
 from ..evaluation.seed_bootstrap import RESAMPLES, Difference, seed_bootstrap
 from ..files import collect_errors
-from ..hub.run_report import RunReport
+from ..records.run_report import RunReport
 from ..training.checkpoints.artifacts import TRANSLATIONS
 from ..training.setup.splits import load_test_sets, own_text, parse_sources
 from .request import BASELINE, Run, Texts, combination_name

@@ -12,9 +12,9 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, counted
-from ..hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..models.model_files import CONFIG_FILE
 from ..pipeline.model_checks import damaged_weights
+from ..records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from .build import TrainingSetup
 from .checkpoints.artifacts import (
@@ -159,8 +159,8 @@ def save_report(
     Raises:
         OSError, SafetensorError: if the files cannot be written.
     """
-    from ..hub.card import card_text
     from ..hub.metadata import eval_results
+    from ..hub.model_card import card_text
     from .publishing.portable_run import shared_recipe
 
     folder, part = setup.folder, setup.folder / FINAL_PART

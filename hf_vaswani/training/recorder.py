@@ -15,7 +15,7 @@ from ..data.prepared import tokenizer_digest
 from ..data.sources.text_files import Pair
 from ..errors import TrainingError, reason, write_remedy
 from ..files import atomic_write
-from ..hub.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
+from ..records.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
 from ..runtime.machine import cpu_name, versions
 from ..runtime.processes import on_main_process
 from .build import TrainingSetup

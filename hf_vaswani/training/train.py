@@ -9,7 +9,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin
 
 from ..errors import InputError
-from ..hub.run_report import RunReport
+from ..records.run_report import RunReport
 from ..runtime.launcher import end_with_launcher, is_set
 from ..runtime.machine import keep_freed_memory
 from ..runtime.process_group import join_processes

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..errors import InputError
-from ..hub.run_report import RunReport
+from ..records.run_report import RunReport
 from ..runtime.launcher import is_set
 from ..runtime.processes import reported_once, say
 from .optimization.loss import training_loss

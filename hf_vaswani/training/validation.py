@@ -19,7 +19,7 @@ from ..data.sources.text_files import Pair
 from ..errors import InputError
 from ..evaluation.score import Score, scores
 from ..evaluation.score_settings import ScoreSettings
-from ..hub.run_report import TestScores
+from ..records.run_report import TestScores
 from ..text.languages import check_languages, language_code
 from ..translation.translate import translate
 from .recipe.arguments import COMPARED, RERANKER, EvaluationArguments, TrainingArguments

@@ -414,7 +414,7 @@ def names() -> dict[str, object]:
     from hf_vaswani.evaluation import attention, score
     from hf_vaswani.training.checkpoints import average
     from hf_vaswani.training.recipe import recipe
-    from hf_vaswani.training.reporting import card
+    from hf_vaswani.training.reporting import rewrite_card
     from hf_vaswani.translation import ensemble, mbr, pair_scores, translate
 
     modules = (
@@ -423,7 +423,7 @@ def names() -> dict[str, object]:
         attention,
         score,
         average,
-        card,
+        rewrite_card,
         recipe,
         ensemble,
         mbr,

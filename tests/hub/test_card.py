@@ -11,8 +11,8 @@ from huggingface_hub import ModelCard, metadata_eval_result
 from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.hub.card import card_text
-from hf_vaswani.hub.run_report import parse_report
+from hf_vaswani.hub.model_card import card_text
+from hf_vaswani.records.run_report import parse_report
 from hf_vaswani.training.publishing.portable_run import shared_recipe
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
 from tests.training.recipe.test_recipes import RECIPES

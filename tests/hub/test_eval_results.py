@@ -4,7 +4,7 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 
 from hf_vaswani.hub.metadata import eval_results
-from hf_vaswani.hub.run_report import parse_report
+from hf_vaswani.records.run_report import parse_report
 
 from .test_card import BLEU, RESULTS, recipe_dict
 

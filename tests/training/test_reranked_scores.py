@@ -9,7 +9,7 @@ import torch
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.replay.verify import verify
+from hf_vaswani.training.replay.verification import verify
 from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
 from hf_vaswani.translation.load import load

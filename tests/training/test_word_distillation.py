@@ -12,7 +12,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.training.optimization.word_distillation import WordTeacher
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.replay.verify import Outcome, verify
+from hf_vaswani.training.replay.verification import Outcome, verify
 from hf_vaswani.training.setup.word_teacher import open_word_teacher
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer

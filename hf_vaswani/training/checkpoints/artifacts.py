@@ -22,8 +22,8 @@ from ...configuration.keys import Sections
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, TrainingError, reason, write_remedy
 from ...files import locked
-from ...hub.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ...provenance import PROVENANCE_FILE
+from ...records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from .checkpoint import is_checkpoint_name
 
 RECIPE_FILE = "training_recipe.yaml"

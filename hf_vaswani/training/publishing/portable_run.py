@@ -12,7 +12,7 @@ import yaml
 
 from ...configuration.keys import Sections, traits
 from ...hub.repository import file_names
-from ...hub.trail import TRAIL_FILE
+from ...records.trail import TRAIL_FILE
 from ..checkpoints.artifacts import ARCHITECTURE, BEST, CHECKPOINTS, LOG_FILE, RECIPE_FILE, TOKENIZER, read_stored
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..recipe.arguments import TrainingArguments

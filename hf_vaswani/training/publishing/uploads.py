@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 
 from ...data.tokenizers.tokenizer import save_tokenizer
 from ...errors import InputError, TrainingError, reason
-from ...hub.card import unfinished_card
+from ...hub.model_card import unfinished_card
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
 from ...hub.repository import OF_MODELS, commit_folder
-from ...hub.run_report import RESULTS_FILE
+from ...records.run_report import RESULTS_FILE
 from ...runtime.processes import say
 from ..build import TrainingSetup
 from ..checkpoints.artifacts import CARD_FILE, FIGURES, UPLOADS

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from ...errors import InputError, TrainingError, TrainingInterrupted
 from ...files import collect_errors
-from ...hub.trail import Trail
+from ...records.trail import Trail
 from ...runtime.launcher import BETWEEN_LOOKS, end_with_launcher
 from ...runtime.signals import StopSignals
 from ...runtime.threads import share_of_cores

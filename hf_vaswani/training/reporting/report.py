@@ -21,8 +21,9 @@ from ...data.tokenizers.tokenizer import side_backends
 from ...engines.checked_export import export_model
 from ...errors import InputError, counted
 from ...evaluation.unreachable import unreachable
+from ...hub.card_wording import search_name
 from ...hub.repository import file_names, hub_id
-from ...hub.run_report import (
+from ...records.run_report import (
     AdapterInfo,
     Analysis,
     Architecture,
@@ -39,8 +40,7 @@ from ...hub.run_report import (
     TestScores,
     TokenizerInfo,
 )
-from ...hub.trail import read_trail
-from ...hub.wording import search_name
+from ...records.trail import read_trail
 from ...runtime.machine import precision, versions
 from ...runtime.processes import say
 from ...runtime.threads import cores_of_run
@@ -301,8 +301,8 @@ def training_flops(
 
 def summary(report: RunReport) -> str:
     """The text that a training command prints at its end."""
+    from ...hub.card_wording import duration
     from ...hub.markdown import usage_code
-    from ...hub.wording import duration
 
     lines = []
     for source, translation, reference in report.examples:

@@ -16,7 +16,7 @@ from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError
 from ...files import atomic_write, leads_out, left_parts, writing
-from ...hub.trail import TRAIL_FILE
+from ...records.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
 from ..checkpoints.artifacts import (
     ALL_TRANSLATIONS,

@@ -10,8 +10,8 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 from ...configuration.keys import Sections, traits
 from ...data.sources.text_source import file_digest
 from ...errors import InputError
-from ...hub.run_report import RESULTS_FILE
 from ...provenance import Input, Provenance, make_input
+from ...records.run_report import RESULTS_FILE
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from hf_vaswani.errors import TrainingInterrupted
-from hf_vaswani.hub.trail import TRAIL_FILE, read_trail
+from hf_vaswani.records.trail import TRAIL_FILE, read_trail
 from hf_vaswani.training import run as run_module
-from hf_vaswani.training.replay.verify import verify
+from hf_vaswani.training.replay.verification import verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 

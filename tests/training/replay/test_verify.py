@@ -20,14 +20,14 @@ from safetensors.torch import load_file, save_file
 from hf_vaswani.cli import main
 from hf_vaswani.configuration.keys import traits, types_of
 from hf_vaswani.errors import InputError, TrainingInterrupted
-from hf_vaswani.hub.trail import Environment, Trail, read_trail
+from hf_vaswani.records.trail import Environment, Trail, read_trail
 from hf_vaswani.runtime.signals import StopSignals
 from hf_vaswani.training.optimization.weights import tensors_digest
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe, recipe_keys
 from hf_vaswani.training.recorder import deciding_keys
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.recorded_run import read_run, replayed_recipe
-from hf_vaswani.training.replay.verify import Outcome, compare_recipes, verify
+from hf_vaswani.training.replay.verification import Outcome, compare_recipes, verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 

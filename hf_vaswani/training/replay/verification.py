@@ -17,7 +17,7 @@ from ...configuration.keys import Sections
 from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import InputError, counted
 from ...files import collect_errors
-from ...hub.trail import FIRST_STEPS, Environment, StepRecord, TextDigest, Trail
+from ...records.trail import FIRST_STEPS, Environment, StepRecord, TextDigest, Trail
 from ...runtime.launcher import is_launched
 from ..checkpoints.checkpoint import EMA_FILE, WEIGHTS_FILE, step_of
 from ..optimization.weights import tensors_digest

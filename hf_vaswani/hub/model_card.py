@@ -18,12 +18,9 @@ from huggingface_hub import ModelCardData
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..provenance import Provenance
-from .markdown import Markdown, code, fenced, in_html, plain, table, usage_code
-from .metadata import HUB_METRICS, hub_languages, languages_of, metadata, title_of
-from .repository import file_names
-from .run_report import RunReport, Source
-from .trail import Trail
-from .wording import (
+from ..records.run_report import RunReport, Source
+from ..records.trail import Trail
+from .card_wording import (
     duration,
     energy,
     mbr_search,
@@ -33,6 +30,9 @@ from .wording import (
     search_name,
     tokenizer_words,
 )
+from .markdown import Markdown, code, fenced, in_html, plain, table, usage_code
+from .metadata import HUB_METRICS, hub_languages, languages_of, metadata, title_of
+from .repository import file_names
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.

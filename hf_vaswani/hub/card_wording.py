@@ -5,8 +5,8 @@ from typing import Any
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..provenance import Input
+from ..records.run_report import RunReport
 from .repository import file_names
-from .run_report import RunReport
 
 KINDS = {
     "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",

@@ -1,0 +1,1 @@
+"""What a run leaves behind for its card and its verification: its results, and its trail."""
