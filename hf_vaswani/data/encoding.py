@@ -31,19 +31,14 @@ Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[lis
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Pairs as token ids.
+    """Pairs as token ids."""
 
-    Attributes:
-        dataset: rows of `input_ids` (source) and `labels` (target), each ending with `</s>`.
-        source_lengths, target_lengths: int64 arrays `(pairs,)`, in tokens.
-        origins: `(pairs,)`, the index of each pair's text source, if several are mixed.
-        soft_labels: what a teacher expects at each position of the targets, if that has been computed.
-    """
-
-    dataset: Dataset
+    dataset: Dataset  # rows of `input_ids` (source) and `labels` (target), each ending with `</s>`
+    # Int64 arrays `(pairs,)`, in tokens.
     source_lengths: np.ndarray
     target_lengths: np.ndarray
-    origins: np.ndarray | None = None
+    origins: np.ndarray | None = None  # `(pairs,)`, the index of each pair's text source, if several are mixed
+    # What a teacher expects at each position of the targets, if that has been computed.
     soft_labels: "SoftLabels | None" = None
 
     def __len__(self) -> int:
@@ -273,19 +268,14 @@ LabeledRows = tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
 
 @dataclass(frozen=True)
 class SoftLabels:
-    """The k most probable tokens at each target position of all pairs, the most probable first.
+    """The k most probable tokens at each target position of all pairs, the most probable first."""
 
-    Attributes:
-        ids: `(positions, k)`, int32, memory-mapped; the positions of the first pair, then those of the second, ….
-        probabilities: `(positions, k)`, float16, memory-mapped; their sum is 1 at each position, up to rounding.
-        starts: `(pairs + 1,)`, the first position of each pair, and the number of positions.
-        folder: where the files are.
-    """
-
+    # `(positions, k)`, int32, memory-mapped; the positions of the first pair, then those of the second, …
     ids: np.ndarray
+    # `(positions, k)`, float16, memory-mapped; their sum is 1 at each position, up to rounding.
     probabilities: np.ndarray
-    starts: np.ndarray
-    folder: Path
+    starts: np.ndarray  # `(pairs + 1,)`, the first position of each pair, and the number of positions
+    folder: Path  # where the files are
 
     def __reduce__(self):
         # Another process opens the files; it need not receive their content.

@@ -24,17 +24,11 @@ PART_SIZE = 20_000
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a batch, and the seed of all shuffling.
+    """The limits of a batch, and the seed of all shuffling."""
 
-    Attributes:
-        max_tokens: limit on the tokens of each padded side, source and target.
-        max_sentences: optional limit on the number of pairs.
-        max_length: limit on the tokens of either side of a pair.
-    """
-
-    max_tokens: int
-    max_sentences: int | None = None
-    max_length: int | None = None
+    max_tokens: int  # limit on the tokens of each padded side, source and target
+    max_sentences: int | None = None  # optional limit on the number of pairs
+    max_length: int | None = None  # limit on the tokens of either side of a pair
     seed: int = 0
 
     def batches(self, pairs: EncodedPairs, part: int = 0, weights: list[float] | None = None) -> TokenBudgetBatches:
@@ -74,24 +68,17 @@ class TokenizedCorpus:
 
 @dataclass(frozen=True)
 class ResampledCorpus:
-    """A corpus that is tokenized again in each epoch, with BPE-dropout.
+    """A corpus that is tokenized again in each epoch, with BPE-dropout."""
 
-    Attributes:
-        text: rows of `source` and `target`.
-        encode: the encoder with dropout.
-        encode_plainly: the encoder without dropout, for pairs that dropout makes longer than `budget.max_length` or
-            than a batch holds.
-        origins, weights: if several sources are mixed, as in [`mixed_rows`].
-        longest_source: number of tokens in the longest source, without dropout.
-    """
-
-    text: Dataset
-    encode: Encoder
+    text: Dataset  # rows of `source` and `target`
+    encode: Encoder  # the encoder with dropout
+    # The encoder without dropout, for pairs that dropout makes longer than `budget.max_length` or than a batch holds.
     encode_plainly: Encoder
     budget: Budget
+    # If several sources are mixed, as in [`mixed_rows`].
     origins: np.ndarray | None = None
     weights: list[float] | None = None
-    longest_source: int | None = None
+    longest_source: int | None = None  # number of tokens in the longest source, without dropout
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
         """The parts of an epoch starting at number `first`, each of up to 20,000 random pairs."""
@@ -108,25 +95,18 @@ class ResampledCorpus:
 
 @dataclass(frozen=True)
 class StreamedCorpus:
-    """A corpus that fits neither in memory nor on disk and is read again in each epoch, part by part.
-
-    Attributes:
-        sources: functions that each open a source at its beginning.
-        weights: the weights of the sources; `None` reads them one after another.
-        filters: which pairs are left out.
-        encode, encode_plainly: as in [`ResampledCorpus`].
-        part_size: number of pairs to read for a part.
-    """
+    """A corpus that fits neither in memory nor on disk and is read again in each epoch, part by part."""
 
     longest_source: ClassVar[int | None] = None  # unknown
 
-    sources: list[Callable[[], Iterator[Pair]]]
-    weights: list[float] | None
-    filters: FilterSettings
+    sources: list[Callable[[], Iterator[Pair]]]  # functions that each open a source at its beginning
+    weights: list[float] | None  # the weights of the sources; `None` reads them one after another
+    filters: FilterSettings  # which pairs are left out
+    # As in [`ResampledCorpus`].
     encode: Encoder
     encode_plainly: Encoder
     budget: Budget
-    part_size: int
+    part_size: int  # number of pairs to read for a part
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
         """The parts of an epoch starting at number `first`. Earlier ones are read but not tokenized."""

@@ -37,22 +37,14 @@ COUNTED_RATIO = 9.0
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """Which pairs are dropped from the training text, besides those with an empty side.
+    """Which pairs are dropped from the training text, besides those with an empty side."""
 
-    Attributes:
-        drop_control_characters: drop pairs with a character of Unicode category Cc other than the tab.
-        drop_copies: drop pairs whose target equals the source, up to surrounding whitespace.
-        drop_duplicates: drop exact repetitions of an earlier pair.
-        count_duplicates: False for a stream, in which duplicates are not detected.
-        max_length: drop pairs with more tokens than this on either side; None for no limit.
-        max_length_ratio: drop pairs whose longer side has more than this many times the tokens of the shorter.
-    """
-
-    drop_control_characters: bool = False
-    drop_copies: bool = False
-    drop_duplicates: bool = False
-    count_duplicates: bool = True
-    max_length: int | None = None
+    drop_control_characters: bool = False  # drop pairs with a character of Unicode category Cc other than the tab
+    drop_copies: bool = False  # drop pairs whose target equals the source, up to surrounding whitespace
+    drop_duplicates: bool = False  # drop exact repetitions of an earlier pair
+    count_duplicates: bool = True  # False for a stream, in which duplicates are not detected
+    max_length: int | None = None  # drop pairs with more tokens than this on either side; None for no limit
+    # Drop pairs whose longer side has more than this many times the tokens of the shorter.
     max_length_ratio: float | None = None
 
     def __post_init__(self):
@@ -231,16 +223,12 @@ def _insert(table: array, number: int) -> bool:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which pairs of the training text are held out; none by default.
+    """Which pairs of the training text are held out; none by default."""
 
-    Attributes:
-        validation, test: shares of the text, at least 0 and together below 1.
-        seed: a different seed holds out different pairs; at least 0 and below 2^64.
-    """
-
+    # Shares of the text, at least 0 and together below 1.
     validation: float = 0.0
     test: float = 0.0
-    seed: int = 1
+    seed: int = 1  # a different seed holds out different pairs; at least 0 and below 2^64
 
     def __bool__(self) -> bool:
         return bool(self.validation or self.test)

@@ -41,19 +41,13 @@ MANY_PAIRS = 100_000
 
 @dataclass(frozen=True)
 class PreparedText:
-    """Filtered pairs in a memory-mapped file.
+    """Filtered pairs in a memory-mapped file."""
 
-    Attributes:
-        file: the Arrow file.
-        dataset: rows of `source`, `target` and `origin`, the index of the [`TextSource`] that the pair comes from.
-        digest: a hash of the pairs, regardless of where they came from.
-        counts: the counts of the [`PairFilter`]: pairs read, and pairs by issue.
-    """
-
-    file: Path
+    file: Path  # the Arrow file
+    # Rows of `source`, `target` and `origin`, the index of the [`TextSource`] that the pair comes from.
     dataset: Dataset
-    digest: str
-    counts: dict[str, int]
+    digest: str  # a hash of the pairs, regardless of where they came from
+    counts: dict[str, int]  # the counts of the [`PairFilter`]: pairs read, and pairs by issue
 
     def __iter__(self) -> Iterator[Pair]:
         return (pair for batch in self._batches() for pair in pairs_of_rows(batch))

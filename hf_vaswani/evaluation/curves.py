@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..errors import InputError
-from ..files import collect_errors, shown
+from ..files import collect_errors, reading
 from .token_text import PIXELS_PER_INCH, figure_path_errors, save_figure
 
 Record = dict[str, float | None]
@@ -94,26 +94,21 @@ def read_log(path: Path) -> list[Record]:
     Raises:
         InputError: the file does not exist or lines are not records.
     """
-    if not path.is_file():
-        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Specify the log of a run.")
-    try:
+    with reading(path, "Specify the log of a run."):
         lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     records, errors = [], []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
-        if isinstance(record, dict) and isinstance(record.get("update"), int) and _fits(record["update"]):
+        if _is_record(record):
             records.append(record)
-            for key in (*(curve.key for curve in CURVES), SENTENCES):
-                if not _fits(record.get(key)):
-                    value = shown(record[key])
-                    errors.append(f"{path}, line {number}: {key} is {value}, which cannot be drawn. Delete the line.")
         elif number < len(lines):
-            errors.append(f"{path}, line {number}: not a JSON object with a whole number 'update'. Delete the line.")
+            errors.append(
+                f"{path}, line {number}: not a JSON object with a whole number 'update' and values that can be drawn. "
+                "Delete the line."
+            )
     if errors and not records:
         raise InputError(f"{path} is not the log of a run: no line is a record. Name the output folder of a run.")
     if errors:
@@ -121,11 +116,17 @@ def read_log(path: Path) -> list[Record]:
     return records
 
 
-def _fits(value: Any) -> bool:
-    """Whether a value of a log can be drawn: a number, infinite or `None`, but not one near the end of floats."""
-    if value is None or isinstance(value, float) and not math.isfinite(value):
-        return True
-    return isinstance(value, float | int) and abs(value) <= LARGEST
+def _is_record(record: Any) -> bool:
+    """Whether the values of a line can be drawn: numbers, infinite or `None`, but not near the end of floats."""
+    if not isinstance(record, dict) or not isinstance(record.get("update"), int):
+        return False
+    values = (record.get(key) for key in ("update", *(curve.key for curve in CURVES), SENTENCES))
+    return all(
+        value is None
+        or isinstance(value, float | int)
+        and (abs(value) <= LARGEST or isinstance(value, float) and not math.isfinite(value))
+        for value in values
+    )
 
 
 def curves_figure(runs: dict[str, list[Record]], groups: dict[str, str] | None = None) -> Figure:

@@ -132,15 +132,11 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
             except (TypeError, AssertionError) as error:
                 errors.append(f"{name} cannot be computed with {chosen}: {reason(error).rstrip('.')}.")
             except (ImportError, RuntimeError, OSError) as error:  # a missing package or model
-                if extra := EXTRAS.get(chosen.get("tokenize", "")):
-                    errors.append(
-                        f'The tokenizer {chosen["tokenize"]!r} needs another package: pip install "sacrebleu[{extra}]"'
-                    )
-                    continue
-                errors.append(
-                    f"The tokenizer {chosen.get('tokenize')!r} cannot be loaded: {reason(error).rstrip('.')}. Install "
-                    "what it needs, go online once for what it downloads, or choose another tokenizer."
-                )
+                tokenizer = chosen.get("tokenize", "")
+                why = f"cannot be loaded: {reason(error).rstrip('.')}. Go online once for what it downloads"
+                if extra := EXTRAS.get(tokenizer):
+                    why = f'needs another package: pip install "sacrebleu[{extra}]"'
+                errors.append(f"The tokenizer {tokenizer!r} {why}, or choose another tokenizer.")
     if errors:
         raise InputError.of(errors)
     return metrics

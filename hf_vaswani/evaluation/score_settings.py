@@ -13,15 +13,10 @@ from ..data.tokenizers.tokenizer import side_backends
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How scores of translations are computed.
+    """How scores of translations are computed."""
 
-    Attributes:
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        lowercase: whether capitals count as the small letters; sacreBLEU's TER never tells them apart.
-    """
-
-    tokenize: str | None = None
-    lowercase: bool = False
+    tokenize: str | None = None  # sacreBLEU's tokenizer for BLEU
+    lowercase: bool = False  # whether capitals count as the small letters; sacreBLEU's TER never tells them apart
 
     def arguments(self) -> dict[str, dict[str, Any]]:
         """The settings as arguments of [`hf_vaswani.evaluation.score.scores`]."""

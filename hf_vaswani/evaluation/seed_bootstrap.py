@@ -89,18 +89,13 @@ BASELINE, SYSTEM = 1, 2
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's mean BLEU over its runs, minus that of the baseline.
+    """A system's mean BLEU over its runs, minus that of the baseline."""
 
-    Attributes:
-        value: the difference on the whole test set, with all runs.
-        low, high: the bounds of the middle 95% of the replicates' differences.
-        p_value: the share of replicates whose difference is at least as far from their mean as `value` is from 0.
-    """
-
-    value: float
+    value: float  # the difference on the whole test set, with all runs
+    # The bounds of the middle 95% of the replicates' differences.
     low: float
     high: float
-    p_value: float
+    p_value: float  # the share of replicates whose difference is at least as far from their mean as `value` is from 0
 
 
 def seed_bootstrap(

@@ -87,6 +87,3 @@ def mojibake_warning(name: str, texts: Sequence[str]) -> str | None:
         f"warning: {count:,} of {len(texts):,} lines of {name} look like UTF-8 that was read as Latin-1, with Ã¼ in "
         "place of ü. Convert the file."
     )
-
-
-__all__ = ["looks_like_mojibake", "mojibake_warning"]

@@ -113,9 +113,6 @@ def invisible_normalizer(
     return normalizers.Sequence([normalizers.Replace(Regex(pattern), content) for pattern, content in steps])
 
 
-__all__ = ["INVISIBLE", "invisible_normalizer", "is_blank"]
-
-
 # The entry in the settings of this package's tokenizers that says how they treat whitespace: "normalize" or "keep".
 WHITESPACE = "whitespace"
 BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}  # in tokens of byte-level vocabularies

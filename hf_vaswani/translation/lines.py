@@ -164,17 +164,12 @@ class LineTranslator:
 
 
 class TranslatedWindow(NamedTuple):
-    """The output of a window, as plain values that can be passed between processes.
+    """The output of a window, as plain values that can be passed between processes."""
 
-    Attributes:
-        content: the window's lines of the output.
-        errors: the position in the window, from 0, of each line that could not be translated, and why.
-        warnings: the position of each line whose translation may be wrong, and why.
-    """
-
-    content: str
+    content: str  # the window's lines of the output
+    # The position in the window, from 0, of each line that could not be translated, and why.
     errors: list[tuple[int, str]]
-    warnings: list[tuple[int, str]] = []
+    warnings: list[tuple[int, str]] = []  # the position of each line whose translation may be wrong, and why
 
 
 # Formats a line of the output, from a line of the input and its translations.

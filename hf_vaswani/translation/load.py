@@ -23,7 +23,7 @@ from ..core.modeling_token_ids import FIT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..engines.engine_folders import is_engine_folder, is_page
 from ..errors import InputError, reason
-from ..files import AGAIN
+from ..files import AGAIN, read_json
 from ..generation.adapters import base_error
 from ..generation.settings import generation_config_in
 from ..models.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
@@ -54,12 +54,7 @@ def adapter_base(path: str) -> str | None:
         return None
     if config_file is None:
         return None
-    try:
-        config = json.loads(Path(config_file).read_text(encoding="utf-8"))
-        base = config.get("base_model_name_or_path")
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"{config_file} cannot be read: {reason(error)}") from None
-    errors = []
+    base, errors = read_json(Path(config_file)).get("base_model_name_or_path"), []
     if not isinstance(base, str) or not base:
         errors.append(
             f"{path} is an adapter without a base model. Set base_model_name_or_path in {ADAPTER_CONFIG_NAME}."
@@ -249,10 +244,8 @@ def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) ->
     if model.config.model_type != VaswaniConfig.model_type:
         # Other models have buffers that may be missing, and weights of old versions that nothing needs.
         names = dict(model.named_parameters()).keys()
-        missing, unexpected = (
-            names & set(missing),
-            [name for name in unexpected if _is_of_a_further_layer(name, names)],
-        )
+        missing = names & set(missing)
+        unexpected = [name for name in unexpected if _is_of_a_further_layer(name, names)]
     return weight_errors(path, sorted(report["mismatched_keys"]), missing, unexpected)
 
 

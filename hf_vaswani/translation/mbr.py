@@ -147,10 +147,7 @@ def rank_candidates(
     measure = utility_function(utility)
     candidates = _texts("candidates", candidates)
     references = candidates if references is None else _texts("references", references)
-    try:
-        weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"weights must be numbers, one per reference, got {weights!r}.") from None
+    weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
     if not references or len(weights) != len(references):
         raise ValueError(
             f"{counted(len(references), 'reference')} and {counted(len(weights), 'weight')}: "
@@ -213,13 +210,9 @@ def translate_mbr(
 
 def candidate_arguments(samples: int, epsilon: float = DEFAULT_EPSILON, do_sample: bool = True) -> dict[str, Any]:
     """Arguments with which a translation pipeline returns candidates; arguments and errors as in [`translate_mbr`]."""
-    check_number("samples", samples)
-    if samples is None or samples < 2:
-        raise ValueError(
-            f"samples must be 2 or more, not {samples}: minimum Bayes risk decoding chooses among candidates."
-        )
-    if samples > MOST_SAMPLES:
-        raise ValueError(f"samples must be at most {MOST_SAMPLES:,}, got {samples:,}.")
+    check_number("samples", samples, least=2)
+    if samples is None or samples > MOST_SAMPLES:
+        raise ValueError(f"samples must be from 2 to {MOST_SAMPLES:,}, got {samples}.")
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon < 1:
         raise ValueError(f"epsilon must be a probability below 1, got {epsilon!r}.")
     if not do_sample:

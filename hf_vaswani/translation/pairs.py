@@ -37,47 +37,29 @@ Candidate = tuple[str, float, bool]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which translations become pairs.
+    """Which translations become pairs."""
 
-    Attributes:
-        side: the side of the pairs that was translated.
-        keep_closest: the metric, a key of `UTILITIES`, by which only the translation closest to one of the text's own
-            is kept: sequence-level interpolation (Kim & Rush 2016, section 3.3).
-        keep_share: keep this share of all translations, those with the best scores.
-        min_score: keep translations with at least this score.
-    """
-
-    side: Side = "source"
+    side: Side = "source"  # the side of the pairs that was translated
+    # The metric, a key of `UTILITIES`, by which only the translation closest to one of the text's own is kept:
+    # sequence-level interpolation (Kim & Rush 2016, section 3.3).
     keep_closest: str | None = None
-    keep_share: float | None = None
-    min_score: float | None = None
+    keep_share: float | None = None  # keep this share of all translations, those with the best scores
+    min_score: float | None = None  # keep translations with at least this score
 
 
 @dataclass
 class PairCounts:
-    """How many translations were kept, and how many were left out for each reason.
+    """How many translations were kept, and how many were left out for each reason."""
 
-    Attributes:
-        lines: texts that were translated.
-        failed: texts without a translation, such as those that are too long.
-        translations: translations of the other texts.
-        repeated: translations that are the same as a better one of the same text.
-        empty: translations without text.
-        cut: translations that were cut off at the maximum length.
-        farther: translations left out because another one is closer to the text's own translation.
-        low: translations left out because of their scores.
-        pairs: translations that are left, each a pair.
-    """
-
-    lines: int = 0
-    failed: int = 0
-    translations: int = 0
-    repeated: int = 0
-    empty: int = 0
-    cut: int = 0
-    farther: int = 0
-    low: int = 0
-    pairs: int = 0
+    lines: int = 0  # texts that were translated
+    failed: int = 0  # texts without a translation, such as those that are too long
+    translations: int = 0  # translations of the other texts
+    repeated: int = 0  # translations that are the same as a better one of the same text
+    empty: int = 0  # translations without text
+    cut: int = 0  # translations that were cut off at the maximum length
+    farther: int = 0  # translations left out because another one is closer to the text's own translation
+    low: int = 0  # translations left out because of their scores
+    pairs: int = 0  # translations that are left, each a pair
 
     def in_words(self) -> str:
         """The counts as one line for the user."""

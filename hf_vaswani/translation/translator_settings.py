@@ -79,25 +79,17 @@ def _commit(model: str) -> str:
 
 @dataclass(frozen=True)
 class TranslatorSettings:
-    """Everything that a [`LineTranslator`] is made from.
+    """Everything that a [`LineTranslator`] is made from."""
 
-    Attributes:
-        models: folders or Hub ids; several form an ensemble.
-        dtype: dtype to compute in, as in [`load`].
-        quantize: `"int8"` for 8-bit weights on a CPU.
-        languages: `src_lang` and `tgt_lang`, if given.
-        arguments: further arguments of [`LineTranslator`]; those that are None are left out.
-        reranker: folder or Hub id of a model of the other direction, which chooses among the translations.
-        rerank_weight: as in [`open_reranker`].
-    """
-
-    models: tuple[str, ...]
-    dtype: str | None = None
-    quantize: str | None = None
-    languages: Mapping[str, str] = field(default_factory=dict)
+    models: tuple[str, ...]  # folders or Hub ids; several form an ensemble
+    dtype: str | None = None  # dtype to compute in, as in [`load`]
+    quantize: str | None = None  # `"int8"` for 8-bit weights on a CPU
+    languages: Mapping[str, str] = field(default_factory=dict)  # `src_lang` and `tgt_lang`, if given
+    # Further arguments of [`LineTranslator`]; those that are None are left out.
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    # Folder or Hub id of a model of the other direction, which chooses among the translations.
     reranker: str | None = None
-    rerank_weight: float | None = None
+    rerank_weight: float | None = None  # as in [`open_reranker`]
 
     def content_digest(self) -> str:
         """Digest of the files of all models."""

@@ -240,11 +240,11 @@ def test_all_input_errors_are_reported_together(write_log, tmp_path):
         draw_curves([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
         "figure.jpeg is not the name of a figure: it must end with one of .png, .svg, .pdf.",
-        "absent.jsonl does not exist. Specify the log of a run.",
-        "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update'. Delete the line.",
-        'damaged/log.jsonl, line 2: loss is "high", which cannot be drawn. Delete the line.',
-        "damaged/log.jsonl, line 3: not a JSON object with a whole number 'update'. Delete the line.",
-        f"{tmp_path} is a folder. Specify the log of a run.",
+        "absent.jsonl cannot be read: No such file or directory (absent.jsonl). Specify the log of a run.",
+        "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update' and values that can be drawn. Delete the line.",
+        "damaged/log.jsonl, line 2: not a JSON object with a whole number 'update' and values that can be drawn. Delete the line.",
+        "damaged/log.jsonl, line 3: not a JSON object with a whole number 'update' and values that can be drawn. Delete the line.",
+        f"{tmp_path} cannot be read: Is a directory ({tmp_path.name}). Specify the log of a run.",
     ]
 
 
@@ -283,7 +283,7 @@ def test_many_groups_have_distinct_colors():
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "1" + 400 * "0"])
 def test_numbers_beyond_any_axis_are_input_errors(write_log, tmp_path, value):
     log = write_log("huge", [f'{{"update": 1, "loss": {value}}}\n', '{"update": 2, "loss": 3.0}\n'])
-    with pytest.raises(InputError, match="line 1: loss is .*, which cannot be drawn"):
+    with pytest.raises(InputError, match="line 1: not a JSON object with a whole number 'update' and values that can be drawn"):
         draw_curves([log], tmp_path / "figure.png")
     log = write_log("far", ['{"update": 1%s, "loss": 1.0}\n' % (400 * "0"), '{"update": 2, "loss": 3.0}\n'])
     with pytest.raises(InputError, match="line 1: not a JSON object with a whole number 'update'"):

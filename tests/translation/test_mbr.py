@@ -103,5 +103,5 @@ def test_texts_are_read_as_needed():
 
 
 def test_single_sample_is_rejected():
-    with pytest.raises(ValueError, match="2 or more"):
+    with pytest.raises(ValueError, match="at least 2"):
         next(translate_mbr(None, ["w1"], samples=1))

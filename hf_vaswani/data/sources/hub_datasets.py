@@ -155,26 +155,17 @@ class HubDataset:
         if self.is_local:
             return f"{self.name} cannot be read: {message}"
         if "scripts are no longer supported" in message:
-            return (
-                f"{self.name} is a script on the Hub, and scripts are not run. Try the Hub's copy of its data with "
-                f"revision: {PARQUET_BRANCH}, or {LOCAL_FILES}."
-            )
-        if "gated" in message or "authenticated" in message:
-            return (
-                f"{self.name} is gated: {message} Accept its terms at https://huggingface.co/datasets/"
-                f"{self.path} and log in with `hf auth login`, or {LOCAL_FILES}."
-            )
-        if "doesn't exist on the Hub" in message:
-            return (
-                f"{self.name} is not on the Hub, or is private: {message} Check the id, log in with `hf auth login` "
-                f"if it is private, or {LOCAL_FILES}."
-            )
-        if is_network_error(error):
-            return (
-                f"{self.name} cannot be reached on the Hub: {message}. Check the network, and that HF_HUB_OFFLINE is "
-                f"not set, or {LOCAL_FILES}."
-            )
-        return f"{self.name} cannot be read from the Hub: {message} You can also {LOCAL_FILES}."
+            what = f"is a script on the Hub, and scripts are not run. Try its data with revision: {PARQUET_BRANCH}"
+        elif "gated" in message or "authenticated" in message:
+            terms = f"https://huggingface.co/datasets/{self.path}"
+            what = f"is gated: {message} Accept its terms at {terms} and log in with `hf auth login`"
+        elif "doesn't exist on the Hub" in message:
+            what = f"is not on the Hub, or is private: {message} Check the id, log in with `hf auth login`"
+        elif is_network_error(error):
+            what = f"cannot be reached on the Hub: {message}. Check the network, and that HF_HUB_OFFLINE is not set"
+        else:
+            what = f"cannot be read from the Hub: {message} Try again"
+        return f"{self.name} {what}, or {LOCAL_FILES}."
 
 
 def _split_names(split: str) -> list[str]:

@@ -149,11 +149,9 @@ def check_lines(path: str | Path) -> None:
 
 def compression_error(path: str | Path) -> str | None:
     """Say why text cannot be compressed as the suffix of its file says; `None` if it can."""
-    is_unknown = Path(path).suffix.lower() in OTHER_COMPRESSIONS
-    return (
-        f"{path}: unsupported compression. Specify a file that ends in .gz or .zst, or in neither." * is_unknown
-        or None
-    )
+    if Path(path).suffix.lower() in OTHER_COMPRESSIONS:
+        return f"{path}: unsupported compression. Specify a file that ends in .gz or .zst, or in neither."
+    return None
 
 
 def compressed(content: bytes, path: str | Path) -> bytes:

@@ -15,14 +15,14 @@ from typing import Any
 
 from ...configuration.name_hints import hint
 from ...errors import InputError, counted
-from ...files import is_same_file
+from ...files import is_same_file, reading
 from ...text.normalization import is_blank
 from . import built_in
 from .hub_datasets import HubDataset, name_error
 from .tables import Languages, candidate_columns, choose_columns, file_format, iterate_records, pair_of, unknown_format
 from .text_files import CHUNK, COMPRESSED, Pair, check_file, iterate_lines, iterate_parallel
 
-BUILT_IN, OLD_BUILT_IN = "built-in", "embedded"
+BUILT_IN = "built-in"
 LARGEST_WEIGHT = 1_000_000_000
 # The fields of each kind of source, besides its location and weight.
 FIELDS_OF = {
@@ -252,12 +252,9 @@ def file_digest(path: str) -> str:
     """
     check_file(path)
     digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            while chunk := file.read(16 * CHUNK):
-                digest.update(chunk)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    with reading(path), open(path, "rb") as file:
+        while chunk := file.read(16 * CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -268,8 +265,6 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
         return ["no text is given: set dataset, file, or source and target"]
     if len(places) > 1 and places != ["source", "target"]:
         return [f"{' and '.join(places)} are given together; choose dataset, file, or source and target"]
-    if source.dataset == OLD_BUILT_IN and not Path(OLD_BUILT_IN).exists():
-        return [f"the synthetic corpus is now called '{BUILT_IN}', not '{OLD_BUILT_IN}'"]
     kind = BUILT_IN if source.dataset == BUILT_IN else places[0]
     errors = [
         f"{name} does not belong to {'parallel files' if kind in ('source', 'target') else kind}"

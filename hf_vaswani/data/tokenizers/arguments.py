@@ -29,23 +29,14 @@ def as_option(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class TokenizerType:
-    """A type of tokenizer, registered by `vocabulary.py`.
+    """A type of tokenizer, registered by `vocabulary.py`."""
 
-    Attributes:
-        learn: `(texts, arguments, vocab_size, name)` → a tokenizer.
-        description: a short description for the help.
-        has_merges: whether it has merges, which BPE-dropout can drop.
-        has_bytes: whether it can encode characters outside its vocabulary as bytes.
-        has_subwords: whether it splits words into pieces.
-        has_min_frequency: whether rare pieces or words can be left out.
-    """
-
-    learn: Callable[..., Tokenizer]
-    description: str
-    has_merges: bool = False
-    has_bytes: bool = False
-    has_subwords: bool = True
-    has_min_frequency: bool = True
+    learn: Callable[..., Tokenizer]  # `(texts, arguments, vocab_size, name)` → a tokenizer
+    description: str  # a short description for the help
+    has_merges: bool = False  # whether it has merges, which BPE-dropout can drop
+    has_bytes: bool = False  # whether it can encode characters outside its vocabulary as bytes
+    has_subwords: bool = True  # whether it splits words into pieces
+    has_min_frequency: bool = True  # whether rare pieces or words can be left out
 
 
 TOKENIZER_TYPES: dict[str, TokenizerType] = {}

@@ -1,7 +1,6 @@
 """Learns a model's tokenizer from parallel text, or loads one, and writes its files."""
 
 import errno
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
-from ...files import AGAIN, collect_errors, model_path_error, read_json, where_not_found
+from ...files import AGAIN, collect_errors, model_path_error, read_json, type_errors, where_not_found
 from ...text.inputs import check_many, text_pairs
 from ...text.normalization import WHITESPACE
 from ...text.vocabularies import target_encoding_error
@@ -19,6 +18,7 @@ from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .vocabulary import learn_vocabulary
 
 TOKENIZER_SETTINGS = "tokenizer_config.json"
+TOKENIZER_SETTINGS_TYPES = {"model_max_length": float | None, "tokenizer_class": str | None}
 TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "added_tokens.json")
 
@@ -29,15 +29,9 @@ def check_tokenizer_settings(folder: Path) -> None:
     Raises:
         InputError: the file is damaged, or has values of the wrong type (lists all of them).
     """
-    path, errors = folder / TOKENIZER_SETTINGS, []
-    settings = read_json(path) if path.exists() else {}
-    max_length, tokenizer_class = settings.get("model_max_length"), settings.get("tokenizer_class")
-    if max_length is not None and (isinstance(max_length, bool) or not isinstance(max_length, int | float)):
-        errors.append(f"{path}: model_max_length must be a number, got {json.dumps(max_length)}. {AGAIN}")
-    if tokenizer_class is not None and not isinstance(tokenizer_class, str):
-        errors.append(f"{path}: tokenizer_class must be a name, got {json.dumps(tokenizer_class)}. {AGAIN}")
-    if errors:
-        raise InputError.of(errors)
+    path = folder / TOKENIZER_SETTINGS
+    if path.exists() and (errors := type_errors(read_json(path), TOKENIZER_SETTINGS_TYPES, optional=True)):
+        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
 
 
 def tokenizer_file_errors(folder: Path) -> list[str]:
