@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from ..errors import InputError, counted
+from ..errors import counted
 from ..text.normalization import is_blank
 from .sources.tables import Languages
 from .sources.text_files import Pair
@@ -46,12 +46,6 @@ class FilterSettings:
     max_length: int | None = None  # drop pairs with more tokens than this on either side; None for no limit
     # Drop pairs whose longer side has more than this many times the tokens of the shorter.
     max_length_ratio: float | None = None
-
-    def __post_init__(self):
-        if self.drop_duplicates and not self.count_duplicates:
-            raise InputError("drop_duplicates: a stream cannot be searched for repeated pairs; set it to false.")
-        if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
-            raise InputError(f"max_length_ratio must be at least 1, got {self.max_length_ratio}.")
 
     def drops(self, issue: str) -> bool:
         """Whether pairs with an issue, a key of `ISSUES`, are dropped."""

@@ -241,9 +241,11 @@ def test_all_input_errors_are_reported_together(write_log, tmp_path):
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
         "figure.jpeg is not the name of a figure: it must end with one of .png, .svg, .pdf.",
         "absent.jsonl cannot be read: No such file or directory (absent.jsonl). Specify the log of a run.",
-        "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update' and values that can be drawn. Delete the line.",
-        "damaged/log.jsonl, line 2: not a JSON object with a whole number 'update' and values that can be drawn. Delete the line.",
-        "damaged/log.jsonl, line 3: not a JSON object with a whole number 'update' and values that can be drawn. Delete the line.",
+        *(
+            f"damaged/log.jsonl, line {number}: not a JSON object with a whole number 'update' and values that can be "
+            "drawn. Delete the line."
+            for number in (1, 2, 3)
+        ),
         f"{tmp_path} cannot be read: Is a directory ({tmp_path.name}). Specify the log of a run.",
     ]
 
@@ -283,7 +285,7 @@ def test_many_groups_have_distinct_colors():
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "1" + 400 * "0"])
 def test_numbers_beyond_any_axis_are_input_errors(write_log, tmp_path, value):
     log = write_log("huge", [f'{{"update": 1, "loss": {value}}}\n', '{"update": 2, "loss": 3.0}\n'])
-    with pytest.raises(InputError, match="line 1: not a JSON object with a whole number 'update' and values that can be drawn"):
+    with pytest.raises(InputError, match="line 1: .* values that can be drawn"):
         draw_curves([log], tmp_path / "figure.png")
     log = write_log("far", ['{"update": 1%s, "loss": 1.0}\n' % (400 * "0"), '{"update": 2, "loss": 3.0}\n'])
     with pytest.raises(InputError, match="line 1: not a JSON object with a whole number 'update'"):

@@ -1,11 +1,8 @@
-"""The recipe section `tokenizer`: its keys, the registry of tokenizer types, and the checks across keys."""
+"""The recipe section `tokenizer`: its keys, the tokenizer types, and the checks across keys."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
-
-from tokenizers import Tokenizer
 
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...configuration.name_hints import hint
@@ -29,27 +26,20 @@ def as_option(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class TokenizerType:
-    """A type of tokenizer, registered by `vocabulary.py`."""
+    """What a type of tokenizer has."""
 
-    learn: Callable[..., Tokenizer]  # `(texts, arguments, vocab_size, name)` → a tokenizer
-    description: str  # a short description for the help
-    has_merges: bool = False  # whether it has merges, which BPE-dropout can drop
-    has_bytes: bool = False  # whether it can encode characters outside its vocabulary as bytes
+    has_merges: bool = False  # which BPE-dropout can drop
+    has_bytes: bool = False  # for characters outside the vocabulary
     has_subwords: bool = True  # whether it splits words into pieces
     has_min_frequency: bool = True  # whether rare pieces or words can be left out
 
 
-TOKENIZER_TYPES: dict[str, TokenizerType] = {}
-
-
-def tokenizer_type(name: str, description: str, **traits: bool) -> Callable[[Callable], Callable]:
-    """Register a function that learns a type of tokenizer; `name` is the type's value of the key `tokenizer.type`."""
-
-    def register(learn: Callable) -> Callable:
-        TOKENIZER_TYPES[name] = TokenizerType(learn, description, **traits)
-        return learn
-
-    return register
+TOKENIZER_TYPES = {
+    "bpe": TokenizerType(has_merges=True, has_bytes=True),
+    "wordpiece": TokenizerType(),
+    "unigram": TokenizerType(has_bytes=True, has_min_frequency=False),
+    "word": TokenizerType(has_subwords=False),
+}
 
 
 class TokenizerArguments(Section):

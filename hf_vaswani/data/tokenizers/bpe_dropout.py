@@ -32,7 +32,7 @@ class BpeDropout:
         probability: probability that a merge is dropped in a step, in [0, 1); 0.1 in the paper.
 
     Raises:
-        InputError: the tokenizer has no merges, or the probability is out of range.
+        InputError: the tokenizer has no merges.
     """
 
     # Words recur, so states are cached: at most this many, each of at most this many pieces.
@@ -42,8 +42,6 @@ class BpeDropout:
     TEXTS_AT_ONCE = 512
 
     def __init__(self, backend: Tokenizer, probability: float):
-        if not 0 <= probability < 1:
-            raise InputError(f"The probability of BPE-dropout must be in [0, 1), got {probability}.")
         parts = json.loads(backend.to_str())
         model = parts["model"]
         if model["type"] != "BPE" or model.get("ignore_merges"):

@@ -23,7 +23,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from ...errors import InputError, counted
 from ...text.normalization import FORMATS, INVISIBLE, invisible_normalizer
-from .arguments import BYTES, TOKENIZER_TYPES, TokenizerArguments, special_tokens, tokenizer_type
+from .arguments import BYTES, TokenizerArguments, special_tokens
 
 JOINER = "￭"
 PUNCTUATION = r"[\p{P}\p{S}&&[^￭]]"
@@ -114,7 +114,7 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
     Raises:
         InputError: the text is empty.
     """
-    learn = TOKENIZER_TYPES[arguments.type].learn
+    learn = LEARNERS[arguments.type]
     if arguments.whitespace == "keep":
         tokenizer = learn(texts, arguments, vocab_size, name)
     else:
@@ -139,7 +139,6 @@ def _frequent(texts: Texts, characters: frozenset[str]) -> set[str]:
     return {character for character, count in counts.items() if count * RARE >= size}
 
 
-@tokenizer_type("bpe", "byte-pair encoding", has_merges=True, has_bytes=True)
 def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """Byte-pair encoding (Sennrich et al. 2016; section 5.1 of the paper)."""
     first = _first_pieces(arguments)
@@ -149,7 +148,6 @@ def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, nam
     return _subword_tokenizer(model, arguments)
 
 
-@tokenizer_type("wordpiece", "longest match first")
 def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """WordPiece (Wu et al. 2016): a word is split into the longest possible pieces, from left to right.
 
@@ -165,7 +163,6 @@ def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: i
     return _subword_tokenizer(model, arguments)
 
 
-@tokenizer_type("unigram", "language model", has_bytes=True, has_min_frequency=False)
 def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """Unigram language model (Kudo 2018), learned by SentencePiece from words and their counts."""
     try:
@@ -219,7 +216,6 @@ def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) 
     return {learned.id_to_piece(i): learned.get_score(i) for i in range(1, learned.get_piece_size())}
 
 
-@tokenizer_type("word", "whole words", has_subwords=False)
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """Whole words: the most frequent ones; all others are unknown."""
     by_rules, unknown = arguments.pre_tokenizer == "rules", _unknown(arguments)
@@ -244,6 +240,9 @@ def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, n
     joined = decoders.Replace(Regex(f" ?{JOINER} ?| $"), "")
     tokenizer.decoder = decoders.Sequence([decoders.Replace(Regex("$"), " "), decoders.Fuse(), joined])
     return tokenizer
+
+
+LEARNERS = {"bpe": _learn_bpe, "wordpiece": _learn_wordpieces, "unigram": _learn_unigram, "word": _learn_words}
 
 
 def _learn_merges(
