@@ -28,8 +28,8 @@ from .commands import (
     translate,
     verify,
 )
-from .commands.common.options import CommandParser, make_parser
-from .commands.common.reports import accept_any_character
+from .commands.options import CommandParser, make_parser
+from .commands.reports import accept_any_character
 from .configuration.name_hints import OTHER_COMMANDS, hint
 from .errors import DISK_FULL, InputError, TrainingError, TrainingInterrupted, is_out_of_memory
 from .files import option_errors, os_error

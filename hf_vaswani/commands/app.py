@@ -3,7 +3,7 @@
 import argparse
 
 from ..files import InputPath
-from .common.options import MODEL, up_to
+from .options import MODEL, up_to
 
 DESCRIPTION = """\
 Serve a page in the browser to try models on: text and files, word links, attention, searches, scores, and two models

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath
-from .common.options import (
+from .options import (
     MODEL,
     OUTPUT_FILE,
     add_beam_option,

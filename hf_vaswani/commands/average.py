@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import counted
 from ..files import InputPath, OutputPath
-from .common.options import up_to
+from .options import up_to
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

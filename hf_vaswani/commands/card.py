@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath
-from .common.options import OUTPUT_FILE
+from .options import OUTPUT_FILE
 
 NAME = "model name in title and code: you/de-en; later cards keep it (default: name of the folder or of --output)"
 

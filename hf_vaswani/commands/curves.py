@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath, is_same_file
-from .common.options import OUTPUT_FILE
+from .options import OUTPUT_FILE
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

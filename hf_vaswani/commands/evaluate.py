@@ -10,17 +10,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-from ..data.sources.sides import language_warning
-from ..data.sources.tables import READERS, file_format
 from ..errors import InputError, counted, write_remedy
-from ..evaluation.score_settings import default_tokenizer, lowercases_targets, tokenizer_warning
-from ..evaluation.unreachable import form_warning, unreachable, unreachable_warning
 from ..files import InputPath, atomic_write, collect_errors, is_same_file
-from ..text.inputs import mojibake_warning
-from ..text.languages import own_languages
-from .common.options import (
+from .options import (
     BATCH_SIZE,
     INPUT_FILE,
     INPUT_FILES,
@@ -41,7 +33,7 @@ from .common.options import (
     up_to,
     with_option_names,
 )
-from .common.reports import source_warnings, write_result
+from .reports import write_result
 
 if TYPE_CHECKING:
     from ..translation.reranking import Reranker
@@ -146,6 +138,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
     from ..translation.load import load
+    from .text_warnings import score_arguments, score_warnings
 
     errors = _option_errors(options) + _output_errors(options)
     collect_errors(errors, lambda: make_metrics(options.metrics, **score_arguments(options, [])))
@@ -309,66 +302,3 @@ def _score(score) -> dict:
     return {
         ("score" if name == "value" else name): value for name, value in asdict(score).items() if value is not None
     }
-
-
-Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
-
-
-def score_arguments(options: argparse.Namespace, models: Models) -> dict[str, dict[str, Any]]:
-    """The settings of each metric, as [`hf_vaswani.evaluation.score.scores`] takes them."""
-    writes_no_capitals = any(lowercases_targets(tokenizer) for _, tokenizer in models)
-    return {
-        "bleu": {
-            "tokenize": options.tokenize or default_tokenizer(_target_language(options, models)),
-            "lowercase": writes_no_capitals if options.lowercase is None else options.lowercase,
-            "force": options.force,
-        },
-        # `--lowercase` means BLEU, as in the command sacrebleu.
-        "chrf": {
-            "lowercase": writes_no_capitals and options.lowercase is not False,
-            "word_order": options.chrf_word_order,
-        },
-    }
-
-
-def score_warnings(
-    options: argparse.Namespace, models: Models, arguments: dict[str, dict[str, Any]], texts: dict[str, list[str]]
-) -> list[str]:
-    """What makes scores other than one would think.
-
-    Args:
-        arguments: those of [`score_arguments`].
-        texts: the lines of each file.
-    """
-    warnings, first = [], texts[options.reference[0]]
-    warnings += [
-        f"warning: {path} is also a reference, so the scores are meaningless"
-        for path in (options.source, *options.hypotheses)
-        if path and any(is_same_file(path, reference) for reference in options.reference)
-    ]
-    warnings += [
-        f"warning: {path} is read line by line, with all of its columns"
-        for path in texts
-        if file_format(path) in READERS
-    ]
-    if arguments["chrf"]["lowercase"]:
-        warnings.append("note: a model writes no capitals, so scores are of lowercased text; see --no-lowercase")
-    if "bleu" in options.metrics:
-        language = _target_language(options, models)
-        warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
-    for model, tokenizer in models:
-        source, target = own_languages(model.config, tokenizer)
-        warnings += source_warnings(options.source, texts[options.source], model, tokenizer)
-        warnings += [language_warning(path, texts[path], target, source) for path in options.reference]
-        for path in options.reference:
-            if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
-                warnings.append(unreachable_warning(path, found, len(texts[path])))
-    warnings += [mojibake_warning(path, lines) for path, lines in texts.items()]
-    warnings += [form_warning(path, texts[path], first) for path in options.hypotheses]
-    return [warning for warning in dict.fromkeys(warnings) if warning]
-
-
-def _target_language(options: argparse.Namespace, models: Models) -> str | None:
-    """The target language, as given or as the first model has it."""
-    own = (own_languages(model.config, tokenizer)[1] for model, tokenizer in models)
-    return options.target_language or next(own, None)

@@ -6,45 +6,29 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 from ..errors import InputError, counted
-from ..evaluation.score import scores
-from ..evaluation.score_settings import score_settings
 from ..files import InputPath, OutputPath, check_new, collect_errors, new_folder
-from ..hub.export_card import Comparison, MetricLoss
-from ..text.languages import own_languages
-from ..text.normalization import is_blank
-from ..translation.translate import translate
-from .common.options import INPUT_FILE, INPUT_FILES, MODEL
+from .options import INPUT_FILE, INPUT_FILES, MODEL
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..core.modeling_vaswani import VaswaniForConditionalGeneration
     from ..hub.export_card import Comparison
 
 FORMATS = ("marian", "ctranslate2", "onnx", "transformers.js", "web")
 # Not taken from CTranslate2, whose import would slow down every command.
 CTRANSLATE2_TYPES = (
-    "int8",
-    "int8_float32",
-    "int8_float16",
-    "int8_bfloat16",
-    "int16",
-    "float16",
-    "bfloat16",
-    "float32",
-)
+    "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32",
+)  # fmt: skip
 OF_ONNX = ("int8", "float32")
 QUANTIZATIONS = {"ctranslate2": CTRANSLATE2_TYPES, "onnx": OF_ONNX, "transformers.js": OF_ONNX, "web": OF_ONNX}
 WEB_TYPE = "int8"
+METRICS = ("bleu", "chrf")
 # What must be installed, and the extra that installs it if its name is different.
+LIBRARIES_OF_ONNX = [("onnx", None), ("onnxruntime", "onnx")]
 LIBRARIES = {
     "ctranslate2": [("ctranslate2", None)],
-    "onnx": [("onnx", None), ("onnxruntime", "onnx")],
-    "transformers.js": [("onnx", None), ("onnxruntime", "onnx")],
-    "web": [("onnx", None), ("onnxruntime", "onnx")],
+    **dict.fromkeys(("onnx", "transformers.js", "web"), LIBRARIES_OF_ONNX),
 }
 DESCRIPTION = """\
 Convert a model of this package for another engine. marian: a folder that transformers loads as a MarianMT.
@@ -123,18 +107,19 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     with new_folder(options.output) as folder:
         result = write_checked(model, tokenizer, folder, quantization, sample, options.to)
         if options.source:
-            comparison = _compared(options, model, tokenizer, folder, texts)
+            comparison = _compare(options, model, tokenizer, folder, texts)
         card = export_card(name, options.to, quantization, result.size, origin, comparison)
         (folder / "README.md").write_text(card, encoding="utf-8")
         if runtime:
             write_page(folder, runtime, name.rpartition("/")[2], origin.languages)
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
+    also = f", with {' and '.join(tokenizers)}" if tokenizers else ""
     same = result.sentences - result.different
     # Rounding changes the translation of nonsense more easily than that of a sentence.
     what = counted(result.sentences, "sentence" if sample else "random sequence")
     hint = "" if sample or not result.different else " (to compare on your own sentences, use --sample FILE)"
     print(
-        f"{options.output} contains the model for {result.engine}{_with(tokenizers)}. It gives the same tokens as "
+        f"{options.output} contains the model for {result.engine}{also}. It gives the same tokens as "
         f"the model for {same} of {what}{hint}. Weights: {result.size / 1e6:.1f} MB (original: "
         f"{origin.size / 1e6:.1f} MB)."
     )
@@ -146,23 +131,39 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         print(f"To view it: python -m http.server --bind 127.0.0.1 --directory {quote(options.output)}")
 
 
-def _with(tokenizers: list[str]) -> str:
-    return f", with {' and '.join(tokenizers)}" if tokenizers else ""
-
-
-def _compared(
+def _compare(
     options: argparse.Namespace,
-    model: "VaswaniForConditionalGeneration",
+    model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     folder: Path,
     texts: dict[str, list[str]],
 ) -> "Comparison":
+    """Translate the test set with a model and with its export, by the model's own search, and compare the scores."""
     from ..engines.formats import FORMATS
+    from ..evaluation.score import scores
+    from ..evaluation.score_settings import score_settings
+    from ..hub.export_card import Comparison, MetricLoss
+    from ..text.languages import own_languages
+    from ..text.normalization import is_blank
+    from ..translation.translate import translate
 
     target = FORMATS[options.to]
-    references = [texts[path] for path in options.reference]
     exported, is_greedy = target.open(folder, model), target.num_beams == 1
-    return compare(model, exported, tokenizer, options.source, texts[options.source], references, is_greedy)
+    beams = 1 if is_greedy else model.generation_config.num_beams or 1
+    sources, references = texts[options.source], [texts[path] for path in options.reference]
+    outputs = [
+        translate(either, tokenizer, sources, show_progress=True, num_beams=beams) for either in (model, exported)
+    ]
+    settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
+    losses = [
+        MetricLoss(own.name, own.value, other.value, own.signature)
+        for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
+    ]
+    same = sum(own == other for own, other in zip(*outputs))
+    example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
+    search = f"beam {beams}" if beams > 1 else "greedy"
+    computed_by = getattr(exported, "computed_by", "PyTorch")
+    return Comparison(Path(options.source).name, search, computed_by, len(sources), same, losses, example)
 
 
 def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -212,44 +213,3 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     if options.reference and not options.source:
         errors.append("--reference needs the sentences that it translates: --source FILE.")
     return errors
-
-
-METRICS = ("bleu", "chrf")
-
-
-def compare(
-    model: PreTrainedModel,
-    exported: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    source: str,
-    sources: list[str],
-    references: list[list[str]],
-    is_greedy: bool = False,
-) -> Comparison:
-    """Translate a test set with a model and with its export, and compare the scores.
-
-    Both use the model's own search.
-
-    Args:
-        source: file with the source side of the test set.
-        sources: its lines.
-        references: one or several references, each with a line per source line.
-        is_greedy: search greedily instead.
-    """
-    beams = 1 if is_greedy else model.generation_config.num_beams or 1
-    outputs = [
-        translate(either, tokenizer, sources, show_progress=True, num_beams=beams) for either in (model, exported)
-    ]
-    settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
-    losses = [
-        MetricLoss(own.name, own.value, other.value, own.signature)
-        for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
-    ]
-    same = sum(own == other for own, other in zip(*outputs))
-    example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
-    search = f"beam {beams}" if beams > 1 else "greedy"
-    computed_by = getattr(exported, "computed_by", "PyTorch")
-    return Comparison(Path(source).name, search, computed_by, len(sources), same, losses, example)
-
-
-__all__ = ["compare"]

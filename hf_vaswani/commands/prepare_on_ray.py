@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import counted
 from ..files import InputPath
-from .common.options import CommandParser
+from .options import KeysParser
 from .translate_shards import add_ray_options
 
 if TYPE_CHECKING:
@@ -19,11 +19,10 @@ Read, filter and tokenize the training text of a recipe into the cache, so that 
 files and cache finds it there. Ray actors tokenize; this process reads and writes."""
 
 
-def make_parser() -> CommandParser:
+def make_parser() -> KeysParser:
     """The parser of the script."""
-    parser = CommandParser(
+    parser = KeysParser(
         prog="prepare_on_ray.py",
-        rest_is_free=True,
         usage="python scripts/prepare_on_ray.py [--num_actors N] [--address HOST:PORT] RECIPE [--key value ...]",
         description=DESCRIPTION,
     )

@@ -2,7 +2,7 @@
 
 import argparse
 
-from .common.reports import write_result
+from .reports import write_result
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
-from .common.options import (
+from .options import (
     ENSEMBLE,
     INPUT_FILE,
     MODEL,
@@ -19,7 +19,7 @@ from .common.options import (
     languages,
     length,
 )
-from .common.reports import LineReports, progress_bar, write_result
+from .reports import LineReports, progress_bar, write_result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -109,7 +109,7 @@ def _warnings(
 ) -> list[str]:
     from ..data.sources.sides import language_warning
     from ..text.languages import own_languages
-    from .common.reports import file_warnings, first_lines
+    from .text_warnings import file_warnings, first_lines
 
     source, target = own_languages(model.config, tokenizer)
     warnings = file_warnings(options.source, options.target_language, model, tokenizer)

@@ -1,37 +1,22 @@
 """`hf-vaswani sweep`: trains every combination of values of recipe keys with several seeds, and compares them."""
 
 import argparse
-import sys
 
 from ..files import InputPath
-from .common.options import OUTPUT_FILE, CommandParser, divided, up_to, whole_number
+from .options import OUTPUT_FILE, KeysParser, up_to, whole_number
 
-OWN = ("grid", "search", "trials", "seeds", "output_dir", "jobs")
-
-
-class SweepParser(CommandParser):
-    """Parses a recipe and the options of the sweep, which may be mixed with keys of the recipe."""
-
-    def parse_known_args(self, args=None, namespace=None):
-        arguments = sys.argv[1:] if args is None else list(args)
-        if {"-h", "--help"} & set(arguments):
-            self.print_help()
-            self.exit()
-        if not arguments or arguments[0].startswith("-"):
-            self.error(
-                "the recipe is missing: it comes first, as in: hf-vaswani sweep quickstart "
-                "--grid learning_rate=0.001,0.002 --seeds 1,2,3 --output_dir outputs/rates\n"
-                "give a recipe or a sweep's file; hf-vaswani recipes lists the recipes of the package"
-            )
-        own, keys = divided(arguments[1:], OWN)
-        return super().parse_known_args([*own, arguments[0], *keys], namespace)
+MISSING = (
+    "the recipe is missing: it comes first, as in: hf-vaswani sweep quickstart --grid learning_rate=0.001,0.002 "
+    "--seeds 1,2,3 --output_dir outputs/rates\n"
+    "give a recipe or a sweep's file; hf-vaswani recipes lists the recipes of the package"
+)
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     sweep = commands.add_parser(
         "sweep",
-        parser=SweepParser,
-        rest_is_free=True,
+        parser=KeysParser,
+        missing=lambda _: MISSING,
         help="train all combinations of some values with several seeds, and compare them",
         usage="hf-vaswani sweep RECIPE (--grid key=value,value | --search key=low..high) ... [--trials N] "
         "[--seeds 1,2,3] --output_dir FOLDER [--jobs N] [--key value ...]",

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from ..data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
 from ..errors import InputError
 from ..files import InputPath, OutputPath
-from .common.options import INPUT_FILE, INPUT_FILES
+from .options import INPUT_FILE, INPUT_FILES
 
 if TYPE_CHECKING:
     from ..data.sources.text_source import SourcePairs

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ..files import InputPath
-from .common.options import CommandParser, help_width
+from .options import KeysParser, help_width
 
 EXAMPLE = "multi30k_de_en"
 SAVES_MEMORY = (
@@ -13,19 +13,8 @@ SAVES_MEMORY = (
 )
 
 
-class RecipeParser(CommandParser):
-    """Parses the recipe; the options after it are keys of the recipe, which `load_recipe` checks."""
-
-    def parse_known_args(self, args=None, namespace=None):
-        arguments = sys.argv[1:] if args is None else list(args)
-        if {"-h", "--help"} & set(arguments):
-            self.print_help()
-            self.exit()
-        trainer = ["--trainer"] if "--trainer" in arguments else []
-        arguments = [text for text in arguments if text != "--trainer"]
-        if not arguments or arguments[0].startswith("-"):
-            self.error(_missing_recipe(arguments))
-        return super().parse_known_args(trainer + arguments, namespace)
+class RecipeParser(KeysParser):
+    """Shows the keys of a recipe with the help."""
 
     def format_help(self) -> str:
         # Imported only for help, because it takes seconds.
@@ -38,7 +27,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     train = commands.add_parser(
         "train",
         parser=RecipeParser,
-        rest_is_free=True,
+        missing=_missing_recipe,
         help="train a model from a recipe",
         usage="hf-vaswani train RECIPE [--trainer] [--key value ...]",
         description="Train a model from a recipe, for example: hf-vaswani train quickstart. The same command resumes "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
 from ..runtime.imports import quiet
-from .common.options import (
+from .options import (
     BATCH_SIZE,
     ENSEMBLE,
     INPUT_FILE,
@@ -33,7 +33,8 @@ from .common.options import (
     up_to,
     with_option_names,
 )
-from .common.pairs import (
+from .reports import LineReports, progress_bar
+from .translate_pairs import (
     SELECTION,
     add_pair_options,
     are_finished,
@@ -43,7 +44,6 @@ from .common.pairs import (
     pair_errors,
     provenance,
 )
-from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -194,7 +194,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     from ..translation.pairs import as_candidates
     from ..translation.resumable_output import ResumableOutput
     from ..translation.translator_settings import fingerprint_of_all
-    from .common.reports import file_warnings
+    from .text_warnings import file_warnings
 
     output = None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath
-from .common.options import MODEL, CommandParser, add_speed_options, up_to, with_option_names
-from .common.reports import LineReports, progress_bar
+from .options import MODEL, CommandParser, add_speed_options, up_to, with_option_names
+from .reports import LineReports, progress_bar
 from .translate import (
     add_batch_options,
     add_length_options,

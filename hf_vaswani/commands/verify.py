@@ -5,29 +5,15 @@ import sys
 
 from ..errors import InputError, TrainingError
 from ..files import InputPath
-from .common.options import CommandParser, divided, up_to
+from .options import KeysParser, up_to
 
 DIFFERENT = 1
-OWN = ("steps", "from")
-
-
-class RunParser(CommandParser):
-    """Parses the run and the command's own options; any other options after the run are keys of its recipe."""
-
-    def parse_known_args(self, args=None, namespace=None):
-        arguments = sys.argv[1:] if args is None else list(args)
-        if {"-h", "--help"} & set(arguments):
-            self.print_help()
-            self.exit()
-        own, others = divided(arguments, OWN)
-        return super().parse_known_args([*own, *others], namespace)
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "verify",
-        parser=RunParser,
-        rest_is_free=True,
+        parser=KeysParser,
         help="replay parts of a run, and report whether the results match",
         usage="hf-vaswani verify RUN [--steps N] [--from CHECKPOINT] [--key value ...]",
         description="Replay the first steps of a run, and those from one of its checkpoints to the next, on the same "

@@ -16,7 +16,7 @@ from transformers.utils import logging
 
 from ..errors import InputError
 from ..files import path_error, replace_files
-from ..text.normalization import BYTES
+from ..text.normalization import letter_bytes
 
 logger = logging.get_logger(__name__)
 
@@ -41,9 +41,10 @@ def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -
 
 def _from_bytes(token: str) -> str:
     """Decode a token of byte-level BPE, in which each character stands for a byte."""
-    if not BYTES.keys() >= set(token):
+    byte_of = letter_bytes()
+    if not byte_of.keys() >= set(token):
         return token
-    data = bytes(BYTES[character] for character in token)
+    data = bytes(byte_of[character] for character in token)
     try:
         return data.decode().replace(" ", "▁")
     except UnicodeDecodeError:  # part of a character

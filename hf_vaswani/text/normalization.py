@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterable, Set
+from functools import cache
 from itertools import groupby
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from tokenizers import Regex, normalizers
 from tokenizers.normalizers import Normalizer
-from transformers import PreTrainedTokenizerBase
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from .vocabularies import vocabularies
+
+if TYPE_CHECKING:  # importing it takes seconds, and the command line is parsed before
+    from transformers import PreTrainedTokenizerBase
 
 
 def _characters(*ranges: int | tuple[int, int]) -> str:
@@ -115,10 +118,17 @@ def invisible_normalizer(
 
 # The entry in the settings of this package's tokenizers that says how they treat whitespace: "normalize" or "keep".
 WHITESPACE = "whitespace"
-BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}  # in tokens of byte-level vocabularies
 RUN_OF_SPACES = re.compile("  |▁▁")
 # Tokenizer → its number of tokens, and the normalizers of its sources and targets.
-_normalizers: WeakKeyDictionary[PreTrainedTokenizerBase, tuple] = WeakKeyDictionary()
+_normalizers: "WeakKeyDictionary[PreTrainedTokenizerBase, tuple]" = WeakKeyDictionary()
+
+
+@cache
+def letter_bytes() -> dict[str, int]:
+    """Letter in a token of a byte-level vocabulary → the byte that it stands for."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    return {letter: byte for byte, letter in bytes_to_unicode().items()}
 
 
 def clean(text: str) -> str:
@@ -130,7 +140,7 @@ def clean(text: str) -> str:
     return text
 
 
-def normalized(text: str, tokenizer: PreTrainedTokenizerBase, is_target: bool = False) -> str:
+def normalized(text: str, tokenizer: "PreTrainedTokenizerBase", is_target: bool = False) -> str:
     """Remove from a text what is invisible and the tokenizer does not know, see [`invisible_normalizer`].
 
     Tokenizers trained by this package say in their settings that they normalize texts themselves, or keep whitespace.
@@ -148,11 +158,12 @@ def normalized(text: str, tokenizer: PreTrainedTokenizerBase, is_target: bool = 
     return sides[is_target].normalize_str(text)
 
 
-def outer_normalizer(tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[str]) -> Normalizer:
+def outer_normalizer(tokenizer: "PreTrainedTokenizerBase", vocabulary: Iterable[str]) -> Normalizer:
     """The normalizer for the texts of a tokenizer that has none of its own, by the tokens that it has."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
-        in_bytes = ([BYTES.get(letter, 0) for letter in token] for token in vocabulary)
+        byte_of = letter_bytes()
+        in_bytes = ([byte_of.get(letter, 0) for letter in token] for token in vocabulary)
         vocabulary, handled = [bytes(token).decode(errors="ignore") for token in in_bytes], set()
     else:
         handled = _find_handled(tokenizer)
@@ -160,7 +171,7 @@ def outer_normalizer(tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[st
     return invisible_normalizer(known, keeps_runs=any(map(RUN_OF_SPACES.search, vocabulary)))
 
 
-def _find_handled(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+def _find_handled(tokenizer: "PreTrainedTokenizerBase") -> set[str]:
     """The invisible characters that a tokenizer itself reads as a space or as nothing, as SentencePiece does."""
     spaced, joint = tokenizer.tokenize("a b"), tokenizer.tokenize("ab")
     if tokenizer.unk_token in (*spaced, *joint):

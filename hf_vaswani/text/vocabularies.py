@@ -1,9 +1,12 @@
 """What is in a tokenizer's vocabularies, whichever of transformers' classes it is."""
 
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
-def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
+def vocabularies(tokenizer: "PreTrainedTokenizerBase") -> tuple[dict[str, int], dict[str, int]]:
     """Source and target tokens with their ids."""
     source = tokenizer.get_vocab()
     if hasattr(tokenizer, "get_target_vocab"):  # a VaswaniTokenizer
@@ -15,7 +18,7 @@ def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], di
     return source, source
 
 
-def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
+def target_vocab_size(tokenizer: "PreTrainedTokenizerBase") -> int:
     """The number of target tokens."""
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
         return len(tokenizer.target_encoder)
@@ -23,7 +26,7 @@ def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
     return next((size for size in sizes if size is not None), len(tokenizer))
 
 
-def target_encoding_error(tokenizer: PreTrainedTokenizerBase) -> str | None:
+def target_encoding_error(tokenizer: "PreTrainedTokenizerBase") -> str | None:
     """Why a tokenizer cannot encode targets, or `None`: FSMT's with two vocabularies silently uses the source's."""
     source, target = vocabularies(tokenizer) if hasattr(tokenizer, "src_vocab_size") else ({}, {})
     if source == target:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.cli import _parser, main
-from hf_vaswani.commands.common.pairs import pair_errors
 from hf_vaswani.commands.translate import option_errors
+from hf_vaswani.commands.translate_pairs import pair_errors
 from hf_vaswani.training.recipe.bundled_recipes import bundled_scripts
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
 

@@ -7,15 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InputError
-from ...files import is_same_file
+from ..errors import InputError
+from ..files import is_same_file
 from .options import OUTPUT_FILE, finite, share
 
 if TYPE_CHECKING:
-    from ...data.sources.text_source import TextSource
-    from ...provenance import Input, Provenance
-    from ...training.recipe.arguments import DataArguments
-    from ...translation.pairs import Selection, Text
+    from ..data.sources.text_source import TextSource
+    from ..provenance import Input, Provenance
+    from ..training.recipe.arguments import DataArguments
+    from ..translation.pairs import Selection, Text
 
 # Options that only choose among translations.
 SELECTION = ("side", "keep_closest", "keep_share", "min_score")
@@ -64,7 +64,7 @@ def pair_errors(options: argparse.Namespace) -> list[str]:
              getattr(options, name) is not None]  # fmt: skip
     if not options.pairs:
         return [f"--{name} needs --pairs FILE, a file of pairs to write" for name in given]
-    from ...translation.resumable_output import output_error
+    from ..translation.resumable_output import output_error
 
     errors = [error] if (error := output_error(options.pairs)) else []
     if options.input is None:
@@ -86,18 +86,18 @@ def candidates_file(pairs: str) -> str:
 
 def selection(options: argparse.Namespace) -> "Selection":
     """Which translations become pairs."""
-    from ...translation.pairs import Selection
+    from ..translation.pairs import Selection
 
     return Selection(**{name: getattr(options, name) for name in SELECTION})
 
 
 def iterate_texts(options: argparse.Namespace) -> "Iterator[Text]":
     """The texts to translate, without blank ones, each with its own translations if it comes from pairs."""
-    from ...data.sources.text_files import iterate_lines
-    from ...data.sources.text_source import iterate_pairs
-    from ...text.normalization import is_blank
-    from ...training.setup.splits import stream_of
-    from ...translation.pairs import texts_from_pairs
+    from ..data.sources.text_files import iterate_lines
+    from ..data.sources.text_source import iterate_pairs
+    from ..text.normalization import is_blank
+    from ..training.setup.splits import stream_of
+    from ..translation.pairs import texts_from_pairs
 
     if data := _run_data(options.input):
         pairs = (pair for source in _sources(options.input) for pair in stream_of(data, source))
@@ -114,9 +114,9 @@ def is_text_file(path: str) -> bool:
 
 def _sources(path: str) -> "list[TextSource]":
     """Where the pairs of an input come from; none for a file of lines."""
-    from ...data.sources.text_files import COMPRESSED
-    from ...data.sources.text_source import TextSource
-    from ...training.setup.splits import own_sources
+    from ..data.sources.text_files import COMPRESSED
+    from ..data.sources.text_source import TextSource
+    from ..training.setup.splits import own_sources
 
     if data := _run_data(path):
         return own_sources(data)
@@ -132,8 +132,8 @@ def _run_data(path: str) -> "DataArguments | None":
     Raises:
         InputError: if it is a folder without a run.
     """
-    from ...training.checkpoints.artifacts import RECIPE_FILE, read_stored
-    from ...training.recipe.arguments import DataArguments
+    from ..training.checkpoints.artifacts import RECIPE_FILE, read_stored
+    from ..training.recipe.arguments import DataArguments
 
     if not Path(path).is_dir():
         return None
@@ -153,10 +153,10 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     Args:
         settings: the options of the search.
     """
-    from ...data.sources.text_source import digest, file_digest
-    from ...provenance import Input, Provenance, make_input
-    from ...training.setup.splits import held_out_settings
-    from ...translation.translator_settings import content_digest
+    from ..data.sources.text_source import digest, file_digest
+    from ..provenance import Input, Provenance, make_input
+    from ..training.setup.splits import held_out_settings
+    from ..translation.translator_settings import content_digest
 
     def text() -> "Input":
         sources = _sources(options.input)
@@ -183,7 +183,7 @@ def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
     Raises:
         InputError: if they were made in another way, or if something else is in their place.
     """
-    from ...provenance import is_finished
+    from ..provenance import is_finished
 
     if options.overwrite or Path(options.output).exists():  # the translations, until everything is done
         return False
@@ -192,8 +192,8 @@ def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
 
 def finish_pairs(options: argparse.Namespace, made: "Provenance", seconds: float) -> None:
     """Choose the pairs among the translations, write them with their provenance, and remove the translations."""
-    from ...files import writing
-    from ...translation.pairs import write_pairs
+    from ..files import writing
+    from ..translation.pairs import write_pairs
 
     candidates, pairs = Path(options.output), Path(options.pairs)
     with writing(pairs, "run the same command again to continue"):

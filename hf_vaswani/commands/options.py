@@ -6,12 +6,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...configuration.name_hints import hint
-from ...errors import InputError
-from ...files import InputPath, OutputPath
+from ..configuration.name_hints import hint
+from ..errors import InputError
+from ..files import InputPath, OutputPath
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -53,21 +53,13 @@ class CommandParser(argparse.ArgumentParser):
         """Like argparse's method, but report all unknown arguments as errors."""
         arguments = sys.argv[1:] if args is None else list(args)
         end = next((n for n, text in enumerate(arguments) if self._ends_options(text)), len(arguments))
-        own = [self._as_written_here(text) for text in arguments[:end]]
-        self._check(own)
+        own = [self._as_declared(text) for text in arguments[:end]]
+        if errors := [error for text in own if (error := self._option_error(text))]:
+            self.error("\n".join(errors))
         namespace, left = super().parse_known_args(own + arguments[end:], namespace)
         if left:
             self.error("\n".join(f"unexpected argument {text!r}; see {self.prog} --help" for text in left))
         return namespace, left
-
-    def _check(self, arguments: list[str]) -> None:
-        """Exit with an error for each unknown option."""
-        known = {name.lstrip("-"): name for name in self._option_string_actions if name.startswith("--")}
-        unknown = [name for name, _, _ in map(_split, filter(_is_option, arguments)) if not self._knows(name)]
-        if unknown:
-            self.error(
-                "\n".join(f"{name} is not an option of {self.prog}; {self._hint(name, known)}" for name in unknown)
-            )
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2, after the usage and one line per error."""
@@ -77,29 +69,61 @@ class CommandParser(argparse.ArgumentParser):
     def _ends_options(self, text: str) -> bool:
         return text == "--" or (self.rest_is_free and not text.startswith("-"))
 
-    def _as_written_here(self, text: str) -> str:
-        name, equals, value = _split(text)
-        written = "--" + name[2:].replace("-", "_")
-        return written + equals + value if text.startswith("--") and self._knows(written) else text
+    def _as_declared(self, text: str) -> str:
+        """`--n-best=3` → `--n_best=3`, if there is such an option."""
+        name, equals, value = text.partition("=")
+        declared = name[:2] + name[2:].replace("-", "_")
+        return declared + equals + value if declared in self._option_string_actions else text
 
-    def _knows(self, name: str) -> bool:
-        return name in self._option_string_actions
-
-    def _hint(self, name: str, known: dict[str, str]) -> str:
+    def _option_error(self, text: str) -> str | None:
+        """The error for an argument that argparse takes for an option, although there is none of that name."""
+        name = text.partition("=")[0]
+        if name in self._option_string_actions or " " in name or not re.match("--?[A-Za-z]", name):
+            return None
+        bare = name.lstrip("-")
         for positional in (action for action in self._actions if not action.option_strings):
-            if positional.dest.removesuffix("s") == name.lstrip("-").removesuffix("s"):
-                return f"give {positional.metavar or positional.dest} first, without {name}"
-        return hint(name.lstrip("-").replace("-", "_"), known) or f"see {self.prog} --help"
+            if positional.dest.removesuffix("s") == bare.removesuffix("s"):
+                meant = f"give {positional.metavar or positional.dest} first, without {name}"
+                break
+        else:
+            known = {option[2:]: option for option in self._option_string_actions if option.startswith("--")}
+            meant = hint(bare.replace("-", "_"), known) or f"see {self.prog} --help"
+        return f"{name} is not an option of {self.prog}; {meant}"
 
 
-def _split(text: str) -> tuple[str, str, str]:
-    """`--name=value` → name, equals sign, value."""
-    return text.partition("=")
+class KeysParser(CommandParser):
+    """Parses a recipe or run and the command's own options, between which there may be any other words.
 
+    These are the keys of a recipe and their values, which are checked elsewhere.
 
-def _is_option(text: str) -> bool:
-    """Whether argparse treats an argument as an option, known or not; numbers and sentences are not options."""
-    return bool(re.match("--?[A-Za-z]", text)) and " " not in _split(text)[0]
+    Args:
+        missing: makes the error for words, without own options, that do not begin with a recipe; by default, it is
+            argparse's.
+    """
+
+    def __init__(self, *args, missing: Callable[[list[str]], str] | None = None, **settings):
+        super().__init__(*args, rest_is_free=True, **settings)
+        self.missing = missing
+
+    def parse_known_args(self, args=None, namespace=None):
+        own, others = [], []
+        rest = sys.argv[1:] if args is None else list(args)
+        while rest:
+            word = self._as_declared(rest.pop(0))
+            option = self._option_string_actions.get(word.partition("=")[0])
+            if isinstance(option, argparse._HelpAction):
+                self.print_help()
+                self.exit()
+            elif option is None:
+                others.append(word)
+            elif "=" in word or option.nargs == 0:
+                own.append(word)
+            else:
+                # An option without a value must not swallow the option that follows it.
+                own.append(f"{word}={'' if not rest or rest[0].startswith('--') else rest.pop(0)}")
+        if self.missing and (not others or others[0].startswith("-")):
+            self.error(self.missing(others))
+        return super().parse_known_args([*own, *others], namespace)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -108,25 +132,6 @@ class _HelpFormatter(argparse.HelpFormatter):
     def __init__(self, prog: str):
         super().__init__(prog, max_help_position=30, width=help_width())
         self._action_max_length = 13  # argparse ignores the indentation of subcommand names
-
-
-def divided(arguments: list[str], names: Collection[str]) -> tuple[list[str], list[str]]:
-    """Split arguments into a command's own options, one word each, and all other words, such as recipe keys.
-
-    Args:
-        names: the names of the options, with underscores and without leading hyphens.
-    """
-    own, others, rest = [], [], list(arguments)
-    while rest:
-        word = rest.pop(0)
-        name, equals, _ = word.partition("=")
-        if word.startswith("--") and name[2:].replace("-", "_") in names:
-            # An option without a value must not swallow the option that follows it.
-            is_alone = not rest or rest[0].startswith("--")
-            own.append(word if equals else f"{word}={'' if is_alone else rest.pop(0)}")
-        else:
-            others.append(word)
-    return own, others
 
 
 def help_width() -> int:
@@ -244,7 +249,7 @@ def check_language_options(
     Args:
         takes_own_target: whether the target language may be omitted if the model has a default.
     """
-    from ...text.languages import check_languages, check_pair, language_pairs
+    from ..text.languages import check_languages, check_pair, language_pairs
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
     asked = options.source_language, options.target_language

@@ -1,0 +1,129 @@
+"""What makes translations or scores other than one would think: warnings about the text that commands read.
+
+Imported when a command runs, since it needs transformers.
+"""
+
+import argparse
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..data.sources.sides import SAMPLE, language_warning
+from ..data.sources.tables import READERS, file_format
+from ..data.sources.text_files import iterate_lines
+from ..evaluation.score_settings import default_tokenizer, lowercases_targets, tokenizer_warning
+from ..evaluation.unreachable import form_warning, unreachable, unreachable_warning
+from ..files import is_same_file
+from ..text.inputs import mojibake_warning
+from ..text.languages import own_languages, unmarked_warning
+from ..text.normalization import clean, normalized
+from .options import with_option_names
+
+Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
+
+
+def first_lines(path: str | None) -> list[str]:
+    """A sample of a file; empty for a stream, which can be read only once."""
+    return list(islice(iterate_lines(path, lambda *_: None), SAMPLE)) if path and Path(path).is_file() else []
+
+
+def source_warnings(
+    name: str, texts: Sequence[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> list[str]:
+    """Warnings about sources.
+
+    Args:
+        name: what the texts are called.
+        texts: all of them, or a sample.
+    """
+    warnings = (
+        language_warning(name, texts, *own_languages(model.config, tokenizer)),
+        mojibake_warning(name, texts),
+        _unknown_warning(name, texts, tokenizer),
+    )
+    return [warning for warning in warnings if warning]
+
+
+def file_warnings(
+    path: str | None, target_language: str | None, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> list[str]:
+    """Warnings about the first lines of a file of sources, and if a target language must be chosen for them."""
+    texts = first_lines(path)
+    warnings = source_warnings(str(path), texts, model, tokenizer)
+    if unmarked := unmarked_warning(tokenizer, texts, target_language):
+        warnings.append(f"warning: {with_option_names(unmarked)}")
+    return warnings
+
+
+def _unknown_warning(name: str, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> str | None:
+    texts = [normalized(clean(text), tokenizer) for text in texts]
+    rows = tokenizer(texts, verbose=False)["input_ids"] if texts else []
+    if not (count := sum(tokenizer.unk_token_id in row for row in rows)):
+        return None
+    return (
+        f"warning: {count:,} of {len(texts):,} lines of {name} have characters or words that the model's vocabulary "
+        "lacks. It cannot translate them."
+    )
+
+
+def score_arguments(options: argparse.Namespace, models: Models) -> dict[str, dict[str, Any]]:
+    """The settings of each metric, as [`hf_vaswani.evaluation.score.scores`] takes them."""
+    writes_no_capitals = any(lowercases_targets(tokenizer) for _, tokenizer in models)
+    return {
+        "bleu": {
+            "tokenize": options.tokenize or default_tokenizer(_target_language(options, models)),
+            "lowercase": writes_no_capitals if options.lowercase is None else options.lowercase,
+            "force": options.force,
+        },
+        # `--lowercase` means BLEU, as in the command sacrebleu.
+        "chrf": {
+            "lowercase": writes_no_capitals and options.lowercase is not False,
+            "word_order": options.chrf_word_order,
+        },
+    }
+
+
+def score_warnings(
+    options: argparse.Namespace, models: Models, arguments: dict[str, dict[str, Any]], texts: dict[str, list[str]]
+) -> list[str]:
+    """What makes scores other than one would think.
+
+    Args:
+        arguments: those of [`score_arguments`].
+        texts: the lines of each file.
+    """
+    warnings, first = [], texts[options.reference[0]]
+    warnings += [
+        f"warning: {path} is also a reference, so the scores are meaningless"
+        for path in (options.source, *options.hypotheses)
+        if path and any(is_same_file(path, reference) for reference in options.reference)
+    ]
+    warnings += [
+        f"warning: {path} is read line by line, with all of its columns"
+        for path in texts
+        if file_format(path) in READERS
+    ]
+    if arguments["chrf"]["lowercase"]:
+        warnings.append("note: a model writes no capitals, so scores are of lowercased text; see --no-lowercase")
+    if "bleu" in options.metrics:
+        language = _target_language(options, models)
+        warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
+    for model, tokenizer in models:
+        source, target = own_languages(model.config, tokenizer)
+        warnings += source_warnings(options.source, texts[options.source], model, tokenizer)
+        warnings += [language_warning(path, texts[path], target, source) for path in options.reference]
+        for path in options.reference:
+            if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
+                warnings.append(unreachable_warning(path, found, len(texts[path])))
+    warnings += [mojibake_warning(path, lines) for path, lines in texts.items()]
+    warnings += [form_warning(path, texts[path], first) for path in options.hypotheses]
+    return [warning for warning in dict.fromkeys(warnings) if warning]
+
+
+def _target_language(options: argparse.Namespace, models: Models) -> str | None:
+    """The target language, as given or as the first model has it."""
+    own = (own_languages(model.config, tokenizer)[1] for model, tokenizer in models)
+    return options.target_language or next(own, None)
