@@ -5,12 +5,9 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import InputPath
 from .options import (
-    MODEL,
     OUTPUT_FILE,
-    add_beam_option,
-    add_language_options,
+    add_sentence_options,
     check_language_options,
     languages,
     note_file_name,
@@ -28,8 +25,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Draw attention weights as heat maps, rows attending to columns, and print translation and "
         "alignment. Layers and heads are counted from 0; negative numbers count from the last.",
     )
-    attention.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
-    attention.add_argument("--text", required=True, help="sentence to translate")
+    add_sentence_options(attention)
     attention.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
     attention.add_argument(
         "--kind",
@@ -43,9 +39,6 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     attention.add_argument(
         "--output", **OUTPUT_FILE, required=True, help="PNG, SVG or PDF file to write, or a folder for KIND.png"
     )
-    attention.add_argument("--overwrite", action="store_true", help="replace existing figures")
-    add_beam_option(attention)
-    add_language_options(attention)
     attention.set_defaults(run=run, saves_memory="Shorten the text.")
 
 
@@ -64,8 +57,7 @@ def run(options: argparse.Namespace) -> None:
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)
     figures = _figure_paths(output, kinds)
-    errors = text_errors(options.text, options.target) + _output_errors(output, figures, options.overwrite)
-    if errors:
+    if errors := text_errors(options.text, options.target) + _output_errors(output, figures, options.overwrite):
         raise InputError.of(errors)
     note_file_name(options.text)
     model, tokenizer = load(options.model)
@@ -99,9 +91,8 @@ def _which(text: str) -> int | str:
 
 def _figure_paths(output: Path, kinds: list[str]) -> dict[str, Path]:
     """Kind → path: the given file, or a file named after the kind in the given folder."""
-    if output.suffix and not output.is_dir():
-        return dict.fromkeys(kinds, output)
-    return {kind: output / f"{kind}.png" for kind in kinds}
+    is_file = output.suffix and not output.is_dir()
+    return {kind: output if is_file else output / f"{kind}.png" for kind in kinds}
 
 
 def _output_errors(output: Path, figures: dict[str, Path], overwrite: bool) -> list[str]:

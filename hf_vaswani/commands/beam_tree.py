@@ -4,16 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import InputPath
-from .options import (
-    MODEL,
-    OUTPUT_FILE,
-    add_beam_option,
-    add_language_options,
-    check_language_options,
-    note_file_name,
-    search,
-)
+from .options import OUTPUT_FILE, add_sentence_options, check_language_options, note_file_name, search
 
 SUFFIXES = (".svg", ".html")
 
@@ -26,28 +17,27 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Draw the hypotheses of beam search, step by step: which were kept, pruned or finished, and their "
         "scores. Print the finished ones, best first.",
     )
-    tree.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
-    tree.add_argument("--text", required=True, help="sentence to translate")
+    add_sentence_options(tree)
     tree.add_argument(
         "--output", **OUTPUT_FILE, required=True, help="SVG figure, or HTML page with figure and tables, to write"
     )
-    tree.add_argument("--overwrite", action="store_true", help="replace an existing file")
-    add_beam_option(tree)
-    add_language_options(tree)
     tree.set_defaults(run=run, saves_memory="Shorten the text, or lower --num_beams.")
 
 
 def run(options: argparse.Namespace) -> None:
-    output = Path(options.output)
     from ..evaluation.attention import text_errors
-
-    if errors := text_errors(options.text, None) + _output_errors(output, options.overwrite):
-        raise InputError.of(errors)
     from ..evaluation.beam_tree import beam_tree, search_errors
     from ..evaluation.beam_tree_figure import beam_tree_page, beam_tree_svg, number_text
+    from ..evaluation.token_text import figure_path_errors
     from ..files import replace_files
     from ..translation.load import load
 
+    output = Path(options.output)
+    errors = text_errors(options.text, None) + figure_path_errors(output, SUFFIXES)
+    if output.is_file() and not options.overwrite:
+        errors.append(f"{output} already exists. Choose another, or replace it with --overwrite.")
+    if errors:
+        raise InputError.of(errors)
     note_file_name(options.text)
     model, tokenizer = load(options.model)
     if errors := search_errors(model, search(options)):
@@ -62,13 +52,3 @@ def run(options: argparse.Namespace) -> None:
         score = candidate.score if candidate.penalized_score is None else candidate.penalized_score
         print(f"{candidate.rank}  {number_text(score, 4)}  {' '.join(part.token for part in tree.path(candidate))}")
     print(output)
-
-
-def _output_errors(output: Path, overwrite: bool) -> list[str]:
-    """Why the file cannot be written."""
-    from ..evaluation.token_text import figure_path_errors
-
-    errors = figure_path_errors(output, SUFFIXES)
-    if output.is_file() and not overwrite:
-        errors.append(f"{output} already exists. Choose another, or replace it with --overwrite.")
-    return errors

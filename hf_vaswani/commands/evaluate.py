@@ -10,28 +10,26 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, counted, write_remedy
-from ..files import InputPath, atomic_write, collect_errors, is_same_file
+from ..errors import InputError, counted
+from ..files import InputPath, atomic_write, collect_errors, is_same_file, writing
 from .options import (
     BATCH_SIZE,
     INPUT_FILE,
     INPUT_FILES,
     MODEL,
     OUTPUT_FILE,
-    add_beam_option,
     add_language_options,
-    add_length_penalty_option,
-    add_reranking_options,
+    add_ranking_options,
     add_speed_options,
     batch,
     check_language_options,
     languages,
+    option_names,
     reranking_errors,
     search,
     seed,
     speed,
     up_to,
-    with_option_names,
 )
 from .reports import write_result
 
@@ -85,9 +83,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     _add_metric_options(evaluate.add_argument_group("metrics, as in the sacrebleu command"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
-    add_beam_option(evaluate)
-    add_length_penalty_option(evaluate)
-    add_reranking_options(evaluate)
+    add_ranking_options(evaluate)
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_speed_options(evaluate)
     add_language_options(evaluate)
@@ -247,18 +243,11 @@ def _translate(
     systems = []
     for (model, tokenizer), path in zip_longest(models, options.output):
         settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
-        try:
+        with option_names():
             systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
-        except ValueError as error:
-            raise InputError(with_option_names(str(error))) from None
-        try:
-            if path:
-                with atomic_write(Path(path).resolve()) as part:
-                    write_translations(part, systems[-1], path)
-        except OSError as error:
-            raise InputError(
-                f"{path} cannot be written: {error.strerror}. {write_remedy(error)}, or choose another file."
-            ) from None
+        if path:
+            with writing(path), atomic_write(Path(path).resolve()) as part:
+                write_translations(part, systems[-1], path)
     return systems
 
 
@@ -299,6 +288,5 @@ def _json(names: list[str], references: list[str], results: list[list], sentence
 
 
 def _score(score) -> dict:
-    return {
-        ("score" if name == "value" else name): value for name, value in asdict(score).items() if value is not None
-    }
+    values = {name: value for name, value in asdict(score).items() if value is not None}
+    return {("score" if name == "value" else name): value for name, value in values.items()}

@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..configuration.name_hints import hint
@@ -26,8 +27,6 @@ OPTION_NAMES = {
     'quantize="int8"': "--quantize int8",
     "epsilon_cutoff": "--mbr",
 }
-# Outside this range, sampling is in effect greedy or uniform.
-TEMPERATURES = 1e-6, 1e6
 # Arguments of `add_argument` for an option whose value is a file.
 INPUT_FILE: dict[str, Any] = {"type": InputPath, "metavar": "FILE"}
 INPUT_FILES: dict[str, Any] = {**INPUT_FILE, "nargs": "+"}
@@ -150,8 +149,16 @@ def note_file_name(text: str) -> None:
         print(f"note: --text is a sentence, and {text!r} is also the name of a file", file=sys.stderr)
 
 
+def add_sentence_options(parser: argparse._ActionsContainer) -> None:
+    """Add the options of commands that draw how a model translates a sentence, except `--output`."""
+    parser.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
+    parser.add_argument("--text", required=True, help="sentence to translate")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    add_beam_option(parser)
+    add_language_options(parser)
+
+
 def add_beam_option(parser: argparse._ActionsContainer) -> None:
-    """Add `--num_beams` to a parser or a group of options."""
     parser.add_argument(
         "--num_beams",
         type=beam,
@@ -160,18 +167,15 @@ def add_beam_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_length_penalty_option(parser: argparse._ActionsContainer) -> None:
-    """Add `--length_penalty` to a parser or a group of options."""
+def add_ranking_options(parser: argparse._ActionsContainer) -> None:
+    """Add the number of beams and what ranks their translations: the length penalty, and a reranker."""
+    add_beam_option(parser)
     parser.add_argument(
         "--length_penalty",
         type=finite,
         metavar="X",
         help="exponent of the length penalty; a larger one favors longer output (default: from generation_config)",
     )
-
-
-def add_reranking_options(parser: argparse._ActionsContainer) -> None:
-    """Add `--rerank_with` and `--rerank_weight` to a parser or a group of options."""
     parser.add_argument(
         "--rerank_with",
         type=InputPath,
@@ -198,7 +202,6 @@ def reranking_errors(options: argparse.Namespace) -> list[str]:
 
 
 def add_speed_options(parser: argparse._ActionsContainer) -> None:
-    """Add `--num_workers`, also called `--processes`, and `--quantize` to a parser or a group of options."""
     parser.add_argument(
         "--num_workers",
         "--processes",
@@ -213,29 +216,29 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def speed(options: argparse.Namespace) -> dict[str, Any]:
-    """The speed options that were given, as arguments of [`translate`]."""
-    given = {"num_workers": options.num_workers, "quantize": options.quantize}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def search(options: argparse.Namespace) -> dict[str, Any]:
-    """The given settings of the search, as arguments of `model.generate()`."""
-    given = {name: getattr(options, name, None) for name in ("num_beams", "length_penalty")}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def add_language_options(parser: argparse._ActionsContainer) -> None:
-    """Add `--source_language` and `--target_language` to a parser or a group of options."""
     for side in ("source", "target"):
         help = f"code of the {side} language, for multilingual models; a model of one pair rejects others"
         parser.add_argument(f"--{side}_language", metavar="CODE", help=help)
 
 
+def search(options: argparse.Namespace) -> dict[str, int | float]:
+    """The given settings of the search, as arguments of `model.generate()`."""
+    return _without_none(num_beams=options.num_beams, length_penalty=getattr(options, "length_penalty", None))
+
+
+def speed(options: argparse.Namespace) -> dict[str, int | str]:
+    """The given speed options, as arguments of [`translate`]."""
+    return _without_none(num_workers=options.num_workers, quantize=options.quantize)
+
+
 def languages(options: argparse.Namespace) -> dict[str, str]:
-    """The given languages as arguments of the translation pipeline."""
-    given = {"src_lang": options.source_language, "tgt_lang": options.target_language}
-    return {name: code for name, code in given.items() if code is not None}
+    """The given languages, as arguments of the translation pipeline."""
+    return _without_none(src_lang=options.source_language, tgt_lang=options.target_language)
+
+
+def _without_none(**values):
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def check_language_options(
@@ -253,9 +256,16 @@ def check_language_options(
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
     asked = options.source_language, options.target_language
-    try:
+    with option_names():
         check_pair(asked, language_pairs(model, tokenizer))
         check_languages(tokenizer, *asked, has_own_target)
+
+
+@contextmanager
+def option_names() -> Iterator[None]:
+    """Have errors of the translation pipeline name the command's options in place of its arguments."""
+    try:
+        yield
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
 
@@ -267,22 +277,17 @@ def with_option_names(message: str) -> str:
     return " ".join(message.split())
 
 
-def whole_number(text: str) -> int:
-    """An argparse type: a positive whole number."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return value
-
-
 def up_to(most: int) -> Callable[[str], int]:
     """An argparse type: a whole number from 1 to `most`, a limit so generous that only a typo exceeds it."""
 
     def count(text: str) -> int:
-        if (value := whole_number(text)) > most:
+        try:
+            value = int(text)
+        except ValueError:
+            value = 0
+        if value < 1:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+        if value > most:
             raise argparse.ArgumentTypeError(f"must be at most {most:,}, got {text!r}")
         return value
 
@@ -318,10 +323,7 @@ def share(text: str) -> float:
 
 
 def temperature(text: str) -> float:
-    value = finite(text)
-    least, most = TEMPERATURES
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"must be from {least:g} to {most:,.0f}, got {text!r}")
+    """Outside these bounds, sampling is in effect greedy or uniform."""
+    if not 1e-6 <= (value := finite(text)) <= 1e6:
+        raise argparse.ArgumentTypeError(f"must be from 1e-06 to 1,000,000, got {text!r}")
     return value

@@ -3,7 +3,7 @@
 import argparse
 
 from ..files import InputPath
-from .options import OUTPUT_FILE, KeysParser, up_to, whole_number
+from .options import OUTPUT_FILE, KeysParser, up_to
 
 MISSING = (
     "the recipe is missing: it comes first, as in: hf-vaswani sweep quickstart --grid learning_rate=0.001,0.002 "
@@ -46,7 +46,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="a key of the recipe, and the range or comma-separated values to search; may be given several times",
     )
     sweep.add_argument(
-        "--trials", type=whole_number, metavar="N", help="combinations that a search tries (default: 20)"
+        "--trials", type=up_to(10**6), metavar="N", help="combinations that a search tries (default: 20)"
     )
     sweep.add_argument("--seeds", metavar="N,...", help="random seeds of each combination (default: 1)")
     sweep.add_argument("--output_dir", **{**OUTPUT_FILE, "metavar": "FOLDER"}, help="folder of the sweep")

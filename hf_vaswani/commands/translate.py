@@ -18,20 +18,18 @@ from .options import (
     INPUT_FILE,
     MODEL,
     OUTPUT_FILE,
-    add_beam_option,
     add_language_options,
-    add_length_penalty_option,
-    add_reranking_options,
+    add_ranking_options,
     add_speed_options,
     batch,
     beam,
     languages,
     length,
+    option_names,
     reranking_errors,
     seed,
     temperature,
     up_to,
-    with_option_names,
 )
 from .reports import LineReports, progress_bar
 from .translate_pairs import (
@@ -39,9 +37,9 @@ from .translate_pairs import (
     add_pair_options,
     are_finished,
     candidates_file,
+    check_pair_options,
     finish_pairs,
     iterate_texts,
-    pair_errors,
     provenance,
 )
 
@@ -122,13 +120,11 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the group of options that control the search for translations."""
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
-    add_beam_option(search)
-    add_length_penalty_option(search)
+    add_ranking_options(search)
     search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
     search.add_argument("--sample", type=temperature, metavar="TEMPERATURE", help=SAMPLE)
-    add_reranking_options(search)
     search.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="random seed of --mbr and --sample (default: 0)"
     )
@@ -162,16 +158,11 @@ def run(options: argparse.Namespace) -> None:
     from ..runtime.processes import on_main_process
 
     with launched_processes() as processes:
-        on_main_process(processes, lambda: _check_pair_options(options))
+        on_main_process(processes, lambda: check_pair_options(options))
         if options.pairs:
             _make_pairs(options, processes)
         else:
             _run(options, processes)
-
-
-def _check_pair_options(options: argparse.Namespace) -> None:
-    if errors := pair_errors(options):
-        raise InputError.of(errors)
 
 
 def _make_pairs(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> None:
@@ -189,7 +180,9 @@ def _make_pairs(options: argparse.Namespace, processes: "PartialState | SinglePr
 
 def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> float:
     """Translate with all processes; the main one reads the input and writes the output. Returns the seconds taken."""
-    from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
+    from accelerate.utils import gather_object
+
+    from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, over_processes
     from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
     from ..translation.pairs import as_candidates
     from ..translation.resumable_output import ResumableOutput
@@ -218,7 +211,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     if options.sample and not getattr(model, "samples_follow_seed", True) and processes.is_main_process:
         print(f"note: {model.computed_by}: samples differ each time, regardless of --seed.", file=sys.stderr)
     own = fingerprint_of_all(model, tokenizer, translate)
-    _check_same_model(options, processes, own)
+    if processes.num_processes > 1 and len(set(gather_object([own]))) > 1:  # copies on several machines
+        error = InputError(f"{options.model} is not the same model in all processes. Copy it to all machines again.")
+        raise in_all_processes(processes, error)
     write_line = as_json if options.format == "jsonl" else as_text
     if options.pairs:
         write_line = partial(as_candidates, translate.engine)
@@ -285,19 +280,6 @@ def output_settings(options: argparse.Namespace, further: Collection[str] = ()) 
     left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
     left_out |= {"pairs", *SELECTION} if getattr(options, "pairs", None) else set()
     return {name: value for name, value in vars(options).items() if name not in left_out and name not in further}
-
-
-def _check_same_model(options: argparse.Namespace, processes: "PartialState | SingleProcess", own: str) -> None:
-    """Raise an error in all processes if their models differ, as they may on machines with copies of their own."""
-    if processes.num_processes == 1:
-        return
-    from accelerate.utils import gather_object
-
-    from ..runtime.processes import in_all_processes
-
-    if len(set(gather_object([own]))) > 1:
-        error = InputError(f"{options.model} is not the same model in all processes. Copy it to all machines again.")
-        raise in_all_processes(processes, error)
 
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
@@ -430,10 +412,8 @@ def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrain
             f"--alignments needs attention weights, which {engine} does not return. Leave it out, or use the original "
             "model."
         )
-    try:
+    with option_names():
         return model, tokenizer, settings.translator(model, tokenizer, bool(options.prefix))
-    except InputError as error:
-        raise InputError(with_option_names(str(error))) from None
 
 
 def _name(options: argparse.Namespace) -> str:
@@ -481,10 +461,7 @@ def _count_lines(path: str | None) -> int | None:
     """The number of lines of an uncompressed file, to show the time left on a terminal; `None` elsewhere."""
     if path is None or not sys.stderr.isatty():
         return None
-    is_plain = Path(path).is_file() and Path(path).suffix.lower() not in (".gz", ".zst")
-    return _newlines(path) if is_plain else None
-
-
-def _newlines(path: str | Path) -> int:
+    if not Path(path).is_file() or Path(path).suffix.lower() in (".gz", ".zst"):
+        return None
     with open(path, "rb") as file:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))

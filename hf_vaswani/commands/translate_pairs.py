@@ -13,7 +13,7 @@ from .options import OUTPUT_FILE, finite, share
 
 if TYPE_CHECKING:
     from ..data.sources.text_source import TextSource
-    from ..provenance import Input, Provenance
+    from ..provenance import Provenance
     from ..training.recipe.arguments import DataArguments
     from ..translation.pairs import Selection, Text
 
@@ -58,12 +58,18 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def pair_errors(options: argparse.Namespace) -> list[str]:
-    """What is wrong with the combination of `--pairs` and other options."""
-    given = [name for name in (*SELECTION[1:], *(["side"] if options.side != "source" else [])) if
-             getattr(options, name) is not None]  # fmt: skip
-    if not options.pairs:
-        return [f"--{name} needs --pairs FILE, a file of pairs to write" for name in given]
+def check_pair_options(options: argparse.Namespace) -> None:
+    """Raise an `InputError` that lists what is wrong with the combination of `--pairs` and other options."""
+    if options.pairs:
+        errors = _pair_errors(options)
+    else:
+        given = [name for name in SELECTION if getattr(options, name) not in (None, "source")]
+        errors = [f"--{name} needs --pairs FILE, a file of pairs to write" for name in given]
+    if errors:
+        raise InputError.of(errors)
+
+
+def _pair_errors(options: argparse.Namespace) -> list[str]:
     from ..translation.resumable_output import output_error
 
     errors = [error] if (error := output_error(options.pairs)) else []
@@ -84,8 +90,7 @@ def candidates_file(pairs: str) -> str:
     return str(path.with_name(f".{path.name}.translations.jsonl"))
 
 
-def selection(options: argparse.Namespace) -> "Selection":
-    """Which translations become pairs."""
+def _selection(options: argparse.Namespace) -> "Selection":
     from ..translation.pairs import Selection
 
     return Selection(**{name: getattr(options, name) for name in SELECTION})
@@ -99,52 +104,39 @@ def iterate_texts(options: argparse.Namespace) -> "Iterator[Text]":
     from ..training.setup.splits import stream_of
     from ..translation.pairs import texts_from_pairs
 
-    if data := _run_data(options.input):
-        pairs = (pair for source in _sources(options.input) for pair in stream_of(data, source))
-        return texts_from_pairs(pairs, options.side)
-    if sources := _sources(options.input):
+    data, sources = _open_input(options.input)
+    if data:
+        return texts_from_pairs((pair for source in sources for pair in stream_of(data, source)), options.side)
+    if sources:
         return texts_from_pairs(iterate_pairs(sources[0], (None, None)), options.side)
     return ((line, []) for line in iterate_lines(options.input) if not is_blank(line))
 
 
-def is_text_file(path: str) -> bool:
-    """Whether an input is a file of lines rather than of pairs, or a run."""
-    return not Path(path).is_dir() and not _sources(path)
-
-
-def _sources(path: str) -> "list[TextSource]":
-    """Where the pairs of an input come from; none for a file of lines."""
-    from ..data.sources.text_files import COMPRESSED
-    from ..data.sources.text_source import TextSource
-    from ..training.setup.splits import own_sources
-
-    if data := _run_data(path):
-        return own_sources(data)
-    file = Path(path)
-    plain = file.with_suffix("") if file.suffix.lower() in COMPRESSED else file
-    is_pairs = plain.suffix.lower() == ".jsonl"
-    return [TextSource(file=path, source_column="source", target_column="target")] if is_pairs else []
-
-
-def _run_data(path: str) -> "DataArguments | None":
-    """What the recipe of a run says about its text; `None` for a file.
+def _open_input(path: str) -> "tuple[DataArguments | None, list[TextSource]]":
+    """What the recipe of a run says about its text, `None` for a file; and the sources of pairs, none for lines.
 
     Raises:
         InputError: if it is a folder without a run.
     """
+    from ..data.sources.text_files import COMPRESSED
+    from ..data.sources.text_source import TextSource
     from ..training.checkpoints.artifacts import RECIPE_FILE, read_stored
     from ..training.recipe.arguments import DataArguments
+    from ..training.setup.splits import own_sources
 
-    if not Path(path).is_dir():
-        return None
-    if not (Path(path) / RECIPE_FILE).is_file():
+    file = Path(path)
+    if not file.is_dir():
+        plain = file.with_suffix("") if file.suffix.lower() in COMPRESSED else file
+        is_pairs = plain.suffix.lower() == ".jsonl"
+        return None, [TextSource(file=path, source_column="source", target_column="target")] if is_pairs else []
+    if not (file / RECIPE_FILE).is_file():
         raise InputError(
             f"--input {path} is a folder, but not that of a run: it has no {RECIPE_FILE}. Specify a file of text or "
             "pairs, or the folder of a run."
         )
-    stored = read_stored(Path(path) / RECIPE_FILE)
-    known = DataArguments.model_fields
-    return DataArguments(**{name: value for name, value in stored.get("data", {}).items() if name in known})
+    stored, known = read_stored(file / RECIPE_FILE), DataArguments.model_fields
+    data = DataArguments(**{name: value for name, value in stored.get("data", {}).items() if name in known})
+    return data, own_sources(data)
 
 
 def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Provenance":
@@ -158,23 +150,20 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     from ..training.setup.splits import held_out_settings
     from ..translation.translator_settings import content_digest
 
-    def text() -> "Input":
-        sources = _sources(options.input)
-        if not sources:
-            return make_input("input", options.input, file_digest(options.input))
-        digests = " ".join(map(digest, sources))
-        if data := _run_data(options.input):
-            held_out = [repr(held_out_settings(data))] if held_out_settings(data) else []
-            return Input(role="input", name=f"the training text of {Path(options.input).resolve().name}",
-                         digest=" ".join([digests, *held_out]))  # fmt: skip
-        return make_input("input", options.input, digests)
-
     models = [make_input("model", name, content_digest(name)) for name in (options.model, *options.ensemble)]
     if options.rerank_with:
         models.append(make_input("rerank_with", options.rerank_with, content_digest(options.rerank_with)))
+    data, sources = _open_input(options.input)
+    digests = " ".join(map(digest, sources)) if sources else file_digest(options.input)
+    if data:
+        held_out = f" {held_out_settings(data)!r}" if held_out_settings(data) else ""
+        name = f"the training text of {Path(options.input).resolve().name}"
+        text = Input(role="input", name=name, digest=digests + held_out)
+    else:
+        text = make_input("input", options.input, digests)
     used = {name: value for name, value in settings.items() if name not in OUTPUT and value not in (None, False)}
-    chosen = {name: value for name, value in asdict(selection(options)).items() if value is not None}
-    return Provenance(command="translate", settings={**used, **chosen}, inputs=[*models, text()])
+    chosen = {name: value for name, value in asdict(_selection(options)).items() if value is not None}
+    return Provenance(command="translate", settings={**used, **chosen}, inputs=[*models, text])
 
 
 def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
@@ -198,7 +187,7 @@ def finish_pairs(options: argparse.Namespace, made: "Provenance", seconds: float
     candidates, pairs = Path(options.output), Path(options.pairs)
     with writing(pairs, "run the same command again to continue"):
         # Whenever the process is killed, the translations or both files are there.
-        counts = write_pairs(candidates, pairs, selection(options), iterate_texts(options))
+        counts = write_pairs(candidates, pairs, _selection(options), iterate_texts(options))
         made.model_copy(update={"results": asdict(counts), "seconds": seconds}).write(pairs)
     candidates.unlink(missing_ok=True)
     print(f"{pairs}: {counts.in_words()}", file=sys.stderr)

@@ -276,7 +276,7 @@ def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines,
     monkeypatch.setattr(Path, "write_bytes", full)
     lines = errors_of(saved_model, "--source", source, "--reference", reference, "--output", output)
     assert lines == [
-        f"error: {output} cannot be written: No space left on device. Free up disk space, or choose another file."
+        f"error: {output} cannot be written: No space left on device. Free up disk space, then try again."
     ]
     assert not output.exists()
 
