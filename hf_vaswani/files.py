@@ -1,38 +1,26 @@
-"""Files and folders: checks of the paths that users give, atomic writes, locks, and JSON with type checks.
+"""Files and folders: checks of the paths that users give, atomic writes, and JSON with type checks.
 
 An old file stays in place until the new one is complete, and what an earlier run stored is checked before it is used.
 """
 
 import errno
-import glob
 import io
 import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import types
 import typing
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError
 
 from .errors import InputError, nearest, reason, write_remedy
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
-HAS_LOCKS = fcntl is not None
-# Opens no symbolic link, where the operating system can refuse to.
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
 UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
 GIT_LFS = b"version https://git-lfs"
@@ -260,88 +248,6 @@ def replace_files(contents: dict[Path, bytes]) -> None:
             f"{error.filename2 or path} cannot be written: {error.strerror}. {write_remedy(error)}, or choose another "
             "file."
         ) from None
-
-
-def check_new(output: str | Path) -> None:
-    """Refuse an output folder that is not empty, or that cannot be created."""
-    if error := path_error(output, is_output=True):
-        raise InputError(error)
-    try:
-        output = Path(output).resolve()
-        is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
-        parent = next(path for path in (output, *output.parents) if path.exists())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{output} cannot be written: {reason(error)}") from None
-    if not is_free:
-        raise InputError(f"{output} exists and is not an empty folder. Choose another one; nothing is overwritten.")
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        why = "it is not writable" if parent.is_dir() else "it is not a folder"
-        raise InputError(f"{output} cannot be created in {parent}: {why}. Choose another one.")
-
-
-@contextmanager
-def new_folder(output: str | Path) -> Iterator[Path]:
-    """Yield a hidden folder to write into, which gets its final name only once everything is written.
-
-    Hidden folders that killed processes left for the same output are removed.
-    """
-    check_new(output)
-    output = Path(output).resolve()
-    for left in output.parent.glob(f".{glob.escape(output.name)}-{'[0-9a-f]' * 32}"):
-        with suppress(OSError), locked(left) as is_locked:
-            if is_locked:
-                shutil.rmtree(left)
-    partial = output.with_name(f".{output.name}-{uuid.uuid4().hex}")
-    try:
-        partial.mkdir(parents=True)
-        with locked(partial):
-            yield partial
-        check_new(output)  # another process may have written it meanwhile
-        if output.exists():
-            output.rmdir()
-        partial.rename(output)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{output} cannot be written: {reason(error)}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def lock(descriptor: int) -> bool:
-    """Lock an open file or folder until it is closed.
-
-    Returns:
-        Whether it is locked: not if the operating system or file system has no locks.
-
-    Raises:
-        BlockingIOError: another process holds the lock.
-    """
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # a file system without locks
-        return False
-    return True
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Lock a folder while the block runs, and yield whether it is locked, as in [`lock`].
-
-    Raises:
-        BlockingIOError: another process holds the lock. The system releases it if that process is killed.
-        OSError: the folder cannot be opened, or is a symbolic link.
-    """
-    if fcntl is None:  # such systems cannot open a folder either
-        yield False
-        return
-    descriptor = os.open(folder, os.O_RDONLY | NO_LINK)
-    try:
-        yield lock(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:

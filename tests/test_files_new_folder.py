@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.files import new_folder
+from hf_vaswani.ledger import new_folder
 
 FILL = """
 import sys, time

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.provenance import Input, Provenance, is_finished, make_input, read_provenance
+from hf_vaswani.ledger import Input, Provenance, is_finished, make_input, read_provenance
 
 
 def model(name: str, *inputs: Input, **settings) -> Input:

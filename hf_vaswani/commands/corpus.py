@@ -24,7 +24,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..data.sources import built_in
     from ..data.sources.text_source import BUILT_IN, TextSource, iterate_pairs
-    from ..files import check_new, new_folder
+    from ..ledger import check_new, new_folder
 
     check_new(options.folder)
     with new_folder(options.folder) as folder:

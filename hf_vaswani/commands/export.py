@@ -7,7 +7,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, check_new, collect_errors, new_folder
+from ..files import InputPath, OutputPath, collect_errors
+from ..ledger import check_new, new_folder
 from .options import INPUT_FILE, INPUT_FILES, MODEL
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def _tokenizer_keys() -> dict[str, FieldInfo]:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.tokenizers.tokenizer import save_tokenizer, side_backends, train_tokenizer
-    from ..files import check_new, new_folder
+    from ..ledger import check_new, new_folder
     from ..text.normalization import is_blank
     from ..training.recipe.recipe import section_from_options
 

@@ -13,7 +13,7 @@ from .options import OUTPUT_FILE, finite, share
 
 if TYPE_CHECKING:
     from ..data.sources.text_source import TextSource
-    from ..provenance import Provenance
+    from ..ledger import Provenance
     from ..training.recipe.arguments import DataArguments
     from ..translation.pairs import Selection, Text
 
@@ -146,7 +146,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
         settings: the options of the search.
     """
     from ..data.sources.text_source import digest, file_digest
-    from ..provenance import Input, Provenance, make_input
+    from ..ledger import Input, Provenance, make_input
     from ..training.setup.splits import held_out_settings
     from ..translation.translator_settings import content_digest
 
@@ -172,7 +172,7 @@ def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
     Raises:
         InputError: if they were made in another way, or if something else is in their place.
     """
-    from ..provenance import is_finished
+    from ..ledger import is_finished
 
     if options.overwrite or Path(options.output).exists():  # the translations, until everything is done
         return False

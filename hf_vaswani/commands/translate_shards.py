@@ -77,6 +77,7 @@ def add_ray_options(parser: argparse._ActionsContainer) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..files import collect_errors
+    from ..ledger import exclusive
     from ..runtime.imports import import_extra
     from ..runtime.ray_actors import RayActors, ray_session
     from ..translation.shard_files import Columns
@@ -85,7 +86,6 @@ def run(options: argparse.Namespace) -> None:
         begin_folder,
         find_shards,
         folder_errors,
-        held_folder,
         translate_shards,
     )
 
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> None:
             f"warning: {Path(options.folder) / name} is not translated: it is not a .txt, .jsonl, or .parquet file.",
             file=sys.stderr,
         )
-    with held_folder(output):
+    with exclusive(output):
         for shard in shards:
             if shard.is_finished:
                 shard.remove_unfinished()

@@ -8,8 +8,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +15,9 @@ from typing import Any, TypeVar
 
 from huggingface_hub.constants import HF_HOME
 
-from ..errors import InputError, reason, write_remedy
+from ..errors import InputError, reason
+from ..ledger import new_folder, partial_folder
 
-# Seconds after which the leftovers of a killed process are removed.
-ABANDONED_AFTER = 7 * 24 * 3600
 CHECKSUMS_FILE = "checksums.json"
 CHUNK = 1 << 20
 
@@ -60,28 +57,9 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
                 f"The prepared text in {path} cannot be read: {reason(error)}. Make it readable, or choose another "
                 "folder with data.cache_dir."
             ) from None
-    part = None
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        for old in cache.glob(f"{name}.*.part"):
-            if time.time() - old.stat().st_mtime > ABANDONED_AFTER:
-                shutil.rmtree(old, ignore_errors=True)
-        # If two processes make the same content at once, the first to finish renames its folder into place.
-        part = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=".part", dir=cache))
+    with new_folder(path, "or choose another folder with data.cache_dir", may_appear=True) as part:
         make(part)
         write_checksums(part)
-        if not path.is_dir():
-            part.rename(path)
-    except OSError as error:
-        if path.is_dir():
-            return read(path)
-        raise InputError(
-            f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. "
-            f"{write_remedy(error)}, or choose another folder with data.cache_dir."
-        ) from None
-    finally:
-        if part:
-            shutil.rmtree(part, ignore_errors=True)
     return read(path)
 
 
@@ -116,9 +94,9 @@ def _checksum(path: Path) -> int:
 def _remove(folder: Path) -> None:
     """Remove a damaged folder, moving it aside first so that it disappears atomically."""
     logger.warning("The prepared text in %s is damaged or incomplete; preparing it again.", folder)
+    aside = partial_folder(folder)
     try:
-        aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
-        folder.rename(aside / folder.name)
+        folder.rename(aside)
     except OSError as error:
         raise InputError(f"{folder} is damaged and cannot be removed: {reason(error)}. Delete it.") from None
     shutil.rmtree(aside, ignore_errors=True)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from ..files import new_folder
+from ..ledger import new_folder
 from ..pipeline.alignment import to_tokens
 from ..pipeline.model_checks import position_limit
 from ..text.languages import own_languages

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
-from ..provenance import Input
+from ..ledger import Input
 from ..records.run_report import RunReport
 from .repository import file_names
 

@@ -17,7 +17,7 @@ from huggingface_hub import ModelCardData
 
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
-from ..provenance import Provenance
+from ..ledger import Provenance
 from ..records.run_report import RunReport, Source
 from ..records.trail import Trail
 from .card_wording import (

@@ -15,7 +15,8 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ..errors import InputError
-from ..files import check_names, check_new, lock, new_folder
+from ..files import check_names
+from ..ledger import check_new, exclusive, new_folder
 from ..models.model_files import CONFIG_FILE
 from ..records.run_report import RESULTS_FILE
 from .repository import hub_errors, other_kind
@@ -146,18 +147,10 @@ def gathering(output: Path) -> Iterator[Path]:
         InputError: another process is gathering files in the hidden folder, or it cannot be created or has links.
     """
     part = output.with_name(f".{output.name}.part")
-    try:
-        part.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{part} cannot be created: {error.strerror}. Choose another folder.") from None
     # A download makes no links, through which files would be written elsewhere.
     if link := next((path for path in (part, *part.rglob("*")) if path.is_symlink()), None):
         raise InputError(f"{link} is a symbolic link. Delete {part}, or choose another folder.")
-    with (part / ".lock").open("w") as file:
-        try:
-            lock(file.fileno())
-        except BlockingIOError:
-            raise InputError(f"Another process is downloading to {output}. Wait for it to finish.") from None
+    with exclusive(part):
         yield part
     shutil.rmtree(part, ignore_errors=True)
 

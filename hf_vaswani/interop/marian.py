@@ -15,7 +15,7 @@ from ..core.generation_vaswani import OWN_SETTINGS
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..files import new_folder
+from ..ledger import new_folder
 from ..text.languages import own_languages
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal, unexportable_features
 from .pretrained import common_fields, make_conversion, open_model

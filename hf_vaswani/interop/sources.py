@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..files import check_new, new_folder
+from ..ledger import check_new, new_folder
 from ..models.model_files import find_model_kind
 from ..text.languages import own_languages
 from . import fairseq, fsmt, marian, opennmt, torch_transformer

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ..configuration.keys import Sections
 from ..errors import InputError, reason
-from ..provenance import Input, Provenance
+from ..ledger import Input, Provenance
 from .trail import Trail
 
 RESULTS_FILE = "results.json"

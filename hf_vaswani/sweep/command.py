@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..files import locked, replace_link
+from ..files import replace_link
+from ..ledger import locked
 from ..runtime.launcher import BETWEEN_LOOKS, PARENT, THREADS
 
 # Seconds in which the runs of a killed sweep end: they notice that it is gone, but only once they have imported all

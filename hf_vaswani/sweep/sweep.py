@@ -10,7 +10,8 @@ from typing import Any
 
 from ..errors import InputError, reason
 from ..evaluation.curves import draw_curves
-from ..files import check_new, check_types, collect_errors, read_json, replace_files
+from ..files import check_types, collect_errors, read_json, replace_files
+from ..ledger import check_new
 from ..records.run_report import RunReport, read_report
 from ..runtime.imports import import_extra
 from ..training.checkpoints.artifacts import CURVES_FILE, LOG_FILE, locked_output

@@ -20,7 +20,8 @@ from typing import Any, BinaryIO, get_type_hints
 
 from ..data.sources.text_files import compressed, compression_error
 from ..errors import InputError, counted, reason
-from ..files import NO_LINK, atomic_write, check_types, lock, path_error, read_json
+from ..files import atomic_write, check_types, path_error, read_json
+from ..ledger import NO_LINK, busy, differences, lock
 
 
 @dataclass
@@ -229,9 +230,7 @@ class ResumableOutput:
             lock(self._held.fileno())
         except BlockingIOError:
             self._held.close()
-            raise InputError(
-                f"Another run is writing to {self.path}. Wait until it ends, or choose another file."
-            ) from None
+            raise busy(self.path) from None
         if self._seen != self._state():
             self._held.close()
             raise InputError(f"Another run wrote to {self.path} in the meantime. Check it, or choose another file.")
@@ -272,12 +271,9 @@ class ResumableOutput:
             )
 
     def _check_same(self, settings: dict[str, Any]) -> None:
-        names = {**self._settings, **settings}
-        others = [name for name in names if self._settings.get(name) != settings.get(name)]
-        if others:
-            errors = [f"{name} was {self._settings.get(name)!r} and is now {settings.get(name)!r}" for name in others]
+        if changed := differences(self._settings, settings):
             raise NotResumable(
-                f"{self.path} was begun with other settings: {'; '.join(errors)}. Use those, or start over with "
+                f"{self.path} was begun with other settings: {'; '.join(changed)}. Use those, or start over with "
                 "--overwrite."
             )
 

@@ -8,16 +8,15 @@ translated again.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..data.sources.text_files import Report
 from ..errors import InputError
-from ..files import atomic_write, lock, path_error, read_json
+from ..files import atomic_write, path_error, read_json, writing
+from ..ledger import differences
 from .lines import Line, LineTranslator, LineWriter, TranslatedWindow, translate_window, windows, write_window
 from .resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
 from .shard_files import Columns, ShardFormat, shard_format
@@ -129,29 +128,6 @@ def folder_errors(folder: str, output: str) -> list[str]:
     return errors
 
 
-@contextmanager
-def held_folder(output: Path) -> Iterator[None]:
-    """Create a folder and keep other runs from writing to it while the block runs.
-
-    Raises:
-        InputError: the folder cannot be written, or another run is writing to it.
-    """
-    try:
-        output.resolve().mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(output, os.O_RDONLY)
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}. Choose another folder.") from None
-    try:
-        lock(descriptor)
-        yield
-    except BlockingIOError:
-        raise InputError(
-            f"Another run is writing to {output}. Wait until it ends, or choose another folder."
-        ) from None
-    finally:
-        os.close(descriptor)
-
-
 def begin_folder(output: Path, settings: dict[str, Any]) -> None:
     """Record the settings that the translations of a folder depend on.
 
@@ -161,16 +137,13 @@ def begin_folder(output: Path, settings: dict[str, Any]) -> None:
     file, settings = output / SETTINGS_FILE, json.loads(json.dumps(settings))
     if file.exists():
         before = read_json(file, remedy="Delete it, or choose another folder.")
-        others = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
-        if others:
-            errors = "; ".join(f"{name} was {before.get(name)!r} and is now {settings.get(name)!r}" for name in others)
-            raise InputError(f"{output} was begun with other settings: {errors}. Use those, or choose another folder.")
+        if changed := differences(before, settings):
+            raise InputError(
+                f"{output} was begun with other settings: {'; '.join(changed)}. Use those, or choose another folder."
+            )
         return
-    try:
-        with atomic_write(file) as part:
-            part.write_text(json.dumps(settings), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}. Choose another folder.") from None
+    with writing(output), atomic_write(file) as part:
+        part.write_text(json.dumps(settings), encoding="utf-8")
 
 
 # How the lines of a window are written, and the window. The tuple `(None,)` asks for the fingerprint of the models.

@@ -12,7 +12,7 @@ from transformers import pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
-from hf_vaswani.provenance import Provenance, read_provenance
+from hf_vaswani.ledger import Provenance, read_provenance
 from hf_vaswani.training.train import train
 from hf_vaswani.translation.lines import LineTranslator
 from hf_vaswani.translation.resumable_output import ResumableOutput

@@ -153,7 +153,7 @@ def test_full_disk_raises_a_clear_error_after_which_the_output_can_be_resumed(pa
 def test_output_that_another_run_is_writing_is_rejected(path, options):
     first = begun(path)
     second = ResumableOutput(path, **options)
-    with pytest.raises(InputError, match="Another run is writing"):
+    with pytest.raises(InputError, match="Another command is using"):
         second.begin({"beams": 4}, iter(LINES))
     first.write(b"three\n", LINES[2:])
     first.finish()

@@ -14,13 +14,13 @@ from transformers import pipeline
 from hf_vaswani.cli import main
 from hf_vaswani.data.sources.text_files import iterate_lines
 from hf_vaswani.errors import InputError
+from hf_vaswani.ledger import exclusive
 from hf_vaswani.translation.shard_files import Columns
 from hf_vaswani.translation.shards import (
     OpenWorker,
     begin_folder,
     find_shards,
     folder_errors,
-    held_folder,
     translate_shards,
 )
 from hf_vaswani.translation.translator_settings import TranslatorSettings
@@ -62,7 +62,7 @@ def translate(saved_model, tmp_path, folder):
                 done.extend([1] * (job is not None))
 
         output = tmp_path / "out"
-        with held_folder(output):
+        with exclusive(output):
             begin_folder(output, settings or {"model": 1})
             shards = [shard for shard in find_shards(folder, output, COLUMNS)[0] if not shard.is_finished]
             try:
@@ -184,7 +184,7 @@ def test_folder_rejects_different_settings_and_a_second_run(translate, folder, t
     translate(settings={"model": "x", "num_beams": 2})
     with pytest.raises(InputError, match="num_beams was 2 and is now 3"):
         translate(settings={"model": "x", "num_beams": 3})
-    with held_folder(tmp_path / "out"), pytest.raises(InputError, match="Another run is writing"):
+    with exclusive(tmp_path / "out"), pytest.raises(InputError, match="Another command is using"):
         translate(settings={"model": "x", "num_beams": 2})
 
 

@@ -21,8 +21,7 @@ from safetensors import SafetensorError
 from ...configuration.keys import Sections
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, TrainingError, reason, write_remedy
-from ...files import locked
-from ...provenance import PROVENANCE_FILE
+from ...ledger import PROVENANCE_FILE, exclusive
 from ...records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from .checkpoint import is_checkpoint_name
 
@@ -61,20 +60,13 @@ def saving(what: str, then: str = "to resume from the last checkpoint") -> Itera
 
 @contextlib.contextmanager
 def locked_output(folder: Path) -> Iterator[None]:
-    """Lock an output folder for this process while the block runs.
+    """Create and lock an output folder for this process while the block runs.
 
     Raises:
-        InputError: if another process has locked it.
+        InputError: if another process has locked it, or it cannot be created.
         TrainingError: if it is another folder at the end of the block.
-        OSError: if the folder cannot be opened.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder.resolve()))
-        except BlockingIOError:
-            raise InputError(
-                f"Another command is using {folder}. Wait for it to finish, or choose another folder."
-            ) from None
+    with exclusive(folder):
         before = folder.stat()
         yield
         if not (folder.is_dir() and os.path.samestat(before, folder.stat())):

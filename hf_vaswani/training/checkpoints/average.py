@@ -15,11 +15,11 @@ from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.prepared import tokenizer_digest
 from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ...errors import InputError, reason
-from ...files import collect_errors, new_folder
+from ...files import collect_errors
+from ...ledger import Provenance, is_finished, make_input, new_folder, read_provenance
 from ...models.model_files import check_settings, model_kind
 from ...models.model_loading import load_model
 from ...pipeline.model_checks import vocabulary_error
-from ...provenance import Provenance, is_finished, make_input, read_provenance
 from ...records.run_report import ComparedWeights, FinalWeights
 from ...translation.translator_settings import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights

@@ -14,7 +14,7 @@ from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
 from ...files import reading, where_not_found
 from ...hub.repository import hub_id
-from ...provenance import PROVENANCE_FILE, Provenance
+from ...ledger import PROVENANCE_FILE, Provenance
 from ...records.trail import TRAIL_FILE, Trail, parse_trail, read_trail
 from ..checkpoints.artifacts import CARD_FILE, CHECKPOINTS, RECIPE_FILE, RESULTS_FILE, read_results, read_stored
 from ..checkpoints.checkpoint import checkpoint_folders

@@ -105,13 +105,7 @@ def lock_output(folder: Path, processes: Accelerator | PartialState) -> Iterator
         InputError: if another run has locked it, or if it cannot be written.
     """
     with contextlib.ExitStack() as stack:
-
-        def lock() -> None:
-            with writing(f"training.output_dir={folder}"):
-                folder.resolve().mkdir(parents=True, exist_ok=True)  # where a link leads, too
-                stack.enter_context(locked_output(folder))
-
-        on_main_process(processes, lock)
+        on_main_process(processes, lambda: stack.enter_context(locked_output(folder)))
         yield
 
 

@@ -10,7 +10,7 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 from ...configuration.keys import Sections, traits
 from ...data.sources.text_source import file_digest
 from ...errors import InputError
-from ...provenance import Input, Provenance, make_input
+from ...ledger import Input, Provenance, differences, make_input
 from ...records.run_report import RESULTS_FILE
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
@@ -135,12 +135,14 @@ def recipe_differences(stored: Sections, recipe: Recipe) -> list[str]:
     for section, name in (("training", "start_from"), ("training", "distill_from"), ("tokenizer", "path")):
         if _relative(old, section, name) == _relative(new, section, name):  # all folders have moved together
             changeable |= {(section, name)}
-    return [
-        f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
-        for section in new
-        for name in {**old[section], **new[section]}
-        if (section, name) not in changeable and old[section].get(name) != new[section].get(name)
-    ]
+    found = []
+    for section in new:
+        before, now = (
+            {name: value for name, value in keys[section].items() if (section, name) not in changeable}
+            for keys in (old, new)
+        )
+        found += differences(before, now, f"{section}.")
+    return found
 
 
 def _relative(recipe: Sections, section: str, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.provenance import read_provenance
+from hf_vaswani.ledger import read_provenance
 from hf_vaswani.training.checkpoints.average import average
 from hf_vaswani.training.train import train
 

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.provenance import read_provenance
+from hf_vaswani.ledger import read_provenance
 from hf_vaswani.training.train import train
 
 

@@ -1,19 +1,37 @@
-"""What a product was made from: a small JSON file beside each model, average, and file of translated pairs.
+"""What is known of the products of commands: whether one is new, begun or finished, in use, and made in the same way.
 
-It names the command, its settings, and its inputs by digest, each with its own provenance, so that the file of a final
-model tells the whole story. A command that finds its product finished compares the two, and says what differs.
+A folder gets its name once it is complete, and is locked while it is written: the system removes the lock of a killed
+process, and no lock file is left that would be pushed or exported. A small JSON file beside each model, average and
+file of translated pairs says how it was made: the command, its settings, and its inputs by digest, each with its own
+provenance, so that the file of a final model tells the whole story. A command that finds its product finished compares
+the two, and says what differs.
 """
 
+import glob
 import json
+import os
+import shutil
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from safetensors import SafetensorError
 
-from .errors import InputError, reason
-from .files import atomic_write
+from .errors import InputError, reason, write_remedy
+from .files import atomic_write, path_error, writing
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+HAS_LOCKS = fcntl is not None
+# Opens no symbolic link, where the operating system can refuse to.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 PROVENANCE_FILE = "provenance.json"
 
@@ -77,12 +95,7 @@ class Provenance(BaseModel):
     def differences(self, now: "Provenance") -> list[str]:
         """How settings and inputs differ from those that a command has now."""
         before, after = (json.loads(json.dumps(made.settings)) for made in (self, now))
-        found = [
-            f"{name} was {before.get(name)!r} and is now {after.get(name)!r}"
-            for name in {**before, **after}
-            if before.get(name) != after.get(name)
-        ]
-        return found + changed_inputs(self.inputs, now.inputs)
+        return differences(before, after) + changed_inputs(self.inputs, now.inputs)
 
     def earlier(self) -> Iterator[tuple[str, "Provenance"]]:
         """Names and provenances of all products before this one, each once, after those that it was made from."""
@@ -181,3 +194,135 @@ def read_provenance(product: Path) -> Provenance | None:
         raise InputError(
             f"{file} cannot be read: {reason(error)}. Delete it; its product is then made again."
         ) from None
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], section: str = "") -> list[str]:
+    """The settings whose values are no longer those of before, in words.
+
+    Args:
+        section: the beginning of their names.
+    """
+    return [
+        f"{section}{name} was {before.get(name)!r} and is now {now.get(name)!r}"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name)
+    ]
+
+
+def busy(path: Path) -> InputError:
+    """The error for a file or folder that another process has locked."""
+    kind = "folder" if path.is_dir() else "file"
+    return InputError(f"Another command is using {path}. Wait for it to finish, or choose another {kind}.")
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Create a folder, and keep other processes from writing to it while the block runs.
+
+    Raises:
+        InputError: another process has locked it, or it cannot be created.
+    """
+    with ExitStack() as stack:
+        with writing(folder):
+            folder.resolve().mkdir(parents=True, exist_ok=True)  # where a link leads, too
+            try:
+                stack.enter_context(locked(folder.resolve()))
+            except BlockingIOError:
+                raise busy(folder) from None
+        yield
+
+
+def check_new(output: str | Path) -> None:
+    """Refuse an output folder that is not empty, or that cannot be created."""
+    if error := path_error(output, is_output=True):
+        raise InputError(error)
+    try:
+        output = Path(output).resolve()
+        is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
+        parent = next(path for path in (output, *output.parents) if path.exists())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{output} cannot be written: {reason(error)}") from None
+    if not is_free:
+        raise InputError(f"{output} exists and is not an empty folder. Choose another one; nothing is overwritten.")
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        why = "it is not writable" if parent.is_dir() else "it is not a folder"
+        raise InputError(f"{output} cannot be created in {parent}: {why}. Choose another one.")
+
+
+def partial_folder(output: Path) -> Path:
+    """A hidden folder beside an output folder, of a name that nobody can foresee."""
+    return output.with_name(f".{output.name}-{uuid.uuid4().hex}")
+
+
+@contextmanager
+def new_folder(output: str | Path, then: str = "or choose another folder", may_appear: bool = False) -> Iterator[Path]:
+    """Yield a hidden folder to write into, which gets its final name only once everything is written.
+
+    Hidden folders that killed processes left for the same output are removed.
+
+    Args:
+        then: what else can be done if it cannot be written, to end that sentence.
+        may_appear: whether another process may write the same content meanwhile, which is then kept.
+
+    Raises:
+        InputError: the folder is not new, or cannot be written.
+    """
+    check_new(output)
+    output = Path(output).resolve()
+    for left in output.parent.glob(f".{glob.escape(output.name)}-{'[0-9a-f]' * 32}"):
+        with suppress(OSError), locked(left) as is_locked:
+            if is_locked:
+                shutil.rmtree(left)
+    partial = partial_folder(output)
+    try:
+        partial.mkdir(parents=True)
+        with locked(partial):
+            yield partial
+        if may_appear and output.exists():
+            return
+        check_new(output)  # another process may have written it meanwhile
+        if output.exists():
+            output.rmdir()
+        partial.rename(output)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{output} cannot be written: {reason(error)}. {write_remedy(error)}, {then}.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed.
+
+    Returns:
+        Whether it is locked: not if the operating system or file system has no locks.
+
+    Raises:
+        BlockingIOError: another process holds the lock.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return False
+    return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder while the block runs, and yield whether it is locked, as in [`lock`].
+
+    Raises:
+        BlockingIOError: another process holds the lock. The system releases it if that process is killed.
+        OSError: the folder cannot be opened, or is a symbolic link.
+    """
+    if fcntl is None:  # such systems cannot open a folder either
+        yield False
+        return
+    descriptor = os.open(folder, os.O_RDONLY | NO_LINK)
+    try:
+        yield lock(descriptor)
+    finally:
+        os.close(descriptor)
