@@ -1,7 +1,6 @@
 """The texts of a recipe: from its keys to sources, which `data.text` may mix, and from sources to pairs."""
 
 import hashlib
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -103,23 +102,6 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
                     f"data.{split}: the training text, {source.name}, is also a test set, whose scores would say "
                     "nothing about new text. Choose another text, or hold out a part of this one with data.test_share"
                 )
-    return errors
-
-
-def text_errors_to_end(data: DataArguments, is_train_read: bool) -> list[str]:
-    """Errors anywhere in the texts that a recipe itself names, the first of each text, without keeping the texts.
-
-    Args:
-        is_train_read: whether the training text is read, too; one that is streamed is not.
-    """
-    errors: list[str] = []
-    for split, sources in parse_sources(own_text(data)).items():
-        if split == "train" and (data.streaming or not is_train_read):
-            continue
-        for source in sources:
-            found: list[str] = []
-            collect_errors(found, lambda source=source: deque(_read_pairs(source, data), maxlen=0))
-            errors += [f"data.{split}: {error}" for error in found]
     return errors
 
 
