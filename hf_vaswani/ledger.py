@@ -267,7 +267,8 @@ def new_folder(output: str | Path, then: str = "or choose another folder", may_a
     Raises:
         InputError: the folder is not new, or cannot be written.
     """
-    check_new(output)
+    if not may_appear:
+        check_new(output)
     output = Path(output).resolve()
     for left in output.parent.glob(f".{glob.escape(output.name)}-{'[0-9a-f]' * 32}"):
         with suppress(OSError), locked(left) as is_locked:
@@ -278,13 +279,14 @@ def new_folder(output: str | Path, then: str = "or choose another folder", may_a
         partial.mkdir(parents=True)
         with locked(partial):
             yield partial
-        if may_appear and output.exists():
-            return
-        check_new(output)  # another process may have written it meanwhile
-        if output.exists():
-            output.rmdir()
+        if not may_appear:
+            check_new(output)  # another process may have written it meanwhile
+            if output.exists():
+                output.rmdir()
         partial.rename(output)
     except (OSError, SafetensorError) as error:
+        if may_appear and output.is_dir():
+            return
         raise InputError(f"{output} cannot be written: {reason(error)}. {write_remedy(error)}, {then}.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -12,7 +12,7 @@ from hf_vaswani.ledger import new_folder
 FILL = """
 import sys, time
 from pathlib import Path
-from hf_vaswani.files import new_folder
+from hf_vaswani.ledger import new_folder
 with new_folder(sys.argv[1]) as folder:
     (folder / "part").write_text("x" * 1000)
     print(folder, flush=True)

@@ -86,8 +86,9 @@ def test_concurrent_builds_keep_the_first_to_finish(tmp_path):
         cached(tmp_path, "other", writer(), content)
         (folder / "file").write_text("later")
         # Meanwhile, another process finishes.
-        (tmp_path / folder.name.split(".")[0]).mkdir()
-        (tmp_path / folder.name.split(".")[0] / "file").write_text("earlier")
+        finished = tmp_path / folder.name[1:].rsplit("-", 1)[0]
+        finished.mkdir()
+        (finished / "file").write_text("earlier")
 
     assert cached(tmp_path, "key", make, content) == "earlier"
 
