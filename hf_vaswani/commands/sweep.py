@@ -66,13 +66,12 @@ def run(options: argparse.Namespace) -> None:
     from ..sweep.table import best_line, result_table
 
     errors: list[str] = []
-    sweep = check_sweep(read_request(options, errors), errors)
-    report = run_sweep(sweep, options.jobs)
-    print("\n\n".join(filter(None, (result_table(report), best_line(report)))) + "\n")
-    print("\n".join(str(sweep.folder / name) for name in (PAGE_FILE, RESULT_FILE, report.figure) if name))
-    if failed := report.failed:
-        number = counted(sum(len(row.runs) for row in report.rows), "run")
+    sweep = run_sweep(check_sweep(read_request(options, errors), errors), options.jobs)
+    print("\n\n".join(filter(None, (result_table(sweep), best_line(sweep)))) + "\n")
+    print("\n".join(str(sweep.folder / name) for name in (PAGE_FILE, RESULT_FILE, sweep.figure) if name))
+    if failed := sweep.failed:
+        number = counted(sum(len(row.runs) for row in sweep.rows), "run")
         raise TrainingError(
-            f"{len(failed)} of {number} failed: {', '.join(run.folder for run in failed)}. Their logs are in "
+            f"{len(failed)} of {number} failed: {', '.join(run.folder.name for run in failed)}. Their logs are in "
             f"{sweep.folder}; run the same command again to retry them."
         )

@@ -16,11 +16,12 @@ import yaml
 from ..configuration.yaml_reader import read_yaml
 from ..errors import InputError
 from ..files import collect_errors, option_errors, path_error, type_errors
-from ..training.checkpoints.artifacts import read_results
+from ..records.run_report import RunReport, read_report
+from ..training.checkpoints.artifacts import RECIPE_FILE, read_results, read_stored
 from ..training.publishing.portable_run import shared_recipe
 from ..training.recipe.bundled_recipes import FOLDER
 from ..training.recipe.recipe import Recipe, load_recipe, recipe_keys, section_of
-from ..training.setup.resume import stored_differences
+from ..training.setup.resume import recipe_differences
 
 # The keys of a sweep file that are not recipe keys, with the types of their values.
 OWN_KEYS = {
@@ -147,6 +148,8 @@ def _parse_lists(option: str, texts: list[str], errors: list[str]) -> Texts:
 # Lengths of a combination's name, at most, and of the digest that is added if the name does not say everything.
 LONGEST_NAME, DIGEST_LENGTH = 80, 6
 BASELINE = "recipe"
+# Names of the results of runs: BLEU follows that of a test set.
+LOSS, BLEU = "validation loss", " BLEU"
 # Keys that a sweep sets itself, in place of which it has --seeds and --output_dir; it uploads nothing.
 SET_BY_SWEEP = [("training", name) for name in ("output_dir", "seed", "overwrite", "push_to_hub")]
 
@@ -159,20 +162,41 @@ class Combination:
     values: dict[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
-    """A training run, with the options of its command."""
+    """A training run, with the options of its command; once it has ended, its report, or what went wrong."""
 
     combination: Combination
     seed: str
     folder: Path
     recipe: Recipe
     options: list[str]
+    report: RunReport | None = None
+    error: str | None = "it has not ended"
 
     def is_finished(self) -> bool:
         """Whether its folder has the results of this very recipe, so that its command would do nothing."""
-        stored = read_results(self.folder).get("recipe")
-        return stored == shared_recipe(self.recipe.to_dict()) and not stored_differences(self.recipe)
+        if read_results(self.folder).get("recipe") != shared_recipe(self.recipe.to_dict()):
+            return False
+        stored = self.folder / RECIPE_FILE
+        return stored.is_file() and not recipe_differences(read_stored(stored), self.recipe)
+
+    def end(self, error: str | None) -> None:
+        """Take in what went wrong, if anything; otherwise, read the report."""
+        found = [error] if error else []
+        self.report = None if error else collect_errors(found, partial(read_report, self.folder))
+        self.error = found[0] if found else None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The results by name, such as `"test BLEU"`; none if it has not finished."""
+        if not (report := self.report):
+            return {}
+        values = {name: getattr(report, name) for name in ("parameters", "steps", "minutes")}
+        values[LOSS] = report.validation_loss
+        for name, test in report.tests.items():
+            values |= {f"{name}{BLEU}": test.bleu, f"{name} chrF2": test.chrf2}
+        return values
 
 
 def combine(rows: dict[str, dict[str, str]], grid: Texts) -> list[Combination]:

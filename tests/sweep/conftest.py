@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+import yaml
 
 from hf_vaswani.sweep.request import SweepRequest
-from hf_vaswani.sweep.sweep import Sweep, check_sweep
+from hf_vaswani.sweep.sweep import check_sweep
+from hf_vaswani.sweep.table import Sweep
 from hf_vaswani.training.publishing.portable_run import shared_recipe
 
 PROJECT = Path(__file__).parents[2]
@@ -56,7 +58,7 @@ class FakeRuns:
 
     def write(self, name: str, loss: float, texts: list[str], sweep: Sweep | None = None, **values) -> float:
         """Write the results of a run, or the template of others; returns its BLEU."""
-        recipes = {run.folder.name: run.recipe for runs in sweep.runs.values() for run in runs} if sweep else {}
+        recipes = {run.folder.name: run.recipe for row in sweep.rows for run in row.runs} if sweep else {}
         bleu = sacrebleu.corpus_bleu(texts, [REFERENCES], force=True).score
         chrf = sacrebleu.corpus_chrf(texts, [REFERENCES]).score
         folder = self.folder / name
@@ -82,6 +84,7 @@ class FakeRuns:
         }  # fmt: skip
         if name in recipes:
             results["recipe"] = shared_recipe(recipes[name].to_dict())
+            (folder / "training_recipe.yaml").write_text(yaml.safe_dump(recipes[name].to_dict()))
         (folder / "results.json").write_text(json.dumps(results))
         return bleu
 
@@ -96,7 +99,7 @@ class FakeRuns:
 @pytest.fixture(scope="session")
 def cluster():
     """Ray with two cores, started once for all tests of a process."""
-    pytest.importorskip("ray.tune")
+    pytest.importorskip("ray")
     from hf_vaswani.runtime.ray_actors import ray_session
     from hf_vaswani.sweep.trials import SETTINGS
 
@@ -111,15 +114,12 @@ def cluster():
 @pytest.fixture
 def runs(request, tmp_path, monkeypatch):
     """Runs that are copied, one after another in this process unless the test asks for the `cluster`."""
-    pytest.importorskip("ray.tune")
+    pytest.importorskip("ray")
     from hf_vaswani.sweep import trials
 
-    def train_here(own, number, *settings):
-        own.options = ["--training.cpu_threads=1"]
-        for trial in map(str, range(number)):
-            if (given := own.suggest(trial)) == trials.Searcher.FINISHED:
-                break
-            own.on_trial_complete(trial, trials.train_runs(given))
+    def train_here(recipe, of_sweep, on_end, *settings):
+        for runs in of_sweep:
+            on_end(runs, trials.train_runs(*trials.make_commands(recipe, runs, 1)))
 
     fake = FakeRuns(tmp_path / "results")
     if "cluster" not in request.fixturenames:

@@ -30,7 +30,7 @@ sys.exit(cli.main(sys.argv[2:]))
 
 def start(folder: Path, *options: str, script: Path | str = "") -> subprocess.Popen:
     """Start a sweep as a separate command."""
-    pytest.importorskip("ray.tune")
+    pytest.importorskip("ray")
     arguments = [sys.executable, "-c", COMMAND, str(script), "sweep", *options, f"--output_dir={folder}"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "ACCELERATE_USE_CPU": "true"}
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -96,11 +96,10 @@ def test_stopped_sweep_is_started_again(number, tmp_path, sweep_of):
         run.kill()
     if number == signal.SIGTERM:
         assert output.endswith("Stopped by SIGTERM; runs save their states. Run the same command again to resume.\n")
-        assert not (folder / ".ray").exists()
         return
     (runs.folder / "wait").unlink()
     output = finish(start(folder, *options, script=runs.script))
-    assert "| 0.1     | 2 " in output and not (folder / ".ray").exists()
+    assert "| 0.1     | 2 " in output
     rows = json.loads((folder / "sweep.json").read_text())["rows"]
     assert [[run["error"] for run in row["runs"]] for row in rows] == [[None, None]] * 2
 

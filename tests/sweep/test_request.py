@@ -17,7 +17,8 @@ from hf_vaswani.sweep.request import (
     read_request,
     split_values,
 )
-from hf_vaswani.sweep.sweep import Sweep, check_sweep
+from hf_vaswani.sweep.sweep import check_sweep
+from hf_vaswani.sweep.table import Sweep
 from hf_vaswani.training.recipe.recipe import load_recipe
 
 
@@ -35,7 +36,7 @@ def checked(source: str, *options: str, output_dir: str | None = "out", **given)
 
 
 def runs_of(*arguments, **given) -> list:
-    return [run for runs in checked(*arguments, **given).runs.values() for run in runs]
+    return [run for row in checked(*arguments, **given).rows for run in row.runs]
 
 
 def errors_of(*arguments, **given) -> list[str]:

@@ -124,7 +124,7 @@ def test_trial_with_a_failed_seed_has_no_loss(sweep_of, runs):
         runs.write(name, 0.1 if name == "trial_2_seed_2" else 2.0, REFERENCES)
     sweep = sweep_of(search=SPACE, trials=2, seeds=("1", "2"))
     report = run_sweep(sweep, jobs=1)
-    assert [run.folder for run in report.failed] == ["trial_2_seed_1"]
+    assert [run.folder.name for run in report.failed] == ["trial_2_seed_1"]
     assert [row.full_loss for row in report.rows] == [2.0, 2.0, math.inf]
     stored = json.loads((sweep.folder / "sweep.json").read_text())
     assert [row["name"] for row in stored["rows"]] == ["recipe", "trial_1", "trial_2"]

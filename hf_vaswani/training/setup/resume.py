@@ -98,19 +98,6 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
     return True
 
 
-def stored_differences(recipe: Recipe) -> list[str]:
-    """The changes in a recipe because of which the run in its output folder cannot be resumed.
-
-    Raises:
-        InputError: if the stored recipe is damaged.
-    """
-    folder = Path(recipe.training.output_dir)
-    if not (folder / RECIPE_FILE).exists():
-        return []
-    is_begun = checkpoint_folders(folder / CHECKPOINTS) or checkpoint_folders(folder / BEST)
-    return recipe_differences(read_stored(folder / RECIPE_FILE), recipe) if is_begun else []
-
-
 def recipe_differences(stored: Sections, recipe: Recipe) -> list[str]:
     """The differences because of which a recipe cannot resume the run of a stored one."""
     # A run from elsewhere lacks the keys that concern only a machine.

@@ -1,7 +1,7 @@
 """The texts of a recipe: from its keys to sources, which `data.text` may mix, and from sources to pairs."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -111,15 +111,7 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
     Raises:
         InputError: for the errors of all texts at once.
     """
-    errors: list[str] = []
-    pairs: dict[str, Any] = {}
-    for split in dict.fromkeys([*SPLITS, *sources]):
-        try:
-            pairs[split] = _read(data, sources, split)
-        except InputError as error:
-            errors.append(f"data.{split}: {error}")
-    if errors:
-        raise InputError.of(errors)
+    pairs = _read_all(data, sources, dict.fromkeys([*SPLITS, *sources]))
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
     train, held_out = pairs["train"], held_out_settings(data)
@@ -133,21 +125,30 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
     return Splits(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
 
 
-def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) -> dict[str, list[Pair]]:
+def load_test_sets(data: DataArguments) -> dict[str, list[Pair]]:
     """The pairs of all test sets by name, as in [`Splits.test_sets`], without reading other texts.
 
     Raises:
         InputError: for the errors of all texts at once.
     """
+    sources = parse_sources(data.model_copy(update={"text": None}))
+    tests = [MAIN_TEST, *(split for split in sources if split.startswith(TESTS))]
+    pairs = _read_all(data, sources, tests)
+    return {split.removeprefix(TESTS): list(pairs[split]) for split in tests if pairs[split]}
+
+
+def _read_all(data: DataArguments, sources: dict[str, list[TextSource]], splits: Iterable[str]) -> dict[str, Any]:
+    """The pairs of some splits, as in [`_read`]; an [`InputError`] for the errors of all of them at once."""
     errors: list[str] = []
-    sets = {}
-    for split in dict.fromkeys([MAIN_TEST, *(name for name in sources if name.startswith(TESTS))]):
-        pairs = collect_errors(errors, lambda split=split: _read(data, sources, split))
-        if pairs:
-            sets[split.removeprefix(TESTS)] = list(pairs)
+    pairs: dict[str, Any] = {}
+    for split in splits:
+        try:
+            pairs[split] = _read(data, sources, split)
+        except InputError as error:
+            errors.append(f"data.{split}: {error}")
     if errors:
         raise InputError.of(errors)
-    return sets
+    return pairs
 
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
@@ -195,11 +196,6 @@ def sample_pairs(splits: Splits, data: DataArguments, size: int = SAMPLE) -> lis
 def column_languages(data: DataArguments) -> Languages:
     """The source and target language, which may be names of columns."""
     return data.source_language, data.target_language
-
-
-def own_text(data: DataArguments) -> DataArguments:
-    """What a recipe says about its texts, without files of translated pairs."""
-    return data.model_copy(update={"text": None})
 
 
 def own_sources(data: DataArguments) -> list[TextSource]:

@@ -7,7 +7,7 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.setup.splits import load_test_sets, parse_sources, stream_of
+from hf_vaswani.training.setup.splits import load_test_sets, stream_of
 from hf_vaswani.training.train import train
 
 from ..helpers import losses, same_weights, source_errors_of, splits_of
@@ -271,7 +271,7 @@ def test_first_pair_and_swapped_sides_are_printed_at_the_start(recipe, tmp_path,
 def test_test_sets_can_be_read_without_the_other_texts(data_of, table):
     more = "{other: {file: " + table("other.tsv", [("x", "y")]) + "}}"
     data = data_of(f"--train={table('all.tsv', NUMBERS)}", *SHARES, f"--tests={more}")
-    found = load_test_sets(data, parse_sources(data))
+    found = load_test_sets(data)
     assert found == splits_of(data).test_sets
     assert list(found) == ["test", "other"] and found["other"] == [("x", "y")]
     assert 0 < len(found["test"]) < len(NUMBERS) and set(found["test"]) <= set(NUMBERS)
@@ -280,7 +280,7 @@ def test_test_sets_can_be_read_without_the_other_texts(data_of, table):
 def test_recipe_without_test_sets_has_none(data_of, table):
     text = table("all.tsv", PAIRS)
     data = data_of(f"--train={text}", f"--validation={text}")
-    assert load_test_sets(data, parse_sources(data)) == {}
+    assert load_test_sets(data) == {}
 
 
 def test_reversed_source_cannot_be_combined_with_a_share(tmp_path, table):
