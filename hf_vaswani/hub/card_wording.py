@@ -1,7 +1,5 @@
 """What a card says about a model's tokenizer, its training and its costs, in words."""
 
-from typing import Any
-
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..ledger import Input
@@ -49,7 +47,7 @@ def tokenizer_words(recipe: Sections, report: RunReport) -> str:
     return ", ".join([KINDS.get(tokenizer.type, tokenizer.type), sizes, *treatment])
 
 
-def _tokenizer_settings(recipe: Sections, inputs: list[Input]) -> dict[str, Any]:
+def _tokenizer_settings(recipe: Sections, inputs: list[Input]) -> Keys:
     """The keys by which a run's tokenizer was learned, by the run itself or an earlier one; empty if unknown."""
     if not (recipe.get("tokenizer", {}).get("path") or recipe.get("training", {}).get("start_from")):
         return recipe.get("tokenizer", {})
@@ -137,7 +135,7 @@ def energy(report: RunReport) -> str:
     return f"{' and '.join(parts)} of the {which}, including other users' processes"
 
 
-def emissions(recipe: Sections, report: RunReport) -> dict[str, Any] | None:
+def emissions(recipe: Sections, report: RunReport) -> dict[str, str | float] | None:
     """The emissions for a card's metadata, estimated from the energy; `None` if no energy was measured."""
     if not report.energy:
         return None

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from huggingface_hub import ModelCardData, SpaceCardData
@@ -10,6 +9,7 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
+from ..configuration.keys import Keys
 from ..configuration.yaml_reader import read_yaml
 from ..engines.engine_folders import weights_size
 from ..errors import InputError
@@ -25,6 +25,16 @@ LICENSE_KEYS = ("license", "license_name", "license_link")
 QUIET = {
     f"_raise_exceptions_for_{problem}": False for problem in ("gated_repo", "missing_entries", "connection_errors")
 }
+JAVASCRIPT = """\
+import {{ pipeline }} from "@huggingface/transformers";
+
+const translator = await pipeline("translation", {model});
+const [{{ translation_text }}] = await translator({text}, {{ max_new_tokens: 256 }});"""
+SERVER = "python -m http.server --bind 127.0.0.1"
+PAGE = """\
+`index.html` translates in the browser, on any static host, and offline after the first visit. What you type stays in
+the browser. To see it on your own machine, run this in the folder, and open http://127.0.0.1:8000:"""
+FULL_PRECISION = "float32"
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     return Origin(published_name(path), hub_languages(codes), license, size)
 
 
-def card_metadata(path: str) -> dict[str, Any]:
+def card_metadata(path: str) -> Keys:
     """The metadata of a model's card; empty if it has none that can be read."""
     try:
         file = cached_file(path, CARD_FILE, **QUIET)
@@ -78,21 +88,6 @@ def published_name(path: str) -> str | None:
     except InputError:
         return None
     return name if name and "/" in name and is_hub_id(name) else None
-
-
-__all__ = ["Origin", "read_origin"]
-
-
-JAVASCRIPT = """\
-import {{ pipeline }} from "@huggingface/transformers";
-
-const translator = await pipeline("translation", {model});
-const [{{ translation_text }}] = await translator({text}, {{ max_new_tokens: 256 }});"""
-SERVER = "python -m http.server --bind 127.0.0.1"
-PAGE = """\
-`index.html` translates in the browser, on any static host, and offline after the first visit. What you type stays in
-the browser. To see it on your own machine, run this in the folder, and open http://127.0.0.1:8000:"""
-FULL_PRECISION = "float32"
 
 
 @dataclass(frozen=True)
@@ -197,7 +192,7 @@ def export_card(
     """
     quantization = quantization or FULL_PRECISION
     parts = [
-        f"---\n{_card_data(name, to, quantization, origin, comparison).to_yaml()}\n---",
+        f"---\n{_metadata(name, to, quantization, origin, comparison).to_yaml()}\n---",
         f"# {plain(name)}",
         _summary(to, quantization, origin),
         "## Use",
@@ -208,23 +203,19 @@ def export_card(
     return ("\n\n".join(parts) + "\n").encode("utf-8", "replace").decode()
 
 
-def _card_data(
+def _metadata(
     name: str, to: str, quantization: str, origin: Origin, comparison: Comparison | None
 ) -> ModelCardData | SpaceCardData:
     """Metadata of a model, or of the Space that a web page becomes."""
-    if to != "web":
-        return _metadata(to, quantization, origin, comparison)
-    return SpaceCardData(
-        title=one_line(name).rpartition("/")[2],
-        sdk="static",
-        app_file="index.html",
-        license=origin.license.get("license"),
-        models=[origin.hub_id] if origin.hub_id else None,
-        tags=["vaswani", "translation", "transformers.js"],
-    )
-
-
-def _metadata(to: str, quantization: str, origin: Origin, comparison: Comparison | None) -> ModelCardData:
+    if to == "web":
+        return SpaceCardData(
+            title=one_line(name).rpartition("/")[2],
+            sdk="static",
+            app_file="index.html",
+            license=origin.license.get("license"),
+            models=[origin.hub_id] if origin.hub_id else None,
+            tags=["vaswani", "translation", "transformers.js"],
+        )
     is_quantized = quantization != FULL_PRECISION
     return ModelCardData(
         language=origin.languages,
@@ -283,6 +274,3 @@ def _compared(quantization: str, size: int, origin: Origin, comparison: Comparis
         f"{plain(comparison.test_set)}, {comparison.search}; the export was computed by {comparison.computed_by}. "
         f"{signatures}."
     )
-
-
-__all__ = ["Comparison", "MetricLoss", "export_card"]

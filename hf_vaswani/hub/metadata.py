@@ -11,13 +11,14 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 
 from ..configuration.keys import Sections
-from ..records.run_report import EVAL_RESULTS, RunReport, Source, TestScores
+from ..records.run_report import RunReport, Source, TestScores
 from ..text.languages import LANGUAGE
 from .card_wording import emissions, search_name
 
 LANGUAGE_KEYS = ("source_language", "target_language")
 # The Hub's id of each metric, and its name.
 HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
+COMMIT = re.compile("[0-9a-f]{40}")
 
 
 def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
@@ -121,13 +122,8 @@ def title_of(name: str, recipe: Sections, report: RunReport) -> str:
     return ", ".join(part for part in parts if part)
 
 
-COMMIT = re.compile("[0-9a-f]{40}")
-
-__all__ = ["EVAL_RESULTS", "eval_results"]
-
-
 def eval_results(recipe: Sections, report: RunReport) -> str:
-    """The content of the file; empty without scores on a whole split of a Hub dataset.
+    """The content of [`EVAL_RESULTS`]; empty without scores on a whole split of a Hub dataset.
 
     A dataset's task has one score: BLEU, by the recipe's search. The notes say how it was computed.
 

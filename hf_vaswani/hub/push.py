@@ -21,90 +21,6 @@ from .markdown import one_line, quoted
 from .metadata import EVAL_RESULTS
 from .repository import GRADIO, MODEL, OF_MODELS, SPACE, check_links, commit_folder, is_hub_id, open_repository
 
-APP_FILE, REQUIREMENTS_FILE, CARD_FILE = "app.py", "requirements.txt", "README.md"
-APP = '''\
-"""Serves a page to try the model on."""
-
-from hf_vaswani.app import launch
-
-launch({model})
-'''
-REQUIREMENTS = "hf-vaswani[{extras}]\n"
-# The latest version that the page was tested with, used if none is installed.
-TRIED_GRADIO = "6.31.0"
-
-
-def needed_extras(folder: Path) -> list[str]:
-    """The extras of this package that the page for a folder's model needs."""
-    needs = {
-        "app": True,
-        "ctranslate2": ctranslate2_config.is_engine_folder(folder),
-        "onnx": onnx_config.stored_quantization(folder) is not None,
-        "peft": (folder / ADAPTER_CONFIG_NAME).exists(),
-    }
-    return [extra for extra, is_needed in needs.items() if is_needed]
-
-
-def space_files(model: str, title: str, extras: Sequence[str] = ("app",)) -> dict[str, str]:
-    """The files of a Space.
-
-    Args:
-        model: the model's id on the Hub.
-        extras: extras of this package that the Space installs.
-        title: title of the Space.
-    """
-    card = SpaceCardData(
-        title=one_line(title),
-        sdk=GRADIO,
-        sdk_version=gradio_version(),
-        app_file=APP_FILE,
-        models=[model],
-        tags=["vaswani", "translation"],
-    )
-    text = f"Translates with [{model}](https://huggingface.co/{model}), on the page of `hf-vaswani app`."
-    return {
-        APP_FILE: APP.format(model=quoted(model)),
-        REQUIREMENTS_FILE: REQUIREMENTS.format(extras=",".join(extras)),
-        CARD_FILE: f"---\n{card}\n---\n\n{text}\n",
-    }
-
-
-def gradio_version() -> str:
-    """The version of gradio that is installed, which the Space should run, too."""
-    try:
-        return version("gradio")
-    except PackageNotFoundError:
-        return TRIED_GRADIO
-
-
-def open_space(name: str, private: bool | None = None) -> str:
-    """Create a Space for the page if it is missing; arguments and errors are those of [`open_repository`]."""
-    return open_repository(name, private, kind=SPACE, sdk=GRADIO)
-
-
-def push_space(name: str, model: str, extras: Sequence[str] = ("app",)) -> str:
-    """Upload the page for a model to a Space that [`open_space`] has opened.
-
-    Args:
-        name: name of the Space, with its namespace.
-        model, extras: as in [`space_files`].
-
-    Returns:
-        The address of the commit.
-
-    Raises:
-        InputError: the Hub refuses or cannot be reached; the Space stays as it was.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        files = space_files(model, name.rpartition("/")[2], extras)
-        for file, content in files.items():
-            (Path(folder) / file).write_text(content, encoding="utf-8")
-        return commit_folder(name, Path(folder), files, "Upload page", kind=SPACE)
-
-
-__all__ = ["needed_extras", "open_space", "push_space", "space_files"]
-
-
 # The key of an adapter's config that names the base model.
 BASE_MODEL = "base_model_name_or_path"
 # What only the run itself needs, to be resumed, evaluated again, or described again.
@@ -128,6 +44,18 @@ PUSHED = (
     "tokenization_*.py", "README.md", "results.json", "*.png", "*.svg", "LICENSE*", "NOTICE*",
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
+# Of a Space.
+APP_FILE, REQUIREMENTS_FILE, CARD_FILE = "app.py", "requirements.txt", "README.md"
+APP = '''\
+"""Serves a page to try the model on."""
+
+from hf_vaswani.app import launch
+
+launch({model})
+'''
+REQUIREMENTS = "hf-vaswani[{extras}]\n"
+# The latest version that the page was tested with, used if none is installed.
+TRIED_GRADIO = "6.31.0"
 
 
 def push(
@@ -161,26 +89,18 @@ def push(
     check_folder(folder)
     files = list(files_to_push(folder))
     check_links(folder, files)
-    if space is not None and (errors := space_errors(folder, revision)):
-        raise InputError.of(errors)
     kind = SPACE if is_page(folder) else MODEL
+    if space is not None and kind == SPACE:
+        raise InputError(f"{folder} is a web page, which becomes a Space of its own. Leave out --space.")
+    if space is not None and revision is not None:
+        raise InputError("A Space serves the model's main branch. Leave out --revision, or --space.")
     name = open_repository(repo_id, private, revision, kind=kind)
-    opened = open_space(space, private) if space is not None else None
+    opened = open_repository(space, private, kind=SPACE, sdk=GRADIO) if space is not None else None
     replaced = OF_MODELS if kind == MODEL else IN_PAGES
     address = commit_folder(name, folder, files, message or "Upload model", revision, replaced, kind)
     if opened:
         push_space(opened, name, needed_extras(folder))
     return address
-
-
-def space_errors(folder: Path, revision: str | None) -> list[str]:
-    """Why a folder's model cannot be tried in a Space."""
-    errors = []
-    if is_page(folder):
-        errors.append(f"{folder} is a web page, which becomes a Space of its own. Leave out --space.")
-    if revision is not None:
-        errors.append("A Space serves the model's main branch. Leave out --revision, or --space.")
-    return errors
 
 
 def check_folder(folder: Path) -> None:
@@ -194,7 +114,8 @@ def check_folder(folder: Path) -> None:
         if missing:
             raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is incomplete. Export it again.")
         return
-    if is_adapter(folder):
+    # A PEFT adapter, and no model beside it.
+    if (folder / ADAPTER_CONFIG_NAME).exists() and not (folder / CONFIG_FILE).exists():
         check_adapter(folder)
         return
     check_config_exists(folder)
@@ -206,11 +127,6 @@ def check_folder(folder: Path) -> None:
         errors.append(f"{folder} has no tokenizer (tokenizer.json). Copy the tokenizer of its run into the folder.")
     if errors:
         raise InputError.of(errors)
-
-
-def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds a PEFT adapter, and no model beside it."""
-    return (folder / ADAPTER_CONFIG_NAME).exists() and not (folder / CONFIG_FILE).exists()
 
 
 def check_adapter(folder: Path) -> None:
@@ -248,4 +164,47 @@ def files_to_push(folder: Path) -> Iterator[str]:
             yield path.relative_to(folder).as_posix()
 
 
-__all__ = ["files_to_push", "push"]
+def needed_extras(folder: Path) -> list[str]:
+    """The extras of this package that the page for a folder's model needs."""
+    needs = {
+        "app": True,
+        "ctranslate2": ctranslate2_config.is_engine_folder(folder),
+        "onnx": onnx_config.stored_quantization(folder) is not None,
+        "peft": (folder / ADAPTER_CONFIG_NAME).exists(),
+    }
+    return [extra for extra, is_needed in needs.items() if is_needed]
+
+
+def push_space(name: str, model: str, extras: Sequence[str]) -> None:
+    """Upload the page for a model to a Space that is open.
+
+    Args:
+        name: the name of the Space, with its namespace.
+        model: the model's id on the Hub.
+        extras: extras of this package that the Space installs.
+
+    Raises:
+        InputError: the Hub refuses or cannot be reached; the Space stays as it was.
+    """
+    try:
+        gradio = version("gradio")
+    except PackageNotFoundError:
+        gradio = TRIED_GRADIO
+    card = SpaceCardData(
+        title=one_line(name.rpartition("/")[2]),
+        sdk=GRADIO,
+        sdk_version=gradio,
+        app_file=APP_FILE,
+        models=[model],
+        tags=["vaswani", "translation"],
+    )
+    text = f"Translates with [{model}](https://huggingface.co/{model}), on the page of `hf-vaswani app`."
+    files = {
+        APP_FILE: APP.format(model=quoted(model)),
+        REQUIREMENTS_FILE: REQUIREMENTS.format(extras=",".join(extras)),
+        CARD_FILE: f"---\n{card}\n---\n\n{text}\n",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for file, content in files.items():
+            (Path(folder) / file).write_text(content, encoding="utf-8")
+        commit_folder(name, Path(folder), files, "Upload page", kind=SPACE)

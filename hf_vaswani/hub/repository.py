@@ -117,7 +117,6 @@ def open_repository(
     private: bool | None = None,
     revision: str | None = None,
     create: bool = True,
-    key: str = "",
     kind: str = MODEL,
     sdk: str = STATIC,
 ) -> str:
@@ -128,7 +127,6 @@ def open_repository(
         private: whether a new repository is private; default: as the account or organization has it.
         revision: a branch; default: `main`.
         create: if false, nothing is changed on the Hub, and a missing repository is not an error.
-        key: the recipe key that errors begin with, if any.
         kind: `"model"` or `"space"`.
         sdk: what a new Space runs, `"static"` or `"gradio"`.
 
@@ -142,8 +140,8 @@ def open_repository(
     from huggingface_hub import HfApi, constants, get_token
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
-    api, before = HfApi(), f"{key}: " if key else ""
-    with _beginning(before), hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
+    api = HfApi()
+    with hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
         check_name(name)
         if constants.HF_HUB_OFFLINE:
             raise OfflineModeIsEnabled
@@ -167,15 +165,6 @@ def open_repository(
             if create and revision is not None:
                 api.create_branch(name, branch=revision, exist_ok=True, repo_type=kind)
     return name
-
-
-@contextmanager
-def _beginning(text: str) -> Iterator[None]:
-    """Put a text at the beginning of an `InputError` that the block raises."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{text}{error}") from None
 
 
 def check_writable(api: "HfApi", name: str, kind: str) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
-from ..configuration.keys import Sections
+from ..configuration.keys import Keys, Sections
 from ..errors import InputError, reason
 from ..ledger import Input, Provenance
 from .trail import Trail
@@ -20,12 +19,6 @@ RESULTS_FILE = "results.json"
 EVAL_RESULTS = ".eval_results/hf_vaswani.yaml"
 # What the recipe calls its own test set.
 MAIN_TEST = "test"
-# The expected types in words, by pydantic's error types.
-KINDS = {
-    "float_type": "a number", "int_type": "a whole number", "string_type": "text", "bool_type": "true or false",
-    "list_type": "a list", "dict_type": "keys with values", "model_type": "keys with values",
-    "too_short": "a list with an entry",
-}  # fmt: skip
 
 
 def _without_surrogates(text: Any) -> Any:
@@ -320,8 +313,8 @@ class RunReport(Part):
     final_weights: FinalWeights | None = None
     filters: dict[str, int]
     pair_errors: list[PairError]
-    generation: dict[str, Any] | None = None
-    evaluation: dict[str, Any] | None = None
+    generation: Keys | None = None
+    evaluation: Keys | None = None
     tests: dict[str, TestScores]
     analysis: Analysis | None = None
     figures: list[str] = []
@@ -361,7 +354,7 @@ class RunReport(Part):
         return Provenance(command="train", settings=self.recipe or {}, inputs=self.inputs,
                           results={**results, "tests": tests, **trail}, seconds=self.seconds)  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Keys:
         """The keys and values of `results.json`.
 
         The scores of the recipe's own test set are repeated at the top level, where they are easy to find.
@@ -376,7 +369,7 @@ class RunReport(Part):
         return text.encode("utf-8", "replace").decode() + "\n"
 
 
-def parse_report(values: dict[str, Any], folder: Path = Path()) -> RunReport:
+def parse_report(values: Keys, folder: Path = Path()) -> RunReport:
     """A report from the keys and values of `results.json`.
 
     Args:
@@ -388,7 +381,8 @@ def parse_report(values: dict[str, Any], folder: Path = Path()) -> RunReport:
     try:
         return RunReport.model_validate({**values, "folder": folder})
     except ValidationError as error:
-        raise InputError("; ".join(map(_in_words, error.errors()))) from None
+        found = [f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors()]
+        raise InputError("; ".join(found)) from None
 
 
 def read_report(folder: Path) -> RunReport:
@@ -412,13 +406,3 @@ def damaged(folder: Path, why: str) -> InputError:
         f"{folder / RESULTS_FILE} is damaged ({why}). Rerun the run's command: it does no more training, and rewrites "
         "the file and the card."
     )
-
-
-def _in_words(error: ErrorDetails) -> str:
-    """An error of pydantic about a value, in words."""
-    place = ".".join(map(str, error["loc"]))
-    if error["type"] == "missing":
-        return f"{place} is missing"
-    shown = json.dumps(error["input"], ensure_ascii=False, default=str)
-    kind = f"not {KINDS[error['type']]}" if error["type"] in KINDS else error["msg"]
-    return f"{place} is {shown if len(shown) <= 60 else shown[:60] + '…'}, {kind}"

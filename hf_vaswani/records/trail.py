@@ -124,6 +124,10 @@ class Trail(TrailPart):
         """The environments in which a range of steps was made, in order."""
         return [self.environment_at(first), *(e for e in self.environments if first < e.first_step <= last)]
 
+    def is_one_launch(self, first: int, last: int) -> bool:
+        """Whether a range of steps was made with the same device, processes, precision and loop."""
+        return len({environment.launch for environment in self.environments_within(first, last)}) == 1
+
     def shown(self) -> "Trail":
         """The trail as a card shows it: not with all checkpoints, but with the last one and others evenly spaced."""
         first = [record for record in self.steps if record.step <= FIRST_STEPS]

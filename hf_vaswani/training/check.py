@@ -94,8 +94,10 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
     from ..hub.repository import open_repository
 
     name = arguments.hub_model_id or Path(os.path.abspath(arguments.output_dir)).name
-    key = f"training.push_to_hub (training.hub_model_id={name})"
-    return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create, key)
+    try:
+        return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create)
+    except InputError as error:
+        raise InputError(f"training.push_to_hub (training.hub_model_id={name}): {error}") from None
 
 
 def adapter_upload_errors(recipe: Recipe) -> list[str]:

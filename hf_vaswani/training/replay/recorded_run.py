@@ -72,9 +72,9 @@ def read_run(where: str) -> RecordedRun:
     path = Path(where)
     if (path / RECIPE_FILE).is_file():
         return _read_folder(path)
-    if path.is_file() or (path / CARD_FILE).is_file():
-        card = path if path.is_file() else path / CARD_FILE
-        return _read_card(card, str(card))
+    for card in (path, path / CARD_FILE):
+        if card.is_file():
+            return _read_card(card, str(card))
     if path.is_dir():
         raise InputError(f"{where} is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}.")
     if not hub_id(where):
@@ -91,18 +91,18 @@ def read_run(where: str) -> RecordedRun:
 
 
 def _read_folder(folder: Path) -> RecordedRun:
-    record, stored = f"{TRAIL_FILE} in {folder}", read_trail(folder)
-    if stored is None:
+    record, trail = f"{TRAIL_FILE} in {folder}", read_trail(folder)
+    if is_copy := trail is None:
         problem = "damaged" if (folder / TRAIL_FILE).exists() else "missing"
         record = f"the copy in {RESULTS_FILE}, since {TRAIL_FILE} is {problem}"
-    trail = stored or parse_trail(json.dumps(read_results(folder).get("trail")))
+        trail = parse_trail(json.dumps(read_results(folder).get("trail")))
     if trail is None:
         raise InputError(
             f"{folder} contains no readable trail ({TRAIL_FILE}), nor a copy in {RESULTS_FILE}: there is nothing to "
             "compare a replay with."
         )
     file, checkpoints = folder / RECIPE_FILE, checkpoint_folders(folder / CHECKPOINTS)
-    return RecordedRun(str(file), read_stored(file), record, trail, is_copy=stored is None, checkpoints=checkpoints)
+    return RecordedRun(str(file), read_stored(file), record, trail, "", is_copy, checkpoints)
 
 
 def _read_card(card: Path, where: str) -> RecordedRun:
@@ -150,17 +150,17 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recip
     errors: list[str] = []
     given = parse_options(options, errors)
     errors += [f"--{name}: no effect on a replay, which writes nothing. Leave it out"
-               for name in given.get("training", {}) if _is_left_out("training", name)]  # fmt: skip
-    values: Sections = {}
-    for section, keys in SECTIONS.items():
-        # A key at its default may conflict with keys that were given, since its mere presence counts as a choice.
-        # The model section holds only keys that were given.
-        values[section] = {
+               for name in given.get("training", {}) if not _is_replayed("training", name)]  # fmt: skip
+    # A key at its default may conflict with keys that were given, since its mere presence counts as a choice.
+    # The model section holds only keys that were given.
+    values: Sections = {
+        section: {
             name: value
             for name, value in run.recipe.get(section, {}).items()
-            if name in keys.model_fields and not _is_left_out(section, name)
-            and (section == "model" or value != keys.model_fields[name].default)
-        }  # fmt: skip
+            if _is_replayed(section, name) and (section == "model" or value != keys.model_fields[name].default)
+        }
+        for section, keys in SECTIONS.items()
+    }
     if not values["peft"]:
         del values["peft"]
     values["data"]["test_split"] = None
@@ -175,9 +175,10 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recip
     return recipe
 
 
-def _is_left_out(section: str, name: str) -> bool:
-    """Whether a key of a run's recipe has no place in its replay, which may be that of a stranger's card."""
-    return name in LEFT_OUT.get(section, ()) or traits(SECTIONS[section].model_fields[name]).private
+def _is_replayed(section: str, name: str) -> bool:
+    """Whether a key of a run's recipe, which may be that of a stranger's card, has a place in its replay."""
+    key = SECTIONS[section].model_fields.get(name)
+    return key is not None and name not in LEFT_OUT.get(section, ()) and not traits(key).private
 
 
 def with_hint(error: InputError, recipe: Recipe) -> InputError:

@@ -28,6 +28,8 @@ from .replay import TRAINER, Part, Replayed, replay_as_launched
 # Relative, for losses and weights: more than another order of summation causes in a few steps, and less than any
 # change to the training itself.
 TOLERANCE = 1e-5
+# The value of `--from` that stands for no checkpoint at all.
+NO_CHECKPOINT = "none"
 
 
 class Outcome(IntEnum):
@@ -41,12 +43,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """How one part of a run agrees with its record.
-
-    Attributes:
-        part: what was compared.
-        detail: the outcome in words.
-    """
+    """How one part of a run agrees with its record: the outcome, also in words."""
 
     part: str
     outcome: Outcome
@@ -54,153 +51,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.part}: {self.detail}"
-
-
-def compare_trails(then: Trail, replayed: list[Replayed], file: str) -> tuple[list[Finding], list[str]]:
-    """Compare a run with its replay, and list what differs in the environment and may change the last bits of sums.
-
-    Args:
-        then: the trail of the run.
-        file: the file that its recipe was read from, for messages.
-    """
-    here = replayed[0].trail
-    compared = [compare_part(then, result) for result in replayed]
-    steps, causes = [finding for finding, _ in compared], [cause for _, found in compared for cause in found]
-    is_close = bool(causes) and steps[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
-    findings = [compare_recipes(then.recipe, here.recipe, file)]
-    findings += [compare_texts(split, text, here.texts[split]) for split, text in then.texts.items()]
-    for name, before, now, close in (
-        ("tokenizer", then.tokenizer, here.tokenizer, "different files, but the same token ids in the first steps"),
-        ("initial weights", then.initial, here.initial, "different in the last bits, but the losses agree"),
-        ("teacher", then.teacher, here.teacher, "different in the last bits, but the losses agree"),
-    ):
-        if before == now and now:
-            findings.append(Finding(name, Outcome.EQUAL, "the same"))
-        elif before != now and (before or name == "teacher"):  # the record of the beginning may be lost
-            findings.append(Finding(name, Outcome.CLOSE, close) if is_close
-                            else Finding(name, Outcome.DIFFERENT, "different from the run's"))  # fmt: skip
-    return findings + steps, list(dict.fromkeys(causes))
-
-
-def compare_recipes(recorded: Sections, now: Sections, file: str) -> Finding:
-    """Compare the recipe keys that determine the steps, as [`deciding_keys`] returns them."""
-    keys = dict.fromkeys(
-        (section, name) for recipe in (recorded, now) for section in recipe for name in recipe[section]
-    )
-    changed = []
-    for section, name in keys:
-        then, here = (recipe.get(section, {}).get(name) for recipe in (recorded, now))
-        if not _is_same(section, name, then, here):
-            before, after = ("unset" if value is None else repr(value) for value in (then, here))
-            changed.append(f"{section}.{name} was {before} in the run, but is {after} in {file} or an option")
-    if changed:
-        return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
-    return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
-
-
-def _is_same(section: str, name: str, then: Any, here: Any) -> bool:
-    """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
-    key = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
-    default = VaswaniConfig().to_dict().get(name) if section == "model" else key and key.default
-    if then is None:  # an earlier version did not have the key, or recorded no 0
-        return not here or here == default
-    return json.dumps(then) == json.dumps(here) or (section == "model" and here is None and then == default)
-
-
-def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
-    """Compare a text by its digests, and say in which pairs it first differs."""
-    part = {"train": "training text", "validation": "validation text"}.get(split, split)
-    if then.pairs is None or here.pairs is None:
-        return Finding(part, Outcome.NOT_COMPARED, "streamed; compared only by the sentences of the first steps")
-    if then.digest == here.digest:
-        return Finding(part, Outcome.EQUAL, f"{counted(here.pairs, 'pair')}, the same")
-    words = "different from the run's"
-    if then.pairs != here.pairs:
-        words += f": {counted(then.pairs, 'pair')} then, {here.pairs:,} here"
-    ranges = [number for number, pair in enumerate(zip(then.ranges, here.ranges)) if pair[0] != pair[1]]
-    if ranges and then.range_length == here.range_length:
-        first = ranges[0] * here.range_length
-        words += f"; it first differs in pairs {first + 1:,} to {min(first + here.range_length, here.pairs):,}"
-        words += ", counted after filtering" if split == "train" else ""
-    return Finding(part, Outcome.DIFFERENT, words)
-
-
-def compare_part(trail: Trail, result: Replayed) -> tuple[Finding, list[str]]:
-    """Compare the steps of a part with those of its replay, and list what may have changed their last bits."""
-    part = result.part
-    if not result.fits:
-        words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
-        return Finding(str(part), Outcome.DIFFERENT, words), []
-    causes = {
-        then.first_step: environment_causes(then, result.trail.environment_at(max(then.first_step, part.first)))
-        for then in trail.environments_within(part.first, part.last)
-    }
-    replayed = {record.step: record for record in result.trail.steps}
-    pairs = [(then, replayed.get(then.step)) for then in trail.steps if part.first <= then.step <= part.last]
-    different = [(then.step, words) for then, here in pairs if (words := difference(then, here))]
-    all_causes = [cause for found in causes.values() for cause in found]
-    if not different:
-        return Finding(str(part), Outcome.EQUAL, "losses and weights are identical bit for bit"), all_causes
-    losses = [(float.fromhex(then.loss), float.fromhex(here.loss))
-              for then, here in pairs if here and then.loss and here.loss]  # fmt: skip
-    gaps = [abs(here - then) / max(abs(then), 1e-30) for then, here in losses]
-    gap, distance, (first, words) = max(gaps, default=math.inf), result.distance, different[0]
-    is_explained = any(found and step <= first for step, found in causes.items())
-    is_same_text = all(here and (not then.batches or then.batches == here.batches) for then, here in pairs)
-    differ = f"losses differ by up to {gap:.1e}" + ("" if distance is None else f", weights by up to {distance:.1e}")
-    if is_explained and is_same_text and max(gap, distance or 0) <= TOLERANCE:
-        return Finding(str(part), Outcome.CLOSE, differ), all_causes
-    of_these = f" ({differ} in these steps)" if gaps else ""
-    return Finding(str(part), Outcome.DIFFERENT, f"they first differ at step {first:,}: {words}{of_these}"), all_causes
-
-
-def difference(then: StepRecord, here: StepRecord | None) -> str | None:
-    """How a replayed step differs, in words; `None` if it is the same bit for bit."""
-    if here is None:
-        return "it was skipped here, since the loss or a gradient was not finite"
-    words = []
-    if then.batches and then.batches != here.batches:
-        words.append("different token ids in its batches")
-    if then.loss and then.loss != here.loss:
-        words.append(f"loss {_loss(then)} in the run, {_loss(here)} here")
-    if not words and then.weights != here.weights:
-        words.append("the same loss, but different weights after it")
-    if not words and then.ema != here.ema:
-        words.append("the same weights, but a different moving average")
-    return "; ".join(words) or None
-
-
-def environment_causes(then: Environment, here: Environment) -> list[str]:
-    """What differs in an environment and may change the last bits of sums."""
-    causes = []
-    if then.processor != here.processor:
-        causes.append(f"different processor: {then.processor} then, {here.processor} here")
-    elif then.device != "cpu":
-        causes.append(f"{then.processor}, whose sums may differ from run to run")
-    if then.threads != here.threads and then.device == here.device:
-        causes.append(f"different number of threads: {then.threads} then, {here.threads} here")
-    for name in sorted(then.versions.keys() | here.versions.keys()):
-        before, now = then.versions.get(name, "unknown"), here.versions.get(name, "unknown")
-        if before != now:
-            causes.append(f"different version of {name}: {before} then, {now} here")
-    return causes
-
-
-def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
-    """The overall outcome, also in words."""
-    worst, reasons = max(finding.outcome for finding in findings), f" ({'; '.join(causes)})" if causes else ""
-    if worst == Outcome.DIFFERENT:
-        parts = [finding.part for finding in findings if finding.outcome == Outcome.DIFFERENT]
-        return worst, f"different: {', '.join(parts)}{reasons}"
-    return worst, f"equal to 1e-5{reasons}" if worst == Outcome.CLOSE else "identical bit for bit"
-
-
-def _loss(record: StepRecord) -> str:
-    return f"{float.fromhex(record.loss):.9g}" if record.loss else "none"
-
-
-# The value of `--from` that stands for no checkpoint at all.
-NO_CHECKPOINT = "none"
 
 
 @dataclass(frozen=True)
@@ -252,12 +102,12 @@ def verify(
         raise InputError("hf-vaswani verify starts as many processes as it needs. Run it without a launcher.")
     run = read_run(where)
     stored = {path: finding for path in run.checkpoints if (finding := check_weights(run.trail, path))}
-    whole = [path for path in run.checkpoints
-             if path not in stored or stored[path].outcome != Outcome.DIFFERENT]  # fmt: skip
+    changed = {path for path, finding in stored.items() if finding.outcome == Outcome.DIFFERENT}
     errors: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as name:
         folder = Path(name)
         recipe = collect_errors(errors, lambda: replayed_recipe(run, options or [], folder / "run"))
+        whole = [path for path in run.checkpoints if path not in changed]
         later = collect_errors(errors, lambda: choose_checkpoint(run.trail, whole, checkpoint))
         first = choose_first_steps(run.trail, steps)
         parts = [part for part in (first, later) if part]
@@ -269,20 +119,45 @@ def verify(
         if first and steps and first.last != steps:
             report(f"--steps {steps}: {why_fewer(run.trail, first.last)}")
         try:
-            results = _replay(run, recipe, parts, folder, report)
+            replayed = replay_parts(run, recipe, parts, folder, report)
         except InputError as error:
             raise with_hint(error, recipe) from None
-    findings, causes = compare_trails(run.trail, results, run.file)
+    findings, causes = compare(run, replayed)
     findings += stored.values()
-    outcome, words = verdict(findings, causes)
+    outcome, words = max(finding.outcome for finding in findings), "identical bit for bit"
+    if outcome == Outcome.CLOSE:
+        words = "equal to 1e-5"
+    elif outcome == Outcome.DIFFERENT:
+        words = f"different: {', '.join(finding.part for finding in findings if finding.outcome == outcome)}"
+    if outcome >= Outcome.CLOSE and causes:
+        words += f" ({'; '.join(causes)})"
     if missing := run.trail.environments[0].first_step - 1:
         words += f", but the record is incomplete: the steps up to {missing:,} are missing"
     return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.is_copy else words)
 
 
+def check_weights(trail: Trail, checkpoint: Path) -> Finding | None:
+    """Whether the weights in a checkpoint are those that the run recorded; `None` if it recorded none."""
+    record = next((record for record in trail.steps if record.step == step_of(checkpoint)), None)
+    if record is None:
+        return None
+    part, changed = f"checkpoint {checkpoint.name}", []
+    for file, recorded in ((WEIGHTS_FILE, record.weights), (EMA_FILE, record.ema)):
+        try:
+            if recorded and tensors_digest(load_file(checkpoint / file)) != recorded:
+                changed.append(file)
+        except (OSError, SafetensorError):
+            changed.append(file)
+    if not changed:
+        return Finding(part, Outcome.EQUAL, "its weights match the recorded ones")
+    differ = "differs" if len(changed) == 1 else "differ"
+    words = f"{' and '.join(changed)} {differ} from what the run wrote; nothing is replayed from there"
+    return Finding(part, Outcome.DIFFERENT, words)
+
+
 def choose_first_steps(trail: Trail, steps: int | None) -> Part | None:
     """The part with a run's first steps, as many as are recorded; `None` if its start is not recorded."""
-    recorded = [record.step for record in trail.steps if _is_one_launch(trail, 1, record.step)]
+    recorded = [record.step for record in trail.steps if trail.is_one_launch(1, record.step)]
     within = [step for step in recorded if step <= (steps or FIRST_STEPS)]
     return Part(1, within[-1]) if within and trail.initial else None
 
@@ -313,7 +188,7 @@ def choose_checkpoint(trail: Trail, checkpoints: list[Path], wanted: str | None)
     parts = {}
     for step, path in by_step.items():
         last = min((end for end in ends if end > step), default=None)
-        if last is not None and _is_one_launch(trail, step + 1, last):
+        if last is not None and trail.is_one_launch(step + 1, last):
             parts[path.name] = Part(step + 1, last, path, by_step.get(last))
     if wanted is None:
         return min(reversed(parts.values()), key=lambda part: part.last - part.first, default=None)
@@ -326,31 +201,7 @@ def choose_checkpoint(trail: Trail, checkpoints: list[Path], wanted: str | None)
     return parts[found.name]
 
 
-def _is_one_launch(trail: Trail, first: int, last: int) -> bool:
-    return len({environment.launch for environment in trail.environments_within(first, last)}) == 1
-
-
-def check_weights(trail: Trail, checkpoint: Path) -> Finding | None:
-    """Whether the weights in a checkpoint are those that the run recorded; `None` if it recorded none."""
-    record = next((record for record in trail.steps if record.step == step_of(checkpoint)), None)
-    if record is None:
-        return None
-    files = {WEIGHTS_FILE: record.weights, **({EMA_FILE: record.ema} if record.ema else {})}
-    changed = [file for file, digest in files.items() if _digest(checkpoint / file) != digest]
-    if not changed:
-        return Finding(f"checkpoint {checkpoint.name}", Outcome.EQUAL, "its weights match the recorded ones")
-    words = f"{' and '.join(changed)} {'differs' if len(changed) == 1 else 'differ'} from what the run wrote"
-    return Finding(f"checkpoint {checkpoint.name}", Outcome.DIFFERENT, f"{words}; nothing is replayed from there")
-
-
-def _digest(file: Path) -> str | None:
-    try:
-        return tensors_digest(load_file(file))
-    except (OSError, SafetensorError):
-        return None
-
-
-def _replay(
+def replay_parts(
     run: RecordedRun, recipe: Recipe, parts: list[Part], folder: Path, report: Callable[[str], None]
 ) -> list[Replayed]:
     """Replay parts: neighbors with the same device, processes, precision and loop share one launch."""
@@ -364,3 +215,136 @@ def _replay(
         recipe.training.mixed_precision = precision
         results += replay_as_launched(recipe, run.trail, together, folder)
     return results
+
+
+def compare(run: RecordedRun, replayed: list[Replayed]) -> tuple[list[Finding], list[str]]:
+    """Compare a run with its replay, and list what differs in the environment and may change the last bits of sums."""
+    then, here = run.trail, replayed[0].trail
+    causes: list[str] = []
+    steps = [compare_steps(then, result, causes) for result in replayed]
+    is_close = bool(causes) and steps[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
+    findings = [compare_recipes(then.recipe, here.recipe, run.file)]
+    findings += [compare_texts(split, text, here.texts[split]) for split, text in then.texts.items()]
+    for name, before, now, close in (
+        ("tokenizer", then.tokenizer, here.tokenizer, "different files, but the same token ids in the first steps"),
+        ("initial weights", then.initial, here.initial, "different in the last bits, but the losses agree"),
+        ("teacher", then.teacher, here.teacher, "different in the last bits, but the losses agree"),
+    ):
+        if before == now and now:
+            findings.append(Finding(name, Outcome.EQUAL, "the same"))
+        elif before != now and (before or name == "teacher"):  # the record of the beginning may be lost
+            outcome = (Outcome.CLOSE, close) if is_close else (Outcome.DIFFERENT, "different from the run's")
+            findings.append(Finding(name, *outcome))
+    return findings + steps, list(dict.fromkeys(causes))
+
+
+def compare_recipes(recorded: Sections, now: Sections, file: str) -> Finding:
+    """Compare the recipe keys that determine the steps, as [`deciding_keys`] returns them.
+
+    Args:
+        file: the file that they were read from now, for messages.
+    """
+    keys = dict.fromkeys(
+        (section, name) for recipe in (recorded, now) for section in recipe for name in recipe[section]
+    )
+    changed = []
+    for section, name in keys:
+        then, here = (recipe.get(section, {}).get(name) for recipe in (recorded, now))
+        if not _is_same(section, name, then, here):
+            before, after = ("unset" if value is None else repr(value) for value in (then, here))
+            changed.append(f"{section}.{name} was {before} in the run, but is {after} in {file} or an option")
+    if changed:
+        return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
+    return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
+
+
+def _is_same(section: str, name: str, then: Any, here: Any) -> bool:
+    """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
+    key = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
+    default = VaswaniConfig().to_dict().get(name) if section == "model" else key and key.default
+    if then is None:  # an earlier version did not have the key, or recorded no 0
+        return not here or here == default
+    return json.dumps(then) == json.dumps(here) or (section == "model" and here is None and then == default)
+
+
+def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
+    """Compare a text by its digests, and say in which pairs it first differs."""
+    part = {"train": "training text", "validation": "validation text"}.get(split, split)
+    if then.pairs is None or here.pairs is None:
+        return Finding(part, Outcome.NOT_COMPARED, "streamed; compared only by the sentences of the first steps")
+    if then.digest == here.digest:
+        return Finding(part, Outcome.EQUAL, f"{counted(here.pairs, 'pair')}, the same")
+    words = "different from the run's"
+    if then.pairs != here.pairs:
+        words += f": {counted(then.pairs, 'pair')} then, {here.pairs:,} here"
+    ranges = [number for number, pair in enumerate(zip(then.ranges, here.ranges)) if pair[0] != pair[1]]
+    if ranges and then.range_length == here.range_length:
+        first = ranges[0] * here.range_length
+        words += f"; it first differs in pairs {first + 1:,} to {min(first + here.range_length, here.pairs):,}"
+        words += ", counted after filtering" if split == "train" else ""
+    return Finding(part, Outcome.DIFFERENT, words)
+
+
+def compare_steps(trail: Trail, result: Replayed, causes: list[str]) -> Finding:
+    """Compare the steps of a part with those of its replay.
+
+    Args:
+        causes: gets what differs in the environment and may have changed their last bits.
+    """
+    part = result.part
+    if not result.fits:
+        words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
+        return Finding(str(part), Outcome.DIFFERENT, words)
+    replayed = {record.step: record for record in result.trail.steps}
+    pairs = [(then, replayed.get(then.step)) for then in trail.steps if part.first <= then.step <= part.last]
+    different = [(then.step, words) for then, here in pairs if (words := difference(then, here))]
+    is_explained = False
+    for then in trail.environments_within(part.first, part.last):
+        found = environment_causes(then, result.trail.environment_at(max(then.first_step, part.first)))
+        is_explained |= bool(found and different and then.first_step <= different[0][0])
+        causes += found
+    if not different:
+        return Finding(str(part), Outcome.EQUAL, "losses and weights are identical bit for bit")
+    losses = [(float.fromhex(then.loss), float.fromhex(here.loss))
+              for then, here in pairs if here and then.loss and here.loss]  # fmt: skip
+    gap = max((abs(here - then) / max(abs(then), 1e-30) for then, here in losses), default=math.inf)
+    differ = f"losses differ by up to {gap:.1e}"
+    differ += "" if result.distance is None else f", weights by up to {result.distance:.1e}"
+    is_same_text = all(here and (not then.batches or then.batches == here.batches) for then, here in pairs)
+    if is_explained and is_same_text and max(gap, result.distance or 0) <= TOLERANCE:
+        return Finding(str(part), Outcome.CLOSE, differ)
+    (first, words), more = different[0], f" ({differ} in these steps)" if losses else ""
+    return Finding(str(part), Outcome.DIFFERENT, f"they first differ at step {first:,}: {words}{more}")
+
+
+def difference(then: StepRecord, here: StepRecord | None) -> str | None:
+    """How a replayed step differs, in words; `None` if it is the same bit for bit."""
+    if here is None:
+        return "it was skipped here, since the loss or a gradient was not finite"
+    words = []
+    if then.batches and then.batches != here.batches:
+        words.append("different token ids in its batches")
+    if then.loss and then.loss != here.loss:
+        shown = [f"{float.fromhex(record.loss):.9g}" if record.loss else "none" for record in (then, here)]
+        words.append(f"loss {shown[0]} in the run, {shown[1]} here")
+    if not words and then.weights != here.weights:
+        words.append("the same loss, but different weights after it")
+    if not words and then.ema != here.ema:
+        words.append("the same weights, but a different moving average")
+    return "; ".join(words) or None
+
+
+def environment_causes(then: Environment, here: Environment) -> list[str]:
+    """What differs in an environment and may change the last bits of sums."""
+    causes = []
+    if then.processor != here.processor:
+        causes.append(f"different processor: {then.processor} then, {here.processor} here")
+    elif then.device != "cpu":
+        causes.append(f"{then.processor}, whose sums may differ from run to run")
+    if then.threads != here.threads and then.device == here.device:
+        causes.append(f"different number of threads: {then.threads} then, {here.threads} here")
+    for name in sorted(then.versions.keys() | here.versions.keys()):
+        before, now = then.versions.get(name, "unknown"), here.versions.get(name, "unknown")
+        if before != now:
+            causes.append(f"different version of {name}: {before} then, {now} here")
+    return causes

@@ -11,6 +11,7 @@ from ...errors import InputError, reason
 from ...files import atomic_write, is_same_file, leads_out, read_json, replace_files
 from ...hub.metadata import EVAL_RESULTS, eval_results
 from ...hub.model_card import card_text, shown_figures
+from ...hub.push import BASE_MODEL
 from ...hub.repository import hub_id
 from ...records.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.artifacts import CARD_FILE, RECIPE_FILE, card_digest, is_figure, keep_edited_card, locked_output
@@ -72,7 +73,7 @@ def _replace(folder: Path, name: str | None) -> Path:
     recipe, report = _content(folder)
     if name:
         report = report.model_copy(update={"name": name})
-    text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
+    text = _text(report.name or folder.resolve().name, recipe, report, _figures(report))
     report = report.model_copy(update={"card": card_digest(text)})
     if content := eval_results(recipe, report):
         (folder / EVAL_RESULTS).parent.mkdir(exist_ok=True)
@@ -86,32 +87,29 @@ def _replace(folder: Path, name: str | None) -> Path:
     return folder / CARD_FILE
 
 
-def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -> Path:
+def _copy(folder: Path, output: Path, name: str | None, overwrite: bool) -> Path:
     recipe, report = _content(folder)
-    copied = [name for name in shown_figures(_figures(report)) if (folder / name).stat().st_size <= LARGEST_FIGURE]
-    text = _text(model_name or output.stem, recipe, _with_figures(report, copied), figures_in=output.stem)
-    figures = {name: output.with_suffix("") / name for name in copied}
+    copied = [figure for figure in shown_figures(_figures(report))
+              if (folder / figure).stat().st_size <= LARGEST_FIGURE]  # fmt: skip
+    text = _text(name or output.stem, recipe, report, copied, figures_in=output.stem)
+    figures = {output.with_suffix("") / figure: folder / figure for figure in copied}
     # If the copy is beside the run's folder, the run's own figures may already be in the right place.
-    figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
-    if errors := _figure_errors(output, list(figures.values()), overwrite):
-        raise InputError.of(errors)
-    contents = {path: (folder / name).read_bytes() for name, path in figures.items()}
-    replace_files({output.resolve(): text.encode(), **contents})
-    return output
-
-
-def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
-    """Why copies of figures cannot be written beside a card."""
-    outside = [
+    figures = {path: figure for path, figure in figures.items() if not is_same_file(path, figure)}
+    errors = [
         f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."
         for path in figures
         if leads_out(path, output.parent)
     ]
-    return outside + [
+    errors += [
         f"{path} already exists. Choose another --output, or replace it with --overwrite."
         for path in figures
         if os.path.lexists(path) and not overwrite
     ]
+    if errors:
+        raise InputError.of(errors)
+    contents = {path: figure.read_bytes() for path, figure in figures.items()}
+    replace_files({output.resolve(): text.encode(), **contents})
+    return output
 
 
 def _content(folder: Path) -> tuple[Sections, RunReport]:
@@ -126,38 +124,27 @@ def _content(folder: Path) -> tuple[Sections, RunReport]:
     if errors := value_errors(report.recipe):
         raise InputError.of([f"{folder / RESULTS_FILE}: {error}" for error in errors])
     whole = {name: {**keys, **report.recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
-    return whole, _with_base(report)
+    file = folder / ADAPTER_CONFIG_NAME
+    if report.adapter and not report.adapter.merged and file.exists():
+        # The base that the adapter names now may have been pushed to the Hub since.
+        base = read_json(file).get(BASE_MODEL)
+        if isinstance(base, str) and hub_id(base):
+            adapter = report.adapter.model_copy(update={"base": base})
+            report = report.model_copy(update={"base_model": base, "adapter": adapter})
+    return whole, report
 
 
-def _with_base(report: RunReport) -> RunReport:
-    """The report with the base that the adapter names now: the base may have been pushed to the Hub since."""
-    file = report.folder / ADAPTER_CONFIG_NAME
-    if report.adapter is None or report.adapter.merged or not file.exists():
-        return report
-    base = read_json(file).get("base_model_name_or_path")
-    if not (isinstance(base, str) and hub_id(base)):
-        return report
-    adapter = report.adapter.model_copy(update={"base": base})
-    return report.model_copy(update={"base_model": base, "adapter": adapter})
-
-
-def _text(name: str, recipe: Sections, report: RunReport, **where: str) -> str:
+def _text(name: str, recipe: Sections, report: RunReport, figures: list[str], figures_in: str = "") -> str:
+    """The card, with some of the report's figures."""
+    report = report.model_copy(update={"figures": figures})
     try:
-        return card_text(name, recipe, report, shared_recipe(recipe), **where)
+        return card_text(name, recipe, report, shared_recipe(recipe), figures_in)
     # Raised for values of the right types that do not fit together.
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None
 
 
-def _with_figures(report: RunReport, figures: list[str]) -> RunReport:
-    return report.model_copy(update={"figures": figures})
-
-
 def _figures(report: RunReport) -> list[str]:
     """The report's figures whose files exist."""
-    folder = report.folder
-    return [
-        name
-        for name in report.figures
-        if is_figure(name) and (folder / name).is_file() and not leads_out(folder / name, folder)
-    ]
+    paths = {name: report.folder / name for name in report.figures if is_figure(name)}
+    return [name for name, path in paths.items() if path.is_file() and not leads_out(path, report.folder)]

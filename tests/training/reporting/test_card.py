@@ -467,14 +467,14 @@ def test_card_uses_no_picture_outside_the_folder_of_the_run(finished, tmp_path):
 def test_wrong_type_in_results_or_recipe_is_one_error_naming_file_and_value(finished, capsys):
     original = results_of(finished)
     wrong = {
-        "validation_loss": ("low", 'validation_loss is "low", not a number'),
-        "machines": ("one", 'machines is "one", not a list'),
-        "seen": ([], "seen is [], not keys with values"),
+        "validation_loss": ("low", "validation_loss: Input should be a valid number"),
+        "machines": ("one", "machines: Input should be a valid list"),
+        "seen": ([], "seen: Input should be a valid dictionary"),
         "architecture": ({**original["architecture"], "d_model": "wide"}, "results.json is damaged"),
         "tests": ({"test": {"bleu": "good"}}, "results.json is damaged"),
         "analysis": ({"by_length": 3}, "results.json is damaged"),
         "recipe": ({"training": {"max_minutes": "long"}}, "training.max_minutes must be a number or null, got 'long'"),
-        "name": (1, "name is 1, not text"),
+        "name": (1, "name: Input should be a valid string"),
     }
     for key, (value, message) in wrong.items():
         (finished / "results.json").write_text(json.dumps({**original, key: value}))
@@ -567,7 +567,7 @@ def test_results_with_a_trail_without_environments_are_damaged(finished, capsys)
     trail = {**results_of(finished)["trail"], "environments": []}
     change_results(finished, trail=trail)
     assert main(["card", str(finished)]) == 2
-    assert "trail.environments is [], not a list with an entry" in capsys.readouterr().err
+    assert "trail.environments: List should have at least 1 item" in capsys.readouterr().err
     (finished / "trail.json").write_text(json.dumps(trail))
     assert main(["verify", str(finished)]) == 2
     assert "contains no readable trail" in capsys.readouterr().err
