@@ -1,32 +1,14 @@
 """Analysis of the translations of a test set: the best and worst ones, and scores by sentence length."""
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
 
 import numpy as np
 
+from ..records.run_report import Example, LengthGroup, Sample
 from .score import chrf, sentence_scores
 
 # With fewer, scores by length would be noise.
 FEWEST_SENTENCES = 30
-
-
-class RatedTranslation(TypedDict):
-    """The translation of a sentence, and its chrF2."""
-
-    chrf2: float
-    source: str
-    translation: str
-    reference: str
-
-
-class LengthScore(TypedDict):
-    """The chrF2 of the sentences whose sources have `shortest` to `longest` tokens, and their number."""
-
-    shortest: int
-    longest: int
-    sentences: int
-    chrf2: float
 
 
 def best_and_worst(
@@ -36,7 +18,7 @@ def best_and_worst(
     lengths: Sequence[int],
     number: int = 3,
     lowercase: bool = False,
-) -> dict[Literal["best", "worst"], list[RatedTranslation]]:
+) -> tuple[list[Sample], list[Sample]]:
     """The translations with the highest and the lowest sentence-level chrF2.
 
     The best are chosen from the longer half of the sentences, since short ones say little; ties go to the longer
@@ -54,20 +36,15 @@ def best_and_worst(
     best = sorted(longer, key=lambda row: (-values[row], -lengths[row], row))[:number]
     worst = sorted(set(first) - set(best), key=lambda row: (values[row], -lengths[row], row))[:number]
 
-    def rated(row: int) -> RatedTranslation:
-        return {
-            "chrf2": values[row],
-            "source": sources[row],
-            "translation": hypotheses[row],
-            "reference": references[row],
-        }
+    def rated(row: int) -> Sample:
+        return Sample(source=sources[row], translation=hypotheses[row], chrf2=values[row], reference=references[row])
 
-    return {"best": [rated(row) for row in best], "worst": [rated(row) for row in worst]}
+    return [rated(row) for row in best], [rated(row) for row in worst]
 
 
 def scores_by_length(
     hypotheses: list[str], references: list[str], lengths: Sequence[int], lowercase: bool = False
-) -> list[LengthScore]:
+) -> list[LengthGroup]:
     """chrF2 of the shortest, middle and longest third of the sentences; empty if there are too few.
 
     Sentences of the same length are in one group, so groups may differ in size.
@@ -82,23 +59,17 @@ def scores_by_length(
     ordered = np.sort(lengths)
     bounds = [ordered[len(ordered) // 3 - 1], ordered[2 * len(ordered) // 3 - 1]]
     group_of = np.searchsorted(bounds, lengths)
-    groups: list[LengthScore] = []
+    groups = []
     for rows in (np.flatnonzero(group_of == number) for number in range(3)):
         if rows.size:
             score = chrf(*([side[row] for row in rows] for side in (hypotheses, references)), lowercase=lowercase)
-            groups.append(
-                {
-                    "shortest": int(lengths[rows].min()),
-                    "longest": int(lengths[rows].max()),
-                    "sentences": len(rows),
-                    "chrf2": score.value,
-                }
-            )
+            shortest, longest = int(lengths[rows].min()), int(lengths[rows].max())
+            groups.append(LengthGroup(shortest=shortest, longest=longest, sentences=len(rows), chrf2=score.value))
     return groups
 
 
-def short_example(sources: list[str], hypotheses: list[str], fewest: int = 10, most: int = 60) -> dict[str, str]:
+def short_example(sources: list[str], hypotheses: list[str], fewest: int = 10, most: int = 60) -> Example:
     """The first source of `fewest` to `most` characters, with its translation; if there is none, the first source."""
     rows = (row for row, source in enumerate(sources) if fewest <= len(source.strip()) <= most)
     row = next(rows, 0)
-    return {"source": sources[row].strip(), "translation": hypotheses[row]}
+    return Example(source=sources[row].strip(), translation=hypotheses[row])

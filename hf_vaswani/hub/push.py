@@ -17,8 +17,8 @@ from ..engines.onnx import onnx_config
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
+from ..records.run_report import EVAL_RESULTS
 from .markdown import one_line, quoted
-from .metadata import EVAL_RESULTS
 from .repository import GRADIO, MODEL, OF_MODELS, SPACE, check_links, commit_folder, is_hub_id, open_repository
 
 # The key of an adapter's config that names the base model.

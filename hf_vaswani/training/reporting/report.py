@@ -27,12 +27,9 @@ from ...records.run_report import (
     AdapterInfo,
     Analysis,
     Architecture,
-    Example,
     FinalWeights,
-    LengthGroup,
     PairError,
     RunReport,
-    Sample,
     SearchReport,
     Seen,
     Source,
@@ -167,9 +164,9 @@ def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
 
 def describe_source(source: TextSource) -> Source:
     """A source by names that mean something elsewhere: files, for example, without their folders."""
+    turned = {"reversed": True} if source.reversed else {}
     if not source.dataset:
         paths = [source.file] if source.file else [*source.source, *source.target]
-        turned = {"reversed": True} if source.reversed else {}
         return Source(files=[Path(path).name for path in paths], weight=source.weight, **turned)
     is_local = source.dataset == BUILT_IN or Path(source.dataset).exists()
     return Source(
@@ -179,7 +176,7 @@ def describe_source(source: TextSource) -> Source:
         split=source.split,
         revision=source.revision,
         weight=source.weight,
-        **({"reversed": True} if source.reversed else {}),
+        **turned,
     )
 
 
@@ -234,18 +231,17 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
     unknown, limit = setup.tokenizer.unk_token_id, setup.model.config.longest_sequence
     lowercase = setup.validator.scoring.lowercase
     longest = greatest_lengths(lengths, setup.recipe.generation.max_length_offset, limit)
-    samples = best_and_worst(sources, hypotheses, references, lengths, lowercase=lowercase)
-    groups = scores_by_length(hypotheses, references, lengths, lowercase)
+    best, worst = best_and_worst(sources, hypotheses, references, lengths, lowercase=lowercase)
     trained = {}
     if isinstance(setup.corpus, TokenizedCorpus):
         longest_trained = int(setup.corpus.pairs.source_lengths.max())
         trained = {"longest_trained": longest_trained, "beyond_training": int((lengths > longest_trained).sum())}
     return Analysis(
         sentences=len(test),
-        example=Example(**short_example(sources, hypotheses)),
-        best=[Sample(**sample) for sample in samples["best"]],
-        worst=[Sample(**sample) for sample in samples["worst"]],
-        by_length=[LengthGroup(**group) for group in groups],
+        example=short_example(sources, hypotheses),
+        best=best,
+        worst=worst,
+        by_length=scores_by_length(hypotheses, references, lengths, lowercase),
         source_tokens=int(lengths.sum()),
         unknown_tokens=int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
@@ -343,14 +339,11 @@ def score_lines(name: str, scores: TestScores) -> list[str]:
         f"{name} BLEU {scores.bleu:.2f} ({scores.bleu_signature})",
         f"{name} chrF2 {scores.chrf2:.2f} ({scores.chrf2_signature})",
     ]
-    if scores.greedy_bleu is not None:
-        lines.append(f"{name} with greedy search: BLEU {scores.greedy_bleu:.2f}, chrF2 {scores.greedy_chrf2:.2f}")
-    if scores.mbr_bleu is not None:
-        lines.append(
-            f"{name} with minimum Bayes risk decoding: BLEU {scores.mbr_bleu:.2f}, chrF2 {scores.mbr_chrf2:.2f}"
-        )
-    if scores.reranked_bleu is not None:
-        lines.append(f"{name} with reranking: BLEU {scores.reranked_bleu:.2f}, chrF2 {scores.reranked_chrf2:.2f}")
+    searches = {"greedy": "greedy search", "mbr": "minimum Bayes risk decoding", "reranked": "reranking"}
+    for prefix, search in searches.items():
+        bleu, chrf2 = getattr(scores, f"{prefix}_bleu"), getattr(scores, f"{prefix}_chrf2")
+        if bleu is not None:
+            lines.append(f"{name} with {search}: BLEU {bleu:.2f}, chrF2 {chrf2:.2f}")
     return lines
 
 
