@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..models.model_files import CONFIG_FILE
 from ..records.run_report import RESULTS_FILE, read_report
 from ..text.languages import own_languages
-from .markdown import fenced, one_line, plain, quoted, table, usage_code
+from .markdown import fenced, in_comment, one_line, plain, quoted, table, usage_code
 from .metadata import hub_languages
 from .repository import hub_id, is_hub_id
 
@@ -247,13 +247,12 @@ def _usage(name: str, to: str, example: tuple[str, str] | None) -> list[str]:
     """How to use the exported model, in paragraphs."""
     if to == "web":
         return [PAGE, fenced(SERVER, "bash"), f"It needs {ENGINES[to].needs}."]
-    source, translation = example or ("…", "")
-    is_javascript = to == "transformers.js"
-    code = JAVASCRIPT.format(model=quoted(name), text=quoted(source)) if is_javascript else usage_code(name, source)
-    if example:
-        # A comment ends with its line.
-        code += f"\n{'//' if is_javascript else '#'} {' '.join(translation.split()) or '(nothing)'}"
-    return [fenced(code, "js" if is_javascript else "python"), f"It needs `{ENGINES[to].needs}`."]
+    text, needs = example or ("…",), f"It needs `{ENGINES[to].needs}`."
+    if to != "transformers.js":
+        return [fenced(usage_code(name, *text), "python"), needs]
+    code = JAVASCRIPT.format(model=quoted(name), text=quoted(text[0]))
+    code += f"\n// {in_comment(text[1])}" if example else ""
+    return [fenced(code, "js"), needs]
 
 
 def _compared(quantization: str, size: int, origin: Origin, comparison: Comparison | None) -> str:

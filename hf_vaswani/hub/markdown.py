@@ -79,13 +79,19 @@ translator = pipeline("translation", model={model})
 print(translator({text})[0]["translation_text"])"""
 
 
-def usage_code(model: str, text: str) -> str:
-    """Code that prints the translation of a text.
+def usage_code(model: str, text: str = "…", translation: str | None = None) -> str:
+    """Code that prints the translation of a text, which a comment shows if it is given.
 
     Args:
         model: folder or Hub id.
     """
-    return CODE.format(model=quoted(model), text=quoted(text))
+    shown = "" if translation is None else f"\n# {in_comment(translation)}"
+    return CODE.format(model=quoted(model), text=quoted(text)) + shown
+
+
+def in_comment(translation: str) -> str:
+    """A translation as a comment, which ends with its line; texts of a test set may have several."""
+    return " ".join(translation.split()) or "(nothing)"
 
 
 def quoted(text: str) -> str:

@@ -29,7 +29,7 @@ def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
         recipe, report: as in [`hf_vaswani.hub.model_card.card_text`].
     """
     training = recipe["training"]
-    languages = languages_of(recipe, report)
+    languages = known_languages(recipe, report)
     sources = [source for split in report.sources.values() for source in split]
     datasets = [source.dataset for source in sources if source.on_hub]
     scores = evaluations(recipe, report)
@@ -59,7 +59,7 @@ def hub_languages(codes: list[str]) -> list[str] | None:
     return [found[1].lower() for code in codes if (found := LANGUAGE.fullmatch(code))] or None
 
 
-def languages_of(recipe: Sections, report: RunReport) -> list[str]:
+def known_languages(recipe: Sections, report: RunReport) -> list[str]:
     """The source and target languages of the model that are known, from the model itself or else from the recipe."""
     data = recipe["data"]
     if "reversed" in (data.get("text") or ()):
@@ -73,7 +73,7 @@ def evaluations(recipe: Sections, report: RunReport) -> list[EvalResult]:
     """The scores of all test sets, with the search settings that the model is saved with."""
     found, places = [], []
     for name, scores in report.tests.items():
-        source, title = source_of(name, recipe, report), title_of(name, recipe, report)
+        source, title = find_source(name, recipe, report), test_title(name, recipe, report)
         place = (
             {"dataset_type": source.dataset, "dataset_config": source.config, "dataset_split": source.split,
              "dataset_revision": source.revision}
@@ -103,15 +103,15 @@ def is_held_out(name: str, recipe: Sections) -> bool:
     return name == "test" and bool(recipe["data"].get("test_share"))
 
 
-def source_of(name: str, recipe: Sections, report: RunReport) -> Source | None:
+def find_source(name: str, recipe: Sections, report: RunReport) -> Source | None:
     """The source of a test set; `None` if it has several."""
     sources = report.sources.get("train" if is_held_out(name, recipe) else name) or []
     return sources[0] if len(sources) == 1 else None
 
 
-def title_of(name: str, recipe: Sections, report: RunReport) -> str:
+def test_title(name: str, recipe: Sections, report: RunReport) -> str:
     """The title of a test set: its name in the recipe or, for the main one, its dataset or file."""
-    data, source, text = recipe["data"], source_of(name, recipe, report), report.text
+    data, source, text = recipe["data"], find_source(name, recipe, report), report.text
     if name != "test" or not source or source.files:
         parts = [text, source.files[0].partition(".")[0] if name == "test" and source else name]
     else:
@@ -135,7 +135,7 @@ def eval_results(recipe: Sections, report: RunReport) -> str:
 
     entries: dict[tuple[str, str], Any] = {}
     for name, scores in report.tests.items():
-        source = source_of(name, recipe, report)
+        source = find_source(name, recipe, report)
         is_whole = source and source.on_hub and not is_held_out(name, recipe) and "[" not in (source.split or "")
         if not (source and is_whole and source.dataset and scores.bleu is not None):
             continue

@@ -19,7 +19,6 @@ from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..ledger import Provenance
 from ..records.run_report import RunReport, Source
-from ..records.trail import Trail
 from .card_wording import (
     duration,
     energy,
@@ -31,7 +30,7 @@ from .card_wording import (
     tokenizer_words,
 )
 from .markdown import Markdown, code, fenced, in_html, plain, table, usage_code
-from .metadata import HUB_METRICS, hub_languages, languages_of, metadata, title_of
+from .metadata import HUB_METRICS, hub_languages, known_languages, metadata, test_title
 from .repository import file_names
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
@@ -60,6 +59,9 @@ def card_text(
     """
     # Values are not templates: braces in them stay as they are.
     recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
+    made = report.provenance()
+    # Without the run itself, which the recipe describes.
+    provenance = made.model_copy(update={"settings": {}, "results": {}})
     text = _template().render(
         metadata=Markdown(metadata(name, recipe, report).to_yaml()),
         name=name,
@@ -78,10 +80,10 @@ def card_text(
         optimization=optimization(recipe["training"], report.processes),
         regularization=regularization(recipe, report),
         energy=energy(report),
-        earlier=_earlier(report),
-        total_seconds=report.seconds + sum(made.seconds for _, made in report.provenance().earlier()),
+        earlier=_earlier(made),
+        total_seconds=report.seconds + sum(before.seconds for _, before in made.earlier()),
         start=file_names(recipe["training"]["start_from"]),
-        replayed=next((name for name, _ in report.provenance().replayable()), None),
+        replayed=next((name for name, _ in made.replayable()), None),
         teacher=_teacher(report),
         has_moving_average=bool(recipe["training"]["ema_decay"]),
         analysis=report.analysis,
@@ -89,8 +91,8 @@ def card_text(
         max_length_offset=recipe["generation"]["max_length_offset"],
         again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
-        trail=_trail(report.trail) if report.trail else None,
-        provenance=fenced(_provenance(report), "json") if report.inputs else None,
+        trail=fenced(report.trail.shown().to_json().strip(), "json") if report.trail else None,
+        provenance=fenced(provenance.to_json(), "json") if report.inputs else None,
         **_figures(report.figures, figures_in),
     )
     return text.encode("utf-8", "replace").decode()
@@ -111,7 +113,7 @@ def _template() -> jinja2.Template:
 
 
 def _summary(recipe: Sections, report: RunReport) -> str:
-    pairs, languages = report.pairs["train"], [plain(code) for code in languages_of(recipe, report)]
+    pairs, languages = report.pairs["train"], [plain(code) for code in known_languages(recipe, report)]
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
@@ -131,11 +133,7 @@ def _summary(recipe: Sections, report: RunReport) -> str:
 
 def _usage(name: str, report: RunReport) -> str:
     example = report.analysis and report.analysis.example
-    code = usage_code(name, example.source if example else "…")
-    if example:
-        # A comment ends with its line, and a text of the test set may have several.
-        code += f"\n# {' '.join(example.translation.split()) or '(nothing)'}"
-    return fenced(code, "python")
+    return fenced(usage_code(name, example.source, example.translation) if example else usage_code(name), "python")
 
 
 def _is_tokenized(recipe: Sections) -> bool:
@@ -158,7 +156,7 @@ def _scores(recipe: Sections, report: RunReport) -> str:
         for prefix, search in searches.items():
             values = [getattr(scores, prefix + key) for key in HUB_METRICS]
             if values[0] is not None:
-                cells = [title_of(name, recipe, report), f"{sentences:,}" if sentences else "–", search]
+                cells = [test_title(name, recipe, report), f"{sentences:,}" if sentences else "–", search]
                 rows.append([*cells, *("–" if value is None else f"{value:.2f}" for value in values)])
     return table(["test set", "sentences", "search", "BLEU", "chrF2"], rows) if rows else ""
 
@@ -175,7 +173,7 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
 
 def _unreachable(recipe: Sections, report: RunReport) -> str:
     """How many references of each test set the model cannot write, and why; empty if there are none."""
-    found = {title_of(name, recipe, report): scores.unreachable or {} for name, scores in report.tests.items()}
+    found = {test_title(name, recipe, report): scores.unreachable or {} for name, scores in report.tests.items()}
     causes = {
         name: ", ".join(f"{count:,} with {cause}" for cause, count in counts.items()) for name, counts in found.items()
     }
@@ -234,22 +232,11 @@ def _filters(report: RunReport) -> str:
     )
 
 
-def _trail(trail: Trail) -> str:
-    """A trail as a code block with the content of its file."""
-    return fenced(trail.shown().to_json().strip(), "json")
-
-
-def _provenance(report: RunReport) -> str:
-    """How the model was made, as JSON, without the run itself, which the recipe describes."""
-    made = report.provenance().model_copy(update={"settings": {}, "results": {}})
-    return made.to_json()
-
-
-def _earlier(report: RunReport) -> str:
-    """A table of what was made before this run; empty if nothing was, or if that is unknown."""
+def _earlier(run: Provenance) -> str:
+    """A table of what was made before a run; empty if nothing was, or if that is unknown."""
     rows = [
         [name, _in_words(_what_was_done, made), _in_words(_what_came_of_it, made), duration(made.seconds)]
-        for name, made in report.provenance().earlier()
+        for name, made in run.earlier()
     ]
     return table(["product", "made by", "result", "time"], rows) if rows else ""
 
@@ -336,7 +323,7 @@ def _tested(recipe: Sections, report: RunReport) -> str | None:
     """The title of the test set that was analyzed, which is the first; `None` without any."""
     if report.analysis is None or not report.tests:
         return None
-    return title_of(next(iter(report.tests)), recipe, report)
+    return test_title(next(iter(report.tests)), recipe, report)
 
 
 def _again(training: Keys, report: RunReport) -> str:
@@ -358,8 +345,7 @@ def _again(training: Keys, report: RunReport) -> str:
         command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process instead of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
-    teachers = [name for name in training.get("distill_from") or []]
-    others = start + "".join(f", {plain(file_names(name))}" for name in teachers)
+    others = start + "".join(f", {plain(file_names(name))}" for name in training.get("distill_from") or [])
     return Markdown(f"{code(command)} with this file{others} and the text above trains the model again{how}.{words}")
 
 
@@ -417,7 +403,7 @@ finished model will have a full model card with scores.
 
 ## Use
 
-{fenced(usage_code(name, "…"), "python")}
+{fenced(usage_code(name), "python")}
 
 Without the package, leave out its import and pass `trust_remote_code=True` to `pipeline`.
 """

@@ -19,7 +19,7 @@ from ..files import check_types, collect_errors, read_json
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
 from ..records.run_report import EVAL_RESULTS
 from .markdown import one_line, quoted
-from .repository import GRADIO, MODEL, OF_MODELS, SPACE, check_links, commit_folder, is_hub_id, open_repository
+from .repository import GRADIO, MODEL, MODEL_PATTERNS, SPACE, check_links, commit_folder, is_hub_id, open_repository
 
 # The key of an adapter's config that names the base model.
 BASE_MODEL = "base_model_name_or_path"
@@ -29,12 +29,12 @@ RUN_FILES = (
 )  # fmt: skip
 # What people need from subfolders: the figures of a run's card, ONNX graphs, the two tokenizers of a MarianMT with
 # separate vocabularies, and scores for the leaderboards of datasets.
-IN_FOLDERS = (
+FOLDER_PATTERNS = (
     "pictures/**/*.png", "pictures/**/*.svg", "pictures/**/*.html", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*",
     EVAL_RESULTS,
 )  # fmt: skip
-OF_PAGES = ("*", "model/**/*", "runtime/*")
-IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
+PAGE_PATTERNS = ("*", "model/**/*", "runtime/*")
+REPLACED_IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
 # What else is uploaded from a model's folder; other files in it may be private.
 PUSHED = (
     "*.safetensors", "pytorch_model*.bin", "model.bin", "*.index.json", "config.json", "generation_config.json",
@@ -96,7 +96,7 @@ def push(
         raise InputError("A Space serves the model's main branch. Leave out --revision, or --space.")
     name = open_repository(repo_id, private, revision, kind=kind)
     opened = open_repository(space, private, kind=SPACE, sdk=GRADIO) if space is not None else None
-    replaced = OF_MODELS if kind == MODEL else IN_PAGES
+    replaced = MODEL_PATTERNS if kind == MODEL else REPLACED_IN_PAGES
     address = commit_folder(name, folder, files, message or "Upload model", revision, replaced, kind)
     if opened:
         push_space(opened, name, needed_extras(folder))
@@ -158,7 +158,7 @@ def _folder_of_that_name(folder: Path, base: str) -> Path | None:
 
 def files_to_push(folder: Path) -> Iterator[str]:
     """The files that people need to use and judge a folder's model, as paths relative to the folder."""
-    patterns = OF_PAGES if is_page(folder) else PUSHED + IN_FOLDERS
+    patterns = PAGE_PATTERNS if is_page(folder) else PUSHED + FOLDER_PATTERNS
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
         if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in NOT_PUSHED):
             yield path.relative_to(folder).as_posix()

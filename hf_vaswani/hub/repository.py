@@ -59,7 +59,7 @@ MODEL, SPACE = "model", "space"
 KINDS = (MODEL, "dataset", SPACE)
 # The files of a model, an adapter or an engine in a repository. Those of another one must not remain: of several that
 # fit, loading takes one.
-OF_MODELS = (
+MODEL_PATTERNS = (
     "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
     "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",

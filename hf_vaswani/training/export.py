@@ -129,7 +129,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
     """
     part, drawn = setup.folder / FINAL_PART, []
     shutil.rmtree(part, ignore_errors=True)
-    if curves := draw_run_curves(setup.folder, say):
+    if curves := draw_run_curves(setup.folder):
         (part / FIGURES).mkdir(parents=True)
         shutil.copyfile(curves, part / FIGURES / CURVES_FILE)
         drawn.append(f"{FIGURES}/{CURVES_FILE}")
@@ -140,7 +140,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
         )
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
     sources = [source for source, _ in pairs]
-    return drawn + save_attention_figures(part, model, setup.tokenizer, name, sources, setup.recipe.evaluation, say)
+    return drawn + save_attention_figures(part, model, setup.tokenizer, name, sources, setup.recipe.evaluation)
 
 
 def save_report(

@@ -73,7 +73,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         except TrainingInterrupted:
             on_main_process(processes, lambda: uploads.wait() if uploads else None)
             raise
-        on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
+        on_main_process(processes, lambda: draw_run_curves(setup.folder))
         reason = run.early_end()
     else:
         reason = run.nothing_to_train() or run.early_end()

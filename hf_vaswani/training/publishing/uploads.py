@@ -19,7 +19,7 @@ from ...errors import InputError, TrainingError, reason
 from ...hub.model_card import unfinished_card
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
-from ...hub.repository import OF_MODELS, commit_folder
+from ...hub.repository import MODEL_PATTERNS, commit_folder
 from ...records.run_report import RESULTS_FILE
 from ...runtime.processes import say
 from ..build import TrainingSetup
@@ -217,7 +217,7 @@ class HubUploads(StepListener):
         """
         files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
         # Files about an earlier model, or from an earlier checkpoint, must not remain beside this one.
-        replaced = [RESULTS_FILE, f"{FIGURES}/*", *OF_MODELS]
+        replaced = [RESULTS_FILE, f"{FIGURES}/*", *MODEL_PATTERNS]
         if self.with_run:
             replaced.append(f"{LAST_CHECKPOINT}/*")
         message = f"Training in progress, {upload.what}"

@@ -1,11 +1,12 @@
 """The figures of a run: its curves, and the attention weights for some sentences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import reason
+from ...runtime.processes import say
 from ...text.normalization import is_blank
 from ..checkpoints.artifacts import CURVES_FILE, FIGURES, LOG_FILE
 from ..recipe.arguments import EvaluationArguments
@@ -15,15 +16,11 @@ PREFIX = "attention_"
 SHORTEST, LONGEST = 5, 20
 
 
-def draw_run_curves(folder: Path, report: Callable[[str], None]) -> Path | None:
+def draw_run_curves(folder: Path) -> Path | None:
     """Draw the curves of a run's log beside it, unless the figure is up to date.
 
-    Args:
-        folder: the folder of the run.
-        report: called with a line if the curves cannot be drawn; this does not end the run.
-
     Returns:
-        The figure's path; `None` if nothing was logged, or the figure cannot be drawn.
+        The figure's path; `None` if nothing was logged, or the figure cannot be drawn, which does not end the run.
     """
     log, figure = folder / LOG_FILE, folder / CURVES_FILE
     if not log.exists():
@@ -35,7 +32,7 @@ def draw_run_curves(folder: Path, report: Callable[[str], None]) -> Path | None:
             draw_curves([log], figure)
         return figure
     except Exception as error:  # matplotlib, fonts, the disk
-        report(f"{CURVES_FILE} could not be drawn: {reason(error)}")
+        say(f"{CURVES_FILE} could not be drawn: {reason(error)}")
         return None
 
 
@@ -46,7 +43,6 @@ def save_attention_figures(
     name: str,
     texts: list[str],
     evaluation: EvaluationArguments,
-    report: Callable[[str], None],
 ) -> list[str]:
     """Draw the attention between some sentences and their translations.
 
@@ -68,7 +64,7 @@ def save_attention_figures(
             for path in _draw_sentence(place / prefix, model, tokenizer, texts[line], evaluation.attention_layers):
                 drawn.append(f"{FIGURES}/{path.name}")
     except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the run itself is complete
-        report(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
+        say(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
     return drawn
 
 

@@ -101,7 +101,7 @@ class TrainingLog(StepListener):
         """Record the scores, and draw the curves unless they were drawn less than a minute ago."""
         self.record(result.progress, **{f"validation_{name}": score for name, score in result.scores.items()})
         if self.folder and time.monotonic() - self.drawn >= SECONDS_BETWEEN_FIGURES:
-            draw_run_curves(self.folder, say)
+            draw_run_curves(self.folder)
             self.drawn = time.monotonic()
 
     def on_save(self, progress: Progress) -> None:
