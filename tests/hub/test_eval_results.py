@@ -6,7 +6,7 @@ from huggingface_hub import parse_eval_result_entries
 from hf_vaswani.hub.metadata import eval_results
 from hf_vaswani.records.run_report import parse_report
 
-from .test_card import BLEU, RESULTS, recipe_dict
+from .test_model_card import BLEU, RESULTS, recipe_dict
 
 COMMIT = "5503434ddd753f426f4b38109466949a1217c2bb"
 ON_HUB = {"dataset": "somebody/parallel", "on_hub": True, "config": "de-en", "split": "test", "revision": COMMIT}

@@ -1,6 +1,6 @@
 import pytest
 
-from hf_vaswani.hub.markdown import fenced, one_line, plain, table
+from hf_vaswani.hub.markdown import fenced, one_line, plain, table, usage_code
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,12 @@ def test_table_has_one_line_per_row():
 def test_fence_is_longer_than_any_in_the_block():
     assert fenced("a", "yaml") == "```yaml\na\n```"
     assert fenced("x ````` y", "yaml") == "``````yaml\nx ````` y\n``````"
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\u2028b", "a\u202eb", "a\x7f\x00b", "a\udc80", "{text}"])
+def test_any_name_becomes_one_printable_string_literal(name):
+    line = usage_code(name, "text").split("\n")[3]
+    assert line.isprintable()
+    called = {}
+    exec(line, {"pipeline": lambda task, model: called.update(model=model)})
+    assert called == {"model": name}

@@ -7,7 +7,7 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.records.run_report import parse_report, read_report
 
-from ..hub.test_card import RESULTS
+from ..hub.test_model_card import RESULTS
 
 
 def test_report_is_saved_as_it_was_read(tmp_path):
