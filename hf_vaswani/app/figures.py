@@ -56,9 +56,8 @@ class AttentionView:
             with loaded.lock, explained():
                 # The pipeline checks the languages, and knows the prefix that the model expects before a text.
                 pipeline = loaded.pipeline(languages)
-                given = {"src_lang": languages.source, "tgt_lang": languages.target} if loaded.choices.sources else {}
                 tokenizer = private_copy(loaded.tokenizer)
-                settings = set_languages(tokenizer, {name: code for name, code in given.items() if code})
+                settings = set_languages(tokenizer, languages.arguments() if loaded.choices.sources else {})
                 attention = sentence_attention(loaded.model, tokenizer, pipeline.prefix + text, target, **settings)
             with self._lock:  # other visitors add to it, too
                 self._kept[key] = attention

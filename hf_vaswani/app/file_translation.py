@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..data.sources.text_files import check_file, iterate_lines
@@ -18,17 +18,15 @@ MOST_REPORTS = 20
 
 @dataclass(frozen=True)
 class FileTranslation:
-    """A translated file.
-
-    Attributes:
-        path: the file, in a folder of its own.
-        lines: number of lines.
-        reports: the first 20 problems with lines, in words.
-    """
+    """A translated file, in a folder of its own, its number of lines, and the first 20 problems with them."""
 
     path: Path
     lines: int
-    reports: list[str] = field(default_factory=list)
+    reports: list[str]
+
+    def summary(self) -> list[str]:
+        """What the page says about it."""
+        return [f"{counted(self.lines, 'line')} translated.", *self.reports]
 
 
 def translate_file(
@@ -50,7 +48,11 @@ def translate_file(
     if path is None:
         raise InputError("No file was chosen. Choose a text file with one sentence per line.")
     source = Path(path)
-    check_size(source)
+    if (size := source.stat().st_size) > LARGEST_FILE:
+        raise InputError(
+            f"The file is {size / 2**20:.1f} MB, but at most {LARGEST_FILE // 2**20} MB are allowed. Split it, "
+            "or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
+        )
     reports: list[str] = []
 
     def report(number: int, message: str) -> None:
@@ -89,16 +91,6 @@ def translate_file(
     return FileTranslation(target, len(lines), reports)
 
 
-def check_size(path: Path) -> None:
-    """Raise an `InputError` if a file is too large."""
-    size = path.stat().st_size
-    if size > LARGEST_FILE:
-        raise InputError(
-            f"The file is {size / 2**20:.1f} MB, but at most {LARGEST_FILE // 2**20} MB are allowed. Split it, "
-            "or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
-        )
-
-
 @contextmanager
 def _under_its_own_name(path: Path) -> Iterator[None]:
     """Make errors name an uploaded file as its owner knows it, without the folder where it was stored."""
@@ -106,11 +98,6 @@ def _under_its_own_name(path: Path) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(str(error).replace(str(path), path.name)) from None
-
-
-def summary(translation: FileTranslation) -> list[str]:
-    """What the page says about a translated file."""
-    return [f"{counted(translation.lines, 'line')} translated.", *translation.reports]
 
 
 def _stem(path: Path) -> str:

@@ -31,6 +31,10 @@ class Languages(NamedTuple):
     source: str | None = None
     target: str | None = None
 
+    def arguments(self) -> dict[str, str]:
+        """Those that are chosen, as arguments of the pipeline."""
+        return {name: code for name, code in (("src_lang", self.source), ("tgt_lang", self.target)) if code}
+
 
 NO_LANGUAGES = Languages()
 
@@ -77,14 +81,10 @@ class LoadedModel:
             raise InputError(f"{self.name} is multilingual. Choose the source and the target language.")
         with self.lock:
             if languages not in self._pipelines:
-                given = {"src_lang": languages.source, "tgt_lang": languages.target}
                 device = None if getattr(self.model, "hf_device_map", None) else self.model.device
                 try:
                     self._pipelines[languages] = TranslationPipeline(
-                        self.model,
-                        tokenizer=self.tokenizer,
-                        device=device,
-                        **{name: code for name, code in given.items() if code},
+                        self.model, tokenizer=self.tokenizer, device=device, **languages.arguments()
                     )
                 except ValueError as error:
                     raise InputError(" ".join(str(error).split())) from None

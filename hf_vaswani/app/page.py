@@ -14,7 +14,7 @@ import gradio as gr
 from ..errors import InputError, counted
 from ..evaluation.attention import KINDS
 from . import figures, views
-from .file_translation import summary, translate_file
+from .file_translation import translate_file
 from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS, explained
 from .models import TITLE, Languages, LoadedModel, ModelShelf, title_of
 from .scores import scored
@@ -234,7 +234,8 @@ def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
     def compare(first, second, source, target, text):
         both: list[str] = ["", ""]
         for place, name in enumerate((first, second)):
-            for done in translate_text(*_with_text(shelf, name, source, target, text)):
+            loaded, languages = _open(shelf, name, source, target)
+            for done in translate_text(loaded, text, languages):
                 both[place] = done.text
                 yield tuple(both)
 
@@ -244,11 +245,6 @@ def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
         outputs=[first_output, second_output],
         api_visibility="private",
     )
-
-
-def _with_text(shelf: ModelShelf, name: str, source: str | None, target: str | None, text: str):
-    loaded, languages = _open(shelf, name, source, target)
-    return loaded, text, languages
 
 
 def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
@@ -266,7 +262,7 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
             progress((done, total), desc=f"{done:,} of {counted(total, 'line')}", unit="lines")
 
         result = translate_file(loaded, path, folder, languages, show)
-        yield views.paragraphs(*summary(result)), str(result.path)
+        yield views.paragraphs(*result.summary()), str(result.path)
 
     button.click(
         translate,

@@ -21,14 +21,12 @@ WORD = re.compile(
     r"(?:[\w\u0300-\u036f\u200c\u200d'’·-]*\w)?"
     r"|[^\w\s]"
 )
-
-
+# How tokenizers mark the beginning, the inside, and the end of words.
 MARKS = re.compile(r"^(?:▁+|##|Ġ+|￭)|(?:@@|</w>|￭|▁+)$")
-
-
 # How many characters between two tokens may belong to neither: whitespace, or what the tokenizer does not know.
 FARTHEST = 24
-
+MOST_ROWS = 200
+HOW_TO = "Point at a word, tap it, or use the arrow keys to see which source words it comes from."
 
 Span = tuple[int, int]
 
@@ -89,16 +87,8 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
 
 def _folded(text: str) -> str:
     """The text, at the same length, without differences that tokenizers ignore: upper case, compatibility forms."""
-    return "".join(_folded_character(character) for character in text)
-
-
-def _folded_character(character: str) -> str:
-    plain = unicodedata.normalize("NFKC", character).lower()
-    return plain if len(plain) == 1 else character
-
-
-MOST_ROWS = 200
-HOW_TO = "Point at a word, tap it, or use the arrow keys to see which source words it comes from."
+    plain = (unicodedata.normalize("NFKC", character).lower() for character in text)
+    return "".join(new if len(new) == 1 else old for new, old in zip(plain, text))
 
 
 def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:
@@ -193,6 +183,3 @@ def image(png: str, description: str, caption: str) -> str:
         f'<img src="data:image/png;base64,{png}" alt="{escape(description)}">'
         f'<figcaption dir="auto">{escape(caption)}</figcaption></figure>'
     )
-
-
-__all__ = ["alternatives", "figure", "image", "linked_text", "paragraphs", "table"]

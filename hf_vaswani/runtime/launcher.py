@@ -97,8 +97,7 @@ def is_set(variable: str) -> bool:
 
 def processes_started() -> int:
     """How many processes the launcher has started, on all machines; 1 without a launcher."""
-    number = os.environ.get("WORLD_SIZE", "1")
-    return int(number) if is_launched() and number.isdecimal() else 1
+    return int(os.environ.get("WORLD_SIZE", 1)) if is_launched() else 1
 
 
 def process_errors(known: int) -> list[str]:

@@ -16,7 +16,10 @@ from accelerate import Accelerator
 from ..errors import counted
 from .cores import available_cores
 
-CPU_FILE = Path("/proc/cpuinfo")
+CPU_FILE, MEMORY_FILE, CGROUP = Path("/proc/cpuinfo"), Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+# From glibc's malloc.h.
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
+LARGEST_INT = 2**31 - 1
 
 
 def processes_here(processes: int) -> int:
@@ -59,18 +62,7 @@ def versions() -> dict[str, str]:
         own = metadata.version("hf-vaswani")
     except metadata.PackageNotFoundError:  # run from a checkout
         own = "not installed"
-    return {
-        "hf_vaswani": own,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-
-
-MEMORY_FILE = Path("/proc/meminfo")
-CGROUP = Path("/sys/fs/cgroup")
-# From glibc's malloc.h.
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
-LARGEST_INT = 2**31 - 1
+    return {"hf_vaswani": own, "torch": torch.__version__, "transformers": transformers.__version__}
 
 
 def keep_freed_memory() -> bool:

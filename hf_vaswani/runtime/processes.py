@@ -4,7 +4,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
@@ -69,9 +70,13 @@ def over_processes(
     Yields:
         In the main process, each item and its result, in order. The other processes yield nothing.
     """
-    items, error, rank = iter(items), None, processes.process_index
+    items, error, rank = iter(items if processes.is_main_process else ()), None, processes.process_index
     while error is None:
-        batch, error = _next_round(processes, items)
+        batch = []
+        try:
+            batch.extend(islice(items, processes.num_processes))  # keeps those before an error
+        except Exception as failure:
+            error = failure
         batch, told = broadcast_object_list([batch, _told(error)])
         if batch:
             result, failure = _outcome(partial(work, batch[rank])) if rank < len(batch) else (None, None)
@@ -87,20 +92,6 @@ def over_processes(
         _raise(processes, error, told)
         if not batch:
             return
-
-
-def _next_round(processes: Accelerator | PartialState, items: Iterator[Any]) -> tuple[list[Any], Exception | None]:
-    """An item for each process, fewer at the end, and the error if reading them failed."""
-    batch: list[Any] = []
-    if processes.is_main_process:
-        try:
-            for item in items:
-                batch.append(item)
-                if len(batch) == processes.num_processes:
-                    break
-        except Exception as error:
-            return batch, error
-    return batch, None
 
 
 @contextmanager

@@ -7,7 +7,10 @@ import time
 from pathlib import Path
 from types import FrameType
 
-CTRL_C = 130
+CTRL_C = 130  # the exit status
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Seconds: a launcher may pass on a signal that has also arrived directly; a person presses Ctrl-C again only later.
+ANOTHER_AFTER = 2.0
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
@@ -41,13 +44,6 @@ def _end(number: int, frame: FrameType | None) -> None:
     if is_first_process():
         os.write(2, b"Interrupted.\n")
     os._exit(CTRL_C)
-
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-# A launcher may pass on a signal that has also arrived directly; a person presses Ctrl-C again only after some time.
-ANOTHER_AFTER = 2.0
 
 
 class StopSignals:

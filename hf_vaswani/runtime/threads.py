@@ -17,7 +17,7 @@ from accelerate.utils import gather_object
 from torch.nn import functional as F
 
 from ..errors import counted
-from .cores import available_cores, cpu_quota
+from .cores import affinity_mask, available_cores, cpu_quota
 from .launcher import threads_of_user
 from .machine import processes_here
 from .processes import say
@@ -54,11 +54,6 @@ def share_of_cores(accelerator: Accelerator) -> int:
     masks = [mask for place, mask in gather_object([(machine, own)]) if place == machine]
     quota = cpu_quota() / processes_here(accelerator.num_processes)
     return max(min(fair_share(own, masks), int(min(quota, len(own)))), 1)
-
-
-def affinity_mask() -> set[int]:
-    """The cores that this process may run on."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def fair_share(own: set[int], masks: list[set[int]]) -> int:

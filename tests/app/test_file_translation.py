@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from hf_vaswani.app import file_translation
-from hf_vaswani.app.file_translation import summary, translate_file
+from hf_vaswani.app.file_translation import translate_file
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 
@@ -20,7 +20,7 @@ def test_file_translation_matches_the_command(loaded, model_folder, tmp_path, wr
     assert result.path.read_bytes() == (tmp_path / "expected.txt").read_bytes()
     assert result.path.name == "my_text.translated.txt" and result.path.parent.parent == tmp_path
     assert steps[0] == (0, 4) and steps[-1] == (4, 4)
-    assert summary(result) == ["4 lines translated."]
+    assert result.summary() == ["4 lines translated."]
 
 
 def test_compressed_file_is_read_and_invalid_utf_8_is_reported(loaded, tmp_path):
@@ -28,7 +28,7 @@ def test_compressed_file_is_read_and_invalid_utf_8_is_reported(loaded, tmp_path)
     path.write_bytes(gzip.compress(b"w1\nw2 \xff\n"))
     result = translate_file(loaded, path, tmp_path)
     assert result.path.name == "text.translated.txt" and result.path.read_text().count("\n") == 2
-    [report] = summary(result)[1:]
+    [report] = result.summary()[1:]
     assert report.startswith("Line 2: byte 0xff at column 4 is not valid UTF-8 and was read as U+FFFD")
 
 
