@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, counted
 from ..files import InputPath, atomic_write, collect_errors, is_same_file, writing
 from .options import (
-    BATCH_SIZE,
     INPUT_FILE,
     INPUT_FILES,
     MODEL,
     OUTPUT_FILE,
     add_language_options,
     add_ranking_options,
+    add_reference_option,
     add_speed_options,
-    batch,
     check_language_options,
     languages,
     option_names,
@@ -63,13 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--source", **INPUT_FILE, help="source sentences for models to translate")
     several: dict[str, Any] = {"action": "extend", "default": []}
     evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
-    evaluate.add_argument(
-        "--reference",
-        **INPUT_FILES,
-        action="extend",
-        required=True,
-        help="reference translations; several files give several references per sentence",
-    )
+    add_reference_option(evaluate, required=True)
     evaluate.add_argument(
         "--output",
         **OUTPUT_FILE,
@@ -84,7 +77,6 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     _add_metric_options(evaluate.add_argument_group("metrics, as in the sacrebleu command"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_ranking_options(evaluate)
-    evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_speed_options(evaluate)
     add_language_options(evaluate)
     evaluate.set_defaults(run=run, saves_memory="Lower --batch_size or --num_workers.")

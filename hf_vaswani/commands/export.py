@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath, collect_errors
 from ..ledger import check_new, new_folder
-from .options import INPUT_FILE, INPUT_FILES, MODEL
+from .options import INPUT_FILE, MODEL, add_reference_option
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -65,12 +65,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     export.add_argument("--sample", **INPUT_FILE, help="sentences to compare translations on (default: random tokens)")
     test_set = export.add_argument_group("test set, translated by both models for the card")
     test_set.add_argument("--source", **INPUT_FILE, help="source sentences")
-    test_set.add_argument(
-        "--reference",
-        **INPUT_FILES,
-        action="extend",
-        help="reference translations; several files give several references per sentence",
-    )
+    add_reference_option(test_set)
     export.add_argument("--name", help=NAME)
     export.add_argument("--runtime", type=InputPath, metavar="FOLDER", help=RUNTIME)
     export.set_defaults(run=run)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
-BATCH_SIZE = "maximum sentences per batch (default: chosen by the model's size)"
 # How messages call the arguments of the pipeline that options stand for.
 OPTION_NAMES = {
     "src_lang": "--source_language",
@@ -203,6 +202,12 @@ def reranking_errors(options: argparse.Namespace) -> list[str]:
 
 def add_speed_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
+        "--batch_size",
+        type=batch,
+        metavar="N",
+        help="maximum sentences per batch (default: chosen by the model's size)",
+    )
+    parser.add_argument(
         "--num_workers",
         "--processes",
         type=up_to(4096),
@@ -213,6 +218,16 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
         "--quantize",
         choices=["int8"],
         help="compute with 8-bit weights on a CPU: faster, with nearly the same results",
+    )
+
+
+def add_reference_option(parser: argparse._ActionsContainer, required: bool = False) -> None:
+    parser.add_argument(
+        "--reference",
+        **INPUT_FILES,
+        action="extend",
+        required=required,
+        help="reference translations; several files give several references per sentence",
     )
 
 

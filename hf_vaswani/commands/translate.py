@@ -13,7 +13,6 @@ from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
 from ..runtime.imports import quiet
 from .options import (
-    BATCH_SIZE,
     ENSEMBLE,
     INPUT_FILE,
     MODEL,
@@ -110,9 +109,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--prefix", **INPUT_FILE, help="file with the beginning of each translation, one per line, in whole words"
     )
     add_length_options(lines)
-    speed = parser.add_argument_group("speed")
-    add_batch_options(speed)
-    add_speed_options(speed)
+    add_batch_options(parser.add_argument_group("speed"))
     parser.set_defaults(run=run, saves_memory="Lower --batch_size or --num_workers.")
 
 
@@ -138,14 +135,14 @@ def add_length_options(lines: argparse._ActionsContainer) -> None:
 
 
 def add_batch_options(speed: argparse._ActionsContainer) -> None:
-    """Add the options for batches and the dtype."""
+    """Add the options of speed: batches, processes, 8-bit weights, and the dtype."""
     speed.add_argument(
         "--batch_tokens",
         type=batch,
         metavar="N",
         help="source tokens per batch, padding included (default: chosen by the model's size)",
     )
-    speed.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
+    add_speed_options(speed)
     speed.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],

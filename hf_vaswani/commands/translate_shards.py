@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath
-from .options import MODEL, CommandParser, add_speed_options, up_to, with_option_names
+from .options import MODEL, CommandParser, up_to, with_option_names
 from .reports import LineReports, progress_bar
 from .translate import (
     add_batch_options,
@@ -51,9 +51,7 @@ def make_parser() -> CommandParser:
     )
     add_search_options(parser)
     add_length_options(parser.add_argument_group("lines"))
-    speed = parser.add_argument_group("speed of each actor")
-    add_batch_options(speed)
-    add_speed_options(speed)
+    add_batch_options(parser.add_argument_group("speed of each actor"))
     # An actor has one core.
     parser.set_defaults(run=run, saves_memory="Lower --batch_size.", needs_torch=True, num_workers=1, **NOT_HERE)
     return parser
