@@ -123,9 +123,9 @@ def _check(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import check_lines
 
     errors: list[str] = []
+    output = descriptor_of(sys.stdout)
     for path in (options.source, options.target):
         collect_errors(errors, partial(check_lines, path))
-        output = descriptor_of(sys.stdout)
         if output is not None and is_same_file(path, output):
             errors.append(f"Standard output is {path}. Redirect it to another file.")
     if options.tokens and options.format == "text":

@@ -218,20 +218,19 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             translate.engine.pipeline.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
     reports = LineReports()
     is_resumable, samples = isinstance(output, ResumableOutput), bool(options.sample or options.mbr)
+    lines = is_waiting = None  # in the main process alone
 
-    def begin() -> "tuple[Iterator[Line], Callable[[], bool]]":
+    def begin() -> None:
+        nonlocal lines, is_waiting
         lines, is_waiting = _lines(options, reports)
         if is_resumable:
             output.begin({"model": own, **output_settings(options), "prefix": bool(options.prefix)}, lines)
-        return lines, is_waiting
 
-    begun: list[tuple[Iterator[Line], Callable[[], bool]]] = []
-    on_main_process(processes, lambda: begun.append(begin()))
-    if not begun:  # the main process has the lines
+    on_main_process(processes, begin)
+    if lines is None:
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
         return 0.0
-    [(lines, is_waiting)] = begun
     for warning in file_warnings(options.input, options.target_language, model, tokenizer):
         print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
