@@ -10,6 +10,12 @@ from functools import partial
 from .runtime.imports import after_import
 
 MODEL_TYPE, CTRANSLATE2, ONNX = "vaswani", "vaswani_ctranslate2", "vaswani_onnx"
+# Model type → the module and the class of its config.
+CONFIGS = {
+    MODEL_TYPE: ("core.configuration_vaswani", "VaswaniConfig"),
+    CTRANSLATE2: ("engines.ctranslate2_config", "CTranslate2Config"),
+    ONNX: ("engines.onnx.onnx_config", "OnnxConfig"),
+}
 
 
 def register() -> None:
@@ -18,9 +24,7 @@ def register() -> None:
     after_import(f"{auto}.modeling_auto", _register_models)
     after_import(f"{__package__}.core.modeling_vaswani", _install_fast_paths)
     for looks_up, own, registers in (
-        (f"{auto}.configuration_auto", "core.configuration_vaswani", _register_config),
-        (f"{auto}.configuration_auto", "engines.ctranslate2_config", _register_ctranslate2_config),
-        (f"{auto}.configuration_auto", "engines.onnx.onnx_config", _register_onnx_config),
+        *((f"{auto}.configuration_auto", CONFIGS[kind][0], partial(_register_config, kind)) for kind in CONFIGS),
         (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
         ("transformers.pipelines", "pipeline.translation", _register_pipeline),
     ):
@@ -37,28 +41,12 @@ def _install_fast_paths() -> None:
     install()
 
 
-def _register_config() -> None:
+def _register_config(model_type: str) -> None:
     from transformers import AutoConfig
 
-    from .core.configuration_vaswani import VaswaniConfig
-
-    AutoConfig.register(MODEL_TYPE, VaswaniConfig, exist_ok=True)
-
-
-def _register_ctranslate2_config() -> None:
-    from transformers import AutoConfig
-
-    from .engines.ctranslate2_config import CTranslate2Config
-
-    AutoConfig.register(CTRANSLATE2, CTranslate2Config, exist_ok=True)
-
-
-def _register_onnx_config() -> None:
-    from transformers import AutoConfig
-
-    from .engines.onnx.onnx_config import OnnxConfig
-
-    AutoConfig.register(ONNX, OnnxConfig, exist_ok=True)
+    module, name = CONFIGS[model_type]
+    config = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    AutoConfig.register(model_type, config, exist_ok=True)
 
 
 def _register_models() -> None:

@@ -39,11 +39,7 @@ class AttentionView:
     def attention(
         self, loaded: LoadedModel, text: str, target: str | None, languages: Languages = NO_LANGUAGES
     ) -> SentenceAttention:
-        """The attention between a sentence and its translation, by default the model's own.
-
-        Raises:
-            InputError: a text is empty or too long, or the model exposes no attention.
-        """
+        """The attention between a sentence and its translation, by default the model's own."""
         check_text(text, LONGEST_FIGURE)
         target = check_text(target, LONGEST_FIGURE, "translation") if target and not is_blank(target) else None
         if not loaded.has_attention:
@@ -72,7 +68,7 @@ def layers_and_heads(attention: SentenceAttention, kind: str) -> tuple[list[str]
     return [MEAN, ALL, *map(str, range(layers))], [MEAN, ALL, *map(str, range(heads))]
 
 
-def which(choice: str | None) -> Which:
+def _parse(choice: str | None) -> Which:
     """A choice made on the page, as a number, "all", or None for the mean."""
     if choice in (None, "", MEAN):
         return None
@@ -80,23 +76,18 @@ def which(choice: str | None) -> Which:
 
 
 def draw(attention: SentenceAttention, kind: str, layer: str | None, head: str | None) -> str:
-    """A heat map as HTML.
-
-    Raises:
-        InputError: there is no such layer or head.
-    """
-    chosen = which(layer), which(head)
+    """A heat map as HTML."""
+    chosen = _parse(layer), _parse(head)
     if errors := selection_errors(attention, kind, *chosen):
         raise InputError.of(errors)
     with explained():
         content = io.BytesIO()
         attention_figure(attention, kind, *chosen).savefig(content, format="png", dpi=110)
     picture = base64.b64encode(content.getvalue()).decode()
-    caption = f"Translation: {attention.translation}"
-    return image(picture, description(attention, kind, *chosen), caption)
+    return image(picture, _describe(attention, kind, *chosen), f"Translation: {attention.translation}")
 
 
-def description(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> str:
+def _describe(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> str:
     """A heat map in words: what each token attends to most, in the mean of the layers and heads shown."""
     weights = getattr(attention.weights, kind)[0]
     weights = weights[[layer]] if isinstance(layer, int) else weights
@@ -110,12 +101,7 @@ def description(attention: SentenceAttention, kind: str, layer: Which, head: Whi
 
 
 def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
-    """The tree of a search, and why it ended, as HTML.
-
-    Raises:
-        InputError: the text is empty or too long, the number of beams is not allowed, or the model's search cannot be
-            recorded.
-    """
+    """The tree of a search, and why it ended, as HTML."""
     check_text(text, LONGEST_FIGURE)
     if not 1 <= num_beams <= MOST_BEAMS:
         raise InputError(f"1 to {MOST_BEAMS} beams can be drawn, not {num_beams}.")

@@ -41,9 +41,6 @@ def translate_file(
     Args:
         folder: where the translation goes, into a new folder of its own.
         progress: called with the number of lines translated so far, and the number of all lines.
-
-    Raises:
-        InputError: there is no file, or it is empty, too large or cannot be read.
     """
     if path is None:
         raise InputError("No file was chosen. Choose a text file with one sentence per line.")

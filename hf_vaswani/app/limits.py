@@ -17,15 +17,7 @@ MOST_BEAMS = 10
 
 
 def check_text(text: str | None, most: int = LONGEST_TEXT, name: str = "text", remedy: str = "Shorten it.") -> str:
-    """Return a text that was entered on the page, if it can be used.
-
-    Args:
-        name: what the message calls the text.
-        remedy: what to do if the text has more characters than `most`.
-
-    Raises:
-        InputError: the text is empty or too long.
-    """
+    """Return a text that was entered on the page, unless it is empty or has more characters than `most`."""
     text = text or ""
     if is_blank(text):
         raise InputError(f"The {name} is empty.")

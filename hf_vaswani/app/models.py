@@ -70,11 +70,7 @@ class LoadedModel:
         return not hasattr(self.model.config, "weights_digest")
 
     def pipeline(self, languages: Languages = NO_LANGUAGES) -> TranslationPipeline:
-        """The pipeline that translates between two languages.
-
-        Raises:
-            InputError: a language is missing, or the model does not translate between them.
-        """
+        """The pipeline that translates between two languages; an `InputError` if one is missing or not the model's."""
         if not self.choices.sources:
             languages = NO_LANGUAGES
         elif None in languages:
@@ -106,11 +102,7 @@ class ModelShelf:
         self._lock = RLock()
 
     def open(self, name: str | None) -> LoadedModel:
-        """Return a model of the page, and load it first if necessary.
-
-        Raises:
-            InputError: there is no such model on the page, or it cannot be loaded.
-        """
+        """Return a model of the page, and load it first if necessary."""
         if name not in self.names:
             raise InputError(f"There is no model {name!r} here. Choose one of: {', '.join(self.names)}.")
         with self._lock:
@@ -123,7 +115,7 @@ class ModelShelf:
             return self._loaded[name]
 
 
-def title_of(loaded: LoadedModel) -> str:
+def make_title(loaded: LoadedModel) -> str:
     """The page's title for a model: "Translation: de → en" if it translates only one known pair."""
     pairs = language_pairs(loaded.model, loaded.tokenizer)
     is_one = len(pairs) == 1 and all(pairs[0])
@@ -144,11 +136,7 @@ def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageCh
 
 
 def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list[str]:
-    """Check the given models, or that of the quickstart, without loading them, and return their names.
-
-    Raises:
-        InputError: lists all models that cannot be tried, and why.
-    """
+    """Check the given models, or that of the quickstart, without loading them, and return their names."""
     if not names:
         if not QUICKSTART.is_dir():
             raise InputError(
@@ -165,11 +153,7 @@ def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list
 
 
 def check_model(name: str, trust_remote_code: bool = False) -> None:
-    """Check that a name is that of a model that translates, without loading its weights.
-
-    Raises:
-        InputError: it is not; the message says why.
-    """
+    """Raise an `InputError` if a name is not that of a model that translates; its weights are not loaded."""
     if adapter_base(name) is not None:
         return
     is_folder = Path(name).is_dir()

@@ -16,7 +16,7 @@ from ..evaluation.attention import KINDS
 from . import figures, views
 from .file_translation import translate_file
 from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS, explained
-from .models import TITLE, Languages, LoadedModel, ModelShelf, title_of
+from .models import TITLE, Languages, LoadedModel, ModelShelf, make_title
 from .scores import scored
 from .translate import Translation, translate_text
 
@@ -82,7 +82,7 @@ def answers(work: Callable) -> Callable:
     return answer
 
 
-def state_of(done: Translation, loaded: LoadedModel, is_stopped: bool = False) -> str:
+def describe_state(done: Translation, loaded: LoadedModel, is_stopped: bool = False) -> str:
     """How far a translation has come, in words."""
     if not done.is_done and is_stopped:
         return f"Stopped after {len(done.sentences):,} of {counted(done.total, 'sentence')}."
@@ -113,7 +113,7 @@ def _choice(
         yield (
             gr.Dropdown(choices.sources, value=choices.source, visible=is_shown),
             gr.Dropdown(choices.targets, value=None, visible=is_shown),
-            *[f"<h1>{escape(title_of(loaded))}</h1>" for _ in headings],
+            *[f"<h1>{escape(make_title(loaded))}</h1>" for _ in headings],
         )
 
     outputs = [source, target, *headings]
@@ -152,7 +152,7 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
             is_last = done.is_done or request.is_made
             yield (
                 done.text,
-                views.paragraphs(state_of(done, loaded, request.is_made)),
+                views.paragraphs(describe_state(done, loaded, request.is_made)),
                 views.linked_text(loaded.tokenizer, done),
                 views.alternatives(done.sentences) if is_last else "",
             )

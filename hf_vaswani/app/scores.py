@@ -13,23 +13,15 @@ from .views import paragraphs, table
 METRICS = ("bleu", "chrf")
 
 
-def lines_of(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """The lines of a pasted text, without empty ones at its beginning and end."""
     return clean(text).strip("\n").split("\n")
 
 
 def scored(loaded: LoadedModel, source: str, references: str, languages: Languages = NO_LANGUAGES) -> str:
-    """Translate lines and score them, as HTML: the scores with their signatures, and each line.
-
-    Args:
-        source, references: texts with a sentence per line.
-
-    Raises:
-        InputError: a text is empty or too long, the two have different numbers of lines, or a line cannot be
-            translated.
-    """
-    sources = lines_of(check_text(source, LONGEST_TEXT))
-    wanted = lines_of(check_text(references, LONGEST_TEXT, "reference text"))
+    """Translate the lines of a text and score them, as HTML: the scores with their signatures, and each line."""
+    sources = _split(check_text(source, LONGEST_TEXT))
+    wanted = _split(check_text(references, LONGEST_TEXT, "reference text"))
     if len(sources) != len(wanted):
         raise InputError(
             f"The text has {counted(len(sources), 'line')}, but the references have {len(wanted):,}. Give one per "

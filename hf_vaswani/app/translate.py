@@ -56,16 +56,10 @@ class Translation:
 def translate_text(
     loaded: LoadedModel, text: str, languages: Languages = NO_LANGUAGES, n_best: int = 1
 ) -> Iterator[Translation]:
-    """Translate a text, and yield the translation as it grows.
+    """Translate a text, and yield its translation so far after the first sentence, then after ever larger groups.
 
     Args:
         n_best: number of translations of each sentence; the search has at least as many beams.
-
-    Yields:
-        The translation so far: after the first sentence, then after ever larger groups of sentences.
-
-    Raises:
-        InputError: the text cannot be translated.
     """
     remedy = "Shorten it, or translate it as a file."
     text = clean(check_text(text, LONGEST_TEXT, remedy=remedy))

@@ -13,7 +13,7 @@ from hf_vaswani.app.models import (
     chosen_models,
     has_unknown_type,
     language_choices,
-    title_of,
+    make_title,
 )
 from hf_vaswani.errors import InputError
 
@@ -145,4 +145,4 @@ def test_model_code_runs_only_when_trusted(monkeypatch, tmp_path):
 def test_title_names_the_languages_of_a_model_for_one_pair():
     one = LoadedModel("m", tiny_model(source_language="de", target_language="en"), word_tokenizer(["a"]))
     unknown = LoadedModel("m", tiny_model(), word_tokenizer(["a"]))
-    assert [title_of(one), title_of(unknown)] == ["Translation: de → en", "Translation"]
+    assert [make_title(one), make_title(unknown)] == ["Translation: de → en", "Translation"]
