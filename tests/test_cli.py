@@ -207,7 +207,7 @@ def test_curves_of_a_log_outside_a_run_do_not_replace_a_file(tmp_path, monkeypat
 
 
 def test_curves_of_a_folder_without_a_log_exit_with_status_2(error_of, tmp_path):
-    assert "log.jsonl does not exist" in error_of("curves", tmp_path)
+    assert "log.jsonl cannot be read: No such file" in error_of("curves", tmp_path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")

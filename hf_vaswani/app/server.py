@@ -25,10 +25,7 @@ COLORS = {
     "button_primary_background_fill_hover": "#1e40af",
     "button_primary_background_fill_hover_dark": "#1e40af",
 }
-FONTS = {
-    "font": ["system-ui", "Noto Sans", "sans-serif"],
-    "font_mono": ["ui-monospace", "monospace"],
-}
+FONTS = {"font": ["system-ui", "Noto Sans", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
 
 
 def launch(

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
 from ..files import InputPath, atomic_write, collect_errors, is_same_file, writing
@@ -60,7 +60,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     models = evaluate.add_argument("models", type=InputPath, nargs="+", default=[], metavar="MODEL", help=MODEL)
     models.required = False  # nargs="*" would miss models that follow an option
     evaluate.add_argument("--source", **INPUT_FILE, help="source sentences for models to translate")
-    several: dict[str, Any] = {"action": "extend", "default": []}
+    several = {"action": "extend", "default": []}
     evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     add_reference_option(evaluate, required=True)
     evaluate.add_argument(

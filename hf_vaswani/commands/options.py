@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..configuration.name_hints import hint
 from ..errors import InputError
@@ -27,9 +27,9 @@ OPTION_NAMES = {
     "epsilon_cutoff": "--mbr",
 }
 # Arguments of `add_argument` for an option whose value is a file.
-INPUT_FILE: dict[str, Any] = {"type": InputPath, "metavar": "FILE"}
-INPUT_FILES: dict[str, Any] = {**INPUT_FILE, "nargs": "+"}
-OUTPUT_FILE: dict[str, Any] = {"type": OutputPath, "metavar": "FILE"}
+INPUT_FILE = {"type": InputPath, "metavar": "FILE"}
+INPUT_FILES = {**INPUT_FILE, "nargs": "+"}
+OUTPUT_FILE = {"type": OutputPath, "metavar": "FILE"}
 
 
 class CommandParser(argparse.ArgumentParser):

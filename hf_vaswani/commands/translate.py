@@ -376,7 +376,7 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     """The models that translate and their settings, from the options."""
     from ..translation.translator_settings import TranslatorSettings
 
-    arguments: dict[str, Any] = {
+    arguments = {
         "utility": options.mbr,
         "samples": options.samples,
         "n_best": options.n_best,

@@ -75,7 +75,7 @@ class InvalidKeys(InputError):
         out_of_bounds: key → value, for values of the right type.
     """
 
-    def __init__(self, by_key: dict[str, str], out_of_bounds: dict[str, Any]):
+    def __init__(self, by_key: dict[str, str], out_of_bounds: Keys):
         super().__init__("\n".join(by_key.values()))
         self.by_key, self.out_of_bounds = by_key, out_of_bounds
 
@@ -97,7 +97,7 @@ class Section(BaseModel):
             raise _invalid_keys(type(self), error) from None
 
     @classmethod
-    def checked(cls, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def checked(cls, values: Keys) -> tuple[Keys, dict[str, str]]:
         """The values of the right types, and key → error for the others and for those out of bounds."""
         try:
             return cls(**values).model_dump(include=set(values)), {}
@@ -160,7 +160,7 @@ def describe_bounds(key: FieldInfo, value: float | None = None) -> str:
 def _invalid_keys(section: type[Section], error: ValidationError) -> InvalidKeys:
     """pydantic's errors in our words, in the order of the keys."""
     found: dict[str, str] = {}
-    out_of_bounds: dict[str, Any] = {}
+    out_of_bounds: Keys = {}
     for item in error.errors(include_url=False):
         name, value = str(item["loc"][0]), item["input"]
         key = section.model_fields.get(name)

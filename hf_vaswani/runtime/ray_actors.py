@@ -234,13 +234,10 @@ def ray_session(address: str | None = None) -> Iterator[None]:
     try:
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # a plain one, too, if Ray takes too long to start here
-        why = f"{reason(error).removesuffix('.')}."
+        why = reason(error).removesuffix(".")
         if address in (None, "local"):
-            raise InputError(f"Ray cannot be started: {why} Try again when this machine is less busy.") from None
-        raise InputError(
-            f"No Ray cluster answers at {address}: {why} Start one with ray start --head, or start one on this "
-            "machine only with --address local."
-        ) from None
+            raise InputError(f"Ray cannot be started: {why}. Try again when this machine is less busy.") from None
+        raise _no_cluster(address, why) from None
     try:
         yield
     finally:
@@ -255,7 +252,11 @@ def _check_that_it_answers(address: str | None) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
     except (OSError, OverflowError) as error:
-        raise InputError(
-            f"No Ray cluster answers at {address}: {getattr(error, 'strerror', None) or error}. Start one with ray "
-            "start --head, or start one on this machine only with --address local."
-        ) from None
+        raise _no_cluster(address, getattr(error, "strerror", None) or error) from None
+
+
+def _no_cluster(address: str, why: object) -> InputError:
+    return InputError(
+        f"No Ray cluster answers at {address}: {why}. Start one with ray start --head, or start one on this machine "
+        "only with --address local."
+    )
