@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from ..configuration.keys import Keys, Sections
 from ..errors import InputError, reason
 from ..ledger import Input, Provenance
-from .trail import Trail
+from .trail import RecordPart, Trail
 
 RESULTS_FILE = "results.json"
 # The file that the Hub reads for the leaderboards of datasets.
@@ -29,13 +29,7 @@ def _without_surrogates(text: Any) -> Any:
 Text = Annotated[str, BeforeValidator(_without_surrogates)]
 
 
-class Part(BaseModel):
-    """A part of a report. Unknown keys are kept as they are."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow", populate_by_name=True)
-
-
-class Source(Part):
+class Source(RecordPart):
     """Where text comes from, under the names that others know: files without folders, or a dataset."""
 
     files: list[Text] | None = None
@@ -48,7 +42,7 @@ class Source(Part):
     reversed: bool = False
 
 
-class PairError(Part):
+class PairError(RecordPart):
     """An error in training pairs that the filters looked for."""
 
     pairs: int
@@ -56,7 +50,7 @@ class PairError(Part):
     left_out: bool
 
 
-class TokenizerInfo(Part):
+class TokenizerInfo(RecordPart):
     """Kind and sizes of a tokenizer."""
 
     type: str
@@ -65,7 +59,7 @@ class TokenizerInfo(Part):
     target_tokens: int
 
 
-class Architecture(Part):
+class Architecture(RecordPart):
     """The fields of a model's config that a reader compares models by."""
 
     encoder_layers: int
@@ -93,7 +87,7 @@ class Architecture(Part):
     label_smoothing: float
 
 
-class Seen(Part):
+class Seen(RecordPart):
     """What all steps have seen, without padding."""
 
     pairs: int
@@ -101,7 +95,7 @@ class Seen(Part):
     target_tokens: int
 
 
-class ComparedWeights(Part):
+class ComparedWeights(RecordPart):
     """Weights that might have become the final model, and their loss on the validation set."""
 
     weights: str
@@ -109,7 +103,7 @@ class ComparedWeights(Part):
     validation_loss: float
 
 
-class FinalWeights(Part):
+class FinalWeights(RecordPart):
     """What became the final model and why.
 
     Attributes:
@@ -129,7 +123,7 @@ class FinalWeights(Part):
         return f", chosen by validation loss: {chosen}, against {others}" if others else ""
 
 
-class AdapterInfo(Part):
+class AdapterInfo(RecordPart):
     """A LoRA adapter that was trained in place of a model's own weights.
 
     Attributes:
@@ -149,7 +143,7 @@ class AdapterInfo(Part):
         return f"{self.parameters:,} trained parameters, {self.parameters / self.all_parameters:.2%} of all"
 
 
-class TestScores(Part):
+class TestScores(RecordPart):
     """The scores of a test set by the recipe's search, greedy search, minimum Bayes risk decoding and reranking, with
     sacreBLEU's signatures.
 
@@ -179,7 +173,7 @@ class TestScores(Part):
     reranked_chrf2_signature: str | None = None
 
 
-class Example(Part):
+class Example(RecordPart):
     """A sentence and its translation."""
 
     source: Text
@@ -193,7 +187,7 @@ class Sample(Example):
     reference: Text
 
 
-class LengthGroup(Part):
+class LengthGroup(RecordPart):
     """The score of the sentences whose sources have a length in some range, in tokens."""
 
     shortest: int
@@ -202,7 +196,7 @@ class LengthGroup(Part):
     chrf2: float
 
 
-class Analysis(Part):
+class Analysis(RecordPart):
     """What the translations of a test set show: examples, and where the model is weak.
 
     Attributes:
@@ -229,7 +223,7 @@ class Analysis(Part):
     beyond_training: int | None = None
 
 
-class SearchReport(Part):
+class SearchReport(RecordPart):
     """Speed and scores of a model's translations of the sentences on which teacher and student are compared."""
 
     search: str
@@ -238,7 +232,7 @@ class SearchReport(Part):
     chrf2: float
 
 
-class TeacherReport(Part):
+class TeacherReport(RecordPart):
     """The final model compared with the teacher whose translations it learned from, on the same sentences and machine.
 
     Attributes:
@@ -264,7 +258,7 @@ class TeacherReport(Part):
     int8_bytes: int | None = None
 
 
-class RunReport(Part):
+class RunReport(RecordPart):
     """The results of a run.
 
     Attributes:

@@ -20,13 +20,13 @@ FIRST_STEPS = 10
 SHOWN_CHECKPOINTS = 10
 
 
-class TrailPart(BaseModel):
-    """A part of a trail. Keys of later versions are kept as they are."""
+class RecordPart(BaseModel):
+    """A part of what a run records. Keys of later versions are kept as they are."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
 
-class TextDigest(TrailPart):
+class TextDigest(RecordPart):
     """The digests of a text.
 
     Attributes:
@@ -42,7 +42,7 @@ class TextDigest(TrailPart):
     range_length: int = 0
 
 
-class Environment(TrailPart):
+class Environment(RecordPart):
     """What steps are computed with, from a certain step on.
 
     Attributes:
@@ -69,7 +69,7 @@ class Environment(TrailPart):
         return self.device, self.processes, self.mixed_precision, self.loop
 
 
-class StepRecord(TrailPart):
+class StepRecord(RecordPart):
     """The results of a step.
 
     Attributes:
@@ -89,7 +89,7 @@ class StepRecord(TrailPart):
     is_unscheduled: bool = False
 
 
-class Trail(TrailPart):
+class Trail(RecordPart):
     """The trail of a run.
 
     Attributes:
