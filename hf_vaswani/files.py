@@ -4,6 +4,7 @@ An old file stays in place until the new one is complete, and what an earlier ru
 """
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -248,6 +249,22 @@ def replace_files(contents: dict[Path, bytes]) -> None:
             f"{error.filename2 or path} cannot be written: {error.strerror}. {write_remedy(error)}, or choose another "
             "file."
         ) from None
+
+
+def file_digest(path: str | Path, kind: Callable[[], Any] = hashlib.sha256) -> str:
+    """The digest of a file's bytes, in hexadecimal.
+
+    Args:
+        kind: makes the hash, as those of `hashlib`.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    content = kind()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
 
 
 def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     Args:
         settings: the options of the search.
     """
-    from ..data.sources.text_source import digest, file_digest
+    from ..data.sources.text_source import digest, text_file_digest
     from ..ledger import Input, Provenance, make_input
     from ..training.setup.splits import held_out_settings
     from ..translation.translator_settings import content_digest
@@ -154,7 +154,7 @@ def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Proven
     if options.rerank_with:
         models.append(make_input("rerank_with", options.rerank_with, content_digest(options.rerank_with)))
     data, sources = _open_input(options.input)
-    digests = " ".join(map(digest, sources)) if sources else file_digest(options.input)
+    digests = " ".join(map(digest, sources)) if sources else text_file_digest(options.input)
     if data:
         held_out = f" {held_out_settings(data)!r}" if held_out_settings(data) else ""
         name = f"the training text of {Path(options.input).resolve().name}"

@@ -26,7 +26,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
-from ..files import read_json
+from ..files import file_digest, read_json
 from ..text.normalization import BLANK
 from . import transformers_js_export
 from .engine_folders import INDEX_FILE, PAGE_FILE
@@ -132,7 +132,7 @@ def _errors(folder: Path, package: Package) -> list[str]:
     return [
         f"{folder / name} does not match version {version}: it is damaged or was modified"
         for name, digest in zip(package.files, package.digests, strict=True)
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
+        if file_digest(folder / name) != digest
     ]
 
 
@@ -176,7 +176,7 @@ def copy_runtime(source: Path, page: Path) -> None:
             shutil.copyfile(folder / name, target / new)
         if (folder / LICENSE_FILE).is_file():
             shutil.copyfile(folder / LICENSE_FILE, target / f"{LICENSE_FILE}.{package.name.rpartition('/')[2]}")
-        digests = {new: hashlib.sha256((target / new).read_bytes()).hexdigest() for new in package.files.values()}
+        digests = {new: file_digest(target / new) for new in package.files.values()}
         files = {new: {"from": name, "sha256": digests[new]} for name, new in package.files.items()}
         packages.append({**{key: about.get(key) for key in ("name", "version", "license")}, "files": files})
     (target / "packages.json").write_text(json.dumps(packages, indent=2) + "\n", encoding="utf-8")

@@ -13,15 +13,20 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, cached_file
 BASE_DIGEST = "base_digest"
 
 
+def values_digest(tensors: Iterable[torch.Tensor]) -> str:
+    """Digest of the values of tensors, in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
 def matrices_digest(parameters: Iterable[nn.Parameter]) -> str | None:
     """Digest of the matrices among a model's weights; `None` unless all of them are in fp32."""
-    digest = hashlib.blake2b(digest_size=16)
-    for matrix in parameters:
-        if matrix.dim() > 1:
-            if type(matrix) is not nn.Parameter or matrix.dtype != torch.float32:
-                return None
-            digest.update(matrix.detach().cpu().contiguous().view(torch.uint8).numpy())
-    return digest.hexdigest()
+    matrices = [parameter for parameter in parameters if parameter.dim() > 1]
+    if any(type(matrix) is not nn.Parameter or matrix.dtype != torch.float32 for matrix in matrices):
+        return None
+    return values_digest(matrices)
 
 
 def base_error(model: PreTrainedModel, adapter: str) -> str | None:

@@ -22,17 +22,14 @@ DEFAULT_WEIGHT = 0.2
 
 @dataclass(frozen=True)
 class Reranker:
-    """Sorts the translations of each text again, with a model of the other direction.
+    """Sorts the translations of each text again, with a model of the other direction."""
 
-    Attributes:
-        model, tokenizer: that model, and its tokenizer.
-        weight: of the mean log-probability of a source token, which is added to the score of the search.
-        languages: `src_lang` and `tgt_lang` of this model, if it needs them.
-    """
-
+    # That model, and its tokenizer
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    # Of the mean log-probability of a source token, which is added to the score of the search
     weight: float = DEFAULT_WEIGHT
+    # `src_lang` and `tgt_lang` of this model, if it needs them
     languages: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, texts: Sequence[str], results: Sequence[Result]) -> list[Result]:

@@ -13,6 +13,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 from ..data.tokenizers.tokenizer import SAVED_FILES
 from ..engines.engine_folders import WEIGHT_FILES
 from ..errors import InputError, reason
+from ..files import file_digest
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE
 from ..pipeline.engine import SourceTooLong
 from ..text.languages import group_languages, language_pairs
@@ -59,11 +60,7 @@ def _digest_of(path: Path) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _file_digest(path: Path, *status: int) -> str:
-    with path.open("rb") as file:
-        result = hashlib.sha256()
-        while block := file.read(1 << 20):
-            result.update(block)
-    return result.hexdigest()
+    return file_digest(path)
 
 
 @functools.cache

@@ -345,10 +345,11 @@ def rename_key(path: str, name: str, *trail: str) -> str:
 
 def new_digests(path: str) -> str:
     """Recompute the digests of a checkpoint's files."""
-    from hf_vaswani.training.checkpoints.checkpoint import DIGESTS_FILE, file_digest
+    from hf_vaswani.files import file_digest
+    from hf_vaswani.training.checkpoints.checkpoint import DIGEST, DIGESTS_FILE
 
     names = [name for name in sorted(os.listdir(path)) if name != DIGESTS_FILE]
-    Path(path, DIGESTS_FILE).write_text(json.dumps({name: file_digest(Path(path, name)) for name in names}))
+    Path(path, DIGESTS_FILE).write_text(json.dumps({name: file_digest(Path(path, name), DIGEST) for name in names}))
     return f"{path}/{DIGESTS_FILE} is made again"
 
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from ...configuration.name_hints import hint
 from ...errors import InputError, counted
-from ...files import is_same_file, reading
+from ...files import file_digest, is_same_file, reading
 from ...text.normalization import is_blank
 from . import built_in
 from .hub_datasets import HubDataset, name_error
 from .tables import Languages, candidate_columns, choose_columns, file_format, iterate_records, pair_of, unknown_format
-from .text_files import CHUNK, COMPRESSED, Pair, check_file, iterate_lines, iterate_parallel
+from .text_files import COMPRESSED, Pair, check_file, iterate_lines, iterate_parallel
 
 BUILT_IN = "built-in"
 LARGEST_WEIGHT = 1_000_000_000
@@ -219,17 +219,17 @@ def digest(source: TextSource) -> str:
         raise InputError.of(errors)
     columns = [source.source_column, source.target_column]
     if source.dataset == BUILT_IN:
-        parts = [BUILT_IN, file_digest(str(built_in.built_in_file(source.split)))]
+        parts = [BUILT_IN, text_file_digest(str(built_in.built_in_file(source.split)))]
     elif source.dataset:
         data = _hub_dataset(source)
-        files = [(_kind(path), file_digest(path)) for path in data.files()] if data.is_local else []
+        files = [(_kind(path), text_file_digest(path)) for path in data.files()] if data.is_local else []
         content = files or [source.dataset, data.commit]
         parts = ["dataset", source.config, data.split, content, columns]
     elif source.file:
-        parts = ["file", _kind(source.file), file_digest(source.file), columns]
+        parts = ["file", _kind(source.file), text_file_digest(source.file), columns]
         parts += [] if source.header is None else [source.header]
     else:
-        parts = [[(_kind(path), file_digest(path)) for path in side] for side in (source.source, source.target)]
+        parts = [[(_kind(path), text_file_digest(path)) for path in side] for side in (source.source, source.target)]
     parts += [name for name in ("reversed", "made") if getattr(source, name)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -244,18 +244,15 @@ def _kind(path: str) -> tuple[str, str]:
     return file_format(path), suffix if suffix in COMPRESSED else ""
 
 
-def file_digest(path: str) -> str:
+def text_file_digest(path: str) -> str:
     """The SHA-256 digest of a text file's bytes.
 
     Raises:
-        InputError: if it cannot be read.
+        InputError: if it cannot be read, or has no content.
     """
     check_file(path)
-    digest = hashlib.sha256()
-    with reading(path), open(path, "rb") as file:
-        while chunk := file.read(16 * CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    with reading(path):
+        return file_digest(path)
 
 
 def _description_errors(source: TextSource, languages: Languages) -> list[str]:

@@ -11,6 +11,7 @@ import re
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
+from ...files import file_digest
 from ..optimization.progress import Progress, read_progress
 from ..optimization.sharding import StateDict, full_tensor, optimizer_state, set_optimizer_state
 from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
@@ -35,6 +37,7 @@ OPTIMIZER_FILE = "optimizer.pt"
 SCALER_FILE = "scaler.pt"
 PROGRESS_FILE = "progress.json"
 DIGESTS_FILE = "digests.json"
+DIGEST = partial(hashlib.blake2b, digest_size=16)  # of files, to find damage
 # Suffixes of folders that are being written, or deleted; they stay behind if the process is killed.
 LEFT_BY_A_KILL = ("part", "removed")
 
@@ -187,9 +190,11 @@ def write_whole(path: Path, write) -> None:
     unfinished.mkdir()
     try:
         write(unfinished)
-        digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}
+        digests = {file.name: file_digest(file, DIGEST) for file in sorted(unfinished.iterdir())}
         (unfinished / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
-        file_digest(unfinished / DIGESTS_FILE, to_disk=True)
+        for file in unfinished.iterdir():
+            with file.open("r+b") as opened:  # on Windows, fsync requires a file open for writing
+                os.fsync(opened.fileno())
         make_readable(unfinished)
         _to_disk(unfinished)
     except BaseException:
@@ -216,22 +221,11 @@ def make_readable(folder: Path) -> None:
             path.chmod(0o666 & ~mask)
 
 
-def file_digest(path: Path, to_disk: bool = False) -> str:
-    """The BLAKE2b digest of a file's bytes; with `to_disk`, they are flushed to the disk first."""
-    with path.open("r+b" if to_disk else "rb") as file:  # on Windows, fsync requires a file open for writing
-        if to_disk:
-            os.fsync(file.fileno())
-        digest = hashlib.blake2b(digest_size=16)
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def find_damage(path: Path) -> str | None:
     """What is wrong with the files of a checkpoint; `None` if nothing is."""
     try:
         digests = json.loads((path / DIGESTS_FILE).read_text())
-        wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
+        wrong = [name for name, digest in digests.items() if file_digest(path / name, DIGEST) != digest]
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:

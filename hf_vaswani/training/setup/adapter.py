@@ -4,7 +4,6 @@ LoRA adds to a weight `(out_features, in_features)` the product of two narrow ma
 `(r, in_features)`, and trains only these. The first is initialized to 0, so that a run begins with its base model.
 """
 
-import hashlib
 import os
 import warnings
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from safetensors.torch import save_file
 from torch import nn
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
@@ -21,7 +19,7 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import has_tokenizer
 from ...errors import InputError
-from ...generation.adapters import BASE_DIGEST, matrices_digest
+from ...generation.adapters import BASE_DIGEST, matrices_digest, values_digest
 from ...runtime.imports import import_extra
 from ...translation.load import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
@@ -106,11 +104,8 @@ def save_adapter(adapted: "PeftModel", folder: Path) -> None:
 
 def base_digest(model: nn.Module) -> str:
     """The digest that identifies the weights of a base model, without its adapter."""
-    trained, digest = weights(model), hashlib.blake2b(digest_size=16)
-    for name, parameter in model.named_parameters():
-        if name not in trained:
-            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy())
-    return digest.hexdigest()
+    trained = weights(model)
+    return values_digest(parameter for name, parameter in model.named_parameters() if name not in trained)
 
 
 def module_errors(model: nn.Module, arguments: PeftArguments) -> list[str]:

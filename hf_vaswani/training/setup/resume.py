@@ -8,7 +8,7 @@ from pathlib import Path
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ...configuration.keys import Sections, traits
-from ...data.sources.text_source import file_digest
+from ...data.sources.text_source import text_file_digest
 from ...errors import InputError
 from ...ledger import Input, Provenance, differences, make_input
 from ...records.run_report import RESULTS_FILE
@@ -178,5 +178,5 @@ def run_inputs(recipe: Recipe) -> list[Input]:
 
     found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
-    found += [make_input("data.text", name, file_digest(name)) for name in pairs]
+    found += [make_input("data.text", name, text_file_digest(name)) for name in pairs]
     return Provenance(command="train", inputs=found).without_repetition().inputs
