@@ -3,10 +3,12 @@
 import hashlib
 import itertools
 import json
+import math
 import re
+import statistics
 from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import yaml
 
 from ..configuration.yaml_reader import read_yaml
 from ..errors import InputError
+from ..evaluation.seed_bootstrap import Difference
 from ..files import collect_errors, option_errors, path_error, type_errors
 from ..records.run_report import RunReport, read_report
 from ..training.checkpoints.artifacts import RECIPE_FILE, read_results, read_stored
@@ -154,19 +157,10 @@ LOSS, BLEU = "validation loss", " BLEU"
 SET_BY_SWEEP = [("training", name) for name in ("output_dir", "seed", "overwrite", "push_to_hub")]
 
 
-@dataclass(frozen=True)
-class Combination:
-    """A variant of a recipe: the first part of the names of its runs, and key → value as on the command line."""
-
-    name: str
-    values: dict[str, str]
-
-
 @dataclass
 class Run:
     """A training run, with the options of its command; once it has ended, its report, or what went wrong."""
 
-    combination: Combination
     seed: str
     folder: Path
     recipe: Recipe
@@ -199,14 +193,62 @@ class Run:
         return values
 
 
-def combine(rows: dict[str, dict[str, str]], grid: Texts) -> list[Combination]:
+@dataclass
+class Row:
+    """A variant of a recipe, with its runs and their results.
+
+    Attributes:
+        name: the first part of the names of its runs.
+        keys: key → value as on the command line.
+        differences: by test set, in BLEU from the first row.
+    """
+
+    name: str
+    keys: dict[str, str]
+    runs: list[Run] = field(default_factory=list)
+    differences: dict[str, Difference] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> list[Run]:
+        """The runs that have a report."""
+        return [run for run in self.runs if run.report]
+
+    def spread(self, name: str) -> tuple[float, float | None] | None:
+        """Mean and sample standard deviation of a value over the finished runs; `None` if one has no such value."""
+        values = [run.values.get(name) for run in self.finished]
+        if not values or None in values:
+            return None
+        has_deviation = len(values) > 1 and all(map(math.isfinite, values))
+        return statistics.fmean(values), statistics.stdev(values) if has_deviation else None
+
+    def to_json(self, values: list[str]) -> dict[str, Any]:
+        """The row in `sweep.json`, with the means and deviations of these values."""
+        names = ("seed", "values", "error")
+        runs = [{"folder": run.folder.name, **{name: getattr(run, name) for name in names}} for run in self.runs]
+        differences = {test: asdict(difference) for test, difference in self.differences.items()}
+        spreads = {name: self.spread(name) for name in values}
+        return {"name": self.name, "keys": self.keys, "runs": runs, "differences": differences, "spreads": spreads}
+
+    @property
+    def full_loss(self) -> float:
+        """The mean validation loss; infinite if a run failed, as the others may have been lucky."""
+        spread = self.spread(LOSS) if len(self.finished) == len(self.runs) else None
+        return spread[0] if spread and math.isfinite(spread[0]) else math.inf
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it has a name that its values alone do not give it."""
+        return self.name not in (BASELINE, combination_name("", self.keys))
+
+
+def combine(rows: dict[str, dict[str, str]], grid: Texts) -> list[Row]:
     """Every row with every combination of the grid, the last key changing fastest."""
     found = {}
     for row, values in rows.items() or [("", {})]:
         for texts in itertools.product(*grid.values()):
             chosen = dict(zip(grid, texts))
             name = combination_name(row, chosen)
-            found[name] = Combination(name, {**values, **chosen})
+            found[name] = Row(name, {**values, **chosen})
     return list(found.values())
 
 
@@ -222,21 +264,19 @@ def combination_name(row: str, chosen: dict[str, str]) -> str:
     return f"{short}-{hashlib.blake2b(full.encode('utf-8', 'replace')).hexdigest()[:DIGEST_LENGTH]}"
 
 
-def load_runs(request: SweepRequest, combinations: Iterable[Combination], errors: list[str]) -> list[Run]:
-    """Every combination with every seed; what is wrong with their recipes is added to the errors."""
-    runs: list[Run] = []
+def load_runs(request: SweepRequest, rows: Iterable[Row], errors: list[str]) -> None:
+    """Give each row a run with every seed; what is wrong with their recipes is added to the errors."""
     wrong: dict[str, list[str]] = {}
-    for combination, seed in itertools.product(combinations, request.seeds):
-        folder = Path(request.output_dir or "sweep", f"{combination.name}_seed_{seed}")
-        options = [*request.options, *(f"--{key}={text}" for key, text in combination.values.items())]
+    for row, seed in itertools.product(rows, request.seeds):
+        folder = Path(request.output_dir or "sweep", f"{row.name}_seed_{seed}")
+        options = [*request.options, *(f"--{key}={text}" for key, text in row.keys.items())]
         options += [f"--training.seed={seed}", f"--training.output_dir={folder}"]
         options += ["--training.overwrite=false", "--training.push_to_hub=false"]
-        found = wrong.setdefault(combination.name, [])
+        found = wrong.setdefault(row.name, [])
         if recipe := collect_errors(found, partial(load_recipe, request.recipe, options)):
-            runs.append(Run(combination, seed, folder, recipe, options))
+            row.runs.append(Run(seed, folder, recipe, options))
     common = [error for error in next(iter(wrong.values()), []) if all(error in found for found in wrong.values())]
     errors += common + [f"{name}: {error}" for name, found in wrong.items() for error in found if error not in common]
-    return runs
 
 
 def key_errors(request: SweepRequest) -> list[str]:

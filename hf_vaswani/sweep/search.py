@@ -10,7 +10,7 @@ from typing import Any
 
 from ..files import collect_errors
 from ..runtime.imports import import_extra
-from .request import Combination, Run, SweepRequest, Texts, load_runs
+from .request import Row, SweepRequest, Texts, load_runs
 
 # A range that spans at least this factor is searched on a logarithmic scale.
 WIDE = 10
@@ -27,11 +27,11 @@ def parse_space(texts: Texts, errors: list[str]) -> Space:
     return {key: part for key, part in found.items() if part is not None}
 
 
-def make_ends(space: Space) -> list[Combination]:
-    """Two combinations, of the first and of the last value of each key."""
+def make_ends(space: Space) -> list[Row]:
+    """Two rows, of the first and of the last value of each key."""
     ends = {key: getattr(part, "choices", None) or (part.low, part.high) for key, part in space.items()}
     texts = [{key: _write(space[key], values[place]) for key, values in ends.items()} for place in (0, -1)]
-    return [Combination(", ".join(f"{key} {text}" for key, text in values.items()), values) for values in texts]
+    return [Row(", ".join(f"{key} {text}" for key, text in values.items()), values) for values in texts]
 
 
 class Search:
@@ -41,7 +41,7 @@ class Search:
         trials: those that the sweep already has, and those proposed.
     """
 
-    def __init__(self, request: SweepRequest, space: Space, trials: list[Combination]):
+    def __init__(self, request: SweepRequest, space: Space, trials: list[Row]):
         self._optuna: Any = import_extra("optuna", "sweep")
         self._optuna.logging.set_verbosity(self._optuna.logging.WARNING)
         sampler = self._optuna.samplers.TPESampler(seed=len(trials), constant_liar=True)
@@ -49,28 +49,28 @@ class Search:
         self._asked: dict[str, Any] = {}
         self._request, self._space, self.trials = request, space, trials
 
-    def propose(self) -> list[Run]:
-        """The runs of a new trial; none if nothing new is found."""
+    def propose(self) -> Row | None:
+        """A new trial with its runs; `None` if nothing new is found."""
         for _ in range(PATIENCE):
             asked = self._study.ask(self._space)
             values = {key: _write(part, asked.params[key]) for key, part in self._space.items()}
-            trial = Combination(TRIAL.format(number=len(self.trials) + 1), values)
-            runs = load_runs(self._request, [trial], wrong := [])
+            trial = Row(TRIAL.format(number=len(self.trials) + 1), values)
+            load_runs(self._request, [trial], wrong := [])
             # A useless proposal stays open in the study, which then looks elsewhere.
-            if not wrong and all(values != other.values for other in self.trials):
+            if not wrong and all(values != other.keys for other in self.trials):
                 self.trials.append(trial)
                 self._asked[trial.name] = asked
-                return runs
-        return []
+                return trial
+        return None
 
-    def tell(self, trial: Combination, loss: float) -> None:
+    def tell(self, trial: Row, loss: float) -> None:
         """Take in the loss of a trial; not finite if it failed. What is outside the space tells nothing."""
         states, value = self._optuna.trial.TrialState, loss if math.isfinite(loss) else None
         state = states.FAIL if value is None else states.COMPLETE
         if asked := self._asked.pop(trial.name, None):
             self._study.tell(asked, value, state)
-        elif trial.values.keys() == self._space.keys():
-            values = {key: _read(part, trial.values[key]) for key, part in self._space.items()}
+        elif trial.keys.keys() == self._space.keys():
+            values = {key: _read(part, trial.keys[key]) for key, part in self._space.items()}
             if None not in values.values():
                 known = {"params": values, "distributions": self._space, "value": value, "state": state}
                 self._study.add_trial(self._optuna.trial.create_trial(**known))

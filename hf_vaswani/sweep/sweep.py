@@ -1,7 +1,5 @@
 """A sweep from its request to its table."""
 
-import math
-import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,9 +13,9 @@ from ..files import check_types, collect_errors, read_json, replace_files
 from ..ledger import check_new
 from ..runtime.imports import import_extra
 from ..training.checkpoints.artifacts import CURVES_FILE, LOG_FILE, locked_output
-from .request import BASELINE, Combination, Run, SweepRequest, combine, key_errors, load_runs
+from .request import BASELINE, Row, Run, SweepRequest, combine, key_errors, load_runs
 from .search import Search, make_ends, parse_space
-from .table import Row, Sweep, compare, losses_compare
+from .table import Sweep, compare, losses_compare
 
 # The first also marks a folder as that of a sweep.
 RESULT_FILE, PAGE_FILE = "sweep.json", "README.md"
@@ -46,14 +44,12 @@ def check_sweep(request: SweepRequest, errors: list[str]) -> Sweep:
     space = parse_space(request.search, errors) if request.search else {}
     if space:
         load_runs(replace(request, seeds=request.seeds[:1]), make_ends(space), errors)
-    known = [Combination(row["name"], row["keys"]) for row in stored.get("rows", []) if space]
-    rows: dict[str, Row] = {}
-    for run in load_runs(request, known or combine(request.rows, request.grid), errors):
-        name, keys = run.combination.name, run.combination.values
-        rows.setdefault(name, Row(name, keys, [])).runs.append(run)
+    known = [Row(row["name"], row["keys"]) for row in stored.get("rows", []) if space]
+    rows = known or combine(request.rows, request.grid)
+    load_runs(request, rows, errors)
     if errors:
         raise InputError.of(errors)
-    return Sweep(request, folder, space, list(rows.values()))
+    return Sweep(request, folder, space, rows)
 
 
 def run_sweep(sweep: Sweep, jobs: int | None = None) -> Sweep:
@@ -87,7 +83,7 @@ def _write(sweep: Sweep, texts: dict[str, str]) -> None:
 def _train(sweep: Sweep, jobs: int | None) -> None:
     """Train all runs, and those that a search proposes."""
     total = sweep.request.trials or DEFAULT_TRIALS
-    known = [row.runs[0].combination for row in sweep.rows if row.name != BASELINE]
+    known = [row for row in sweep.rows if row.name != BASELINE]
     search = Search(sweep.request, sweep.space, known) if sweep.space else None
     every = [row.runs for row in sweep.rows] if search else [[run] for row in sweep.rows for run in row.runs]
     waiting: list[list[Run]] = []
@@ -96,15 +92,15 @@ def _train(sweep: Sweep, jobs: int | None) -> None:
         for run, error in zip(runs, errors):
             run.end(error)
         if search:
-            losses = [run.report.validation_loss if run.report else math.nan for run in runs]
-            search.tell(runs[0].combination, statistics.fmean(losses))
+            [trial] = [row for row in sweep.rows if row.runs is runs]
+            search.tell(trial, trial.full_loss)
 
     def trials() -> Iterator[list[Run]]:
         yield from waiting
-        while search and len(search.trials) < total and (runs := search.propose()):
-            sweep.rows.append(Row(runs[0].combination.name, runs[0].combination.values, runs))
+        while search and len(search.trials) < total and (trial := search.propose()):
+            sweep.rows.append(trial)
             _write(sweep, {RESULT_FILE: sweep.to_json()})
-            yield runs
+            yield trial.runs
 
     for runs in every:
         if all(run.is_finished() for run in runs):

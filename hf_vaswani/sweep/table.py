@@ -2,11 +2,9 @@
 
 import json
 import math
-import statistics
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError, counted
 from ..evaluation.score import bleu
@@ -15,7 +13,7 @@ from ..evaluation.seed_bootstrap import RESAMPLES, Difference, seed_bootstrap
 from ..files import collect_errors, reading
 from ..training.checkpoints.artifacts import TRANSLATIONS
 from ..training.setup.splits import load_test_sets
-from .request import BASELINE, BLEU, LOSS, Run, SweepRequest, combination_name
+from .request import BLEU, LOSS, Row, Run, SweepRequest
 from .search import Space
 
 NOTHING = "–"
@@ -30,54 +28,12 @@ METHOD = (
 
 
 @dataclass
-class Row:
-    """A combination with its runs, and by test set its differences in BLEU from the first one."""
-
-    name: str
-    keys: dict[str, str]
-    runs: list[Run]
-    differences: dict[str, Difference] = field(default_factory=dict)
-
-    @property
-    def finished(self) -> list[Run]:
-        """The runs that have a report."""
-        return [run for run in self.runs if run.report]
-
-    def spread(self, name: str) -> tuple[float, float | None] | None:
-        """Mean and sample standard deviation of a value over the finished runs; `None` if one has no such value."""
-        values = [run.values.get(name) for run in self.finished]
-        if not values or None in values:
-            return None
-        has_deviation = len(values) > 1 and all(map(math.isfinite, values))
-        return statistics.fmean(values), statistics.stdev(values) if has_deviation else None
-
-    def to_json(self, values: list[str]) -> dict[str, Any]:
-        """The row in `sweep.json`, with the means and deviations of these values."""
-        names = ("seed", "values", "error")
-        runs = [{"folder": run.folder.name, **{name: getattr(run, name) for name in names}} for run in self.runs]
-        differences = {test: asdict(difference) for test, difference in self.differences.items()}
-        spreads = {name: self.spread(name) for name in values}
-        return {"name": self.name, "keys": self.keys, "runs": runs, "differences": differences, "spreads": spreads}
-
-    @property
-    def full_loss(self) -> float:
-        """The mean validation loss; infinite if a run failed, as the others may have been lucky."""
-        spread = self.spread(LOSS) if len(self.finished) == len(self.runs) else None
-        return spread[0] if spread and math.isfinite(spread[0]) else math.inf
-
-    @property
-    def is_named(self) -> bool:
-        """Whether it has a name that its values alone do not give it."""
-        return self.name not in (BASELINE, combination_name("", self.keys))
-
-
-@dataclass
 class Sweep:
     """A sweep: what is asked for, and the results so far.
 
     Attributes:
         space: of a search; empty for others.
-        rows: one for each combination; those that a search proposes are added.
+        rows: one for each combination of values; those that a search proposes are added.
         notes: why differences are missing.
         losses_compare: whether the validation losses of all runs can be compared.
         figure: the file with the learning curves, if they could be drawn.

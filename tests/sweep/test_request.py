@@ -8,7 +8,7 @@ import yaml
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import TABLE_3
 from hf_vaswani.sweep.request import (
-    Combination,
+    Row,
     SweepRequest,
     bundled_sweeps,
     combination_name,
@@ -102,12 +102,12 @@ def test_values_of_a_file_are_written_as_on_the_command_line(value, text):
 def test_rows_and_grid_are_combined_with_the_last_key_changing_fastest():
     found = combine({"small": {"d_model": "8"}, "large": {}}, {"dropout": ["0", "0.1"], "seedless": ["x"]})
     assert found == [
-        Combination("small_dropout-0_seedless-x", {"d_model": "8", "dropout": "0", "seedless": "x"}),
-        Combination("small_dropout-0.1_seedless-x", {"d_model": "8", "dropout": "0.1", "seedless": "x"}),
-        Combination("large_dropout-0_seedless-x", {"dropout": "0", "seedless": "x"}),
-        Combination("large_dropout-0.1_seedless-x", {"dropout": "0.1", "seedless": "x"}),
+        Row("small_dropout-0_seedless-x", {"d_model": "8", "dropout": "0", "seedless": "x"}),
+        Row("small_dropout-0.1_seedless-x", {"d_model": "8", "dropout": "0.1", "seedless": "x"}),
+        Row("large_dropout-0_seedless-x", {"dropout": "0", "seedless": "x"}),
+        Row("large_dropout-0.1_seedless-x", {"dropout": "0.1", "seedless": "x"}),
     ]
-    assert combine({}, {}) == [Combination("recipe", {})]
+    assert combine({}, {}) == [Row("recipe", {})]
 
 
 def test_combination_names_are_distinct_valid_file_names():

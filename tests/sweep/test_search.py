@@ -53,14 +53,14 @@ def test_single_value_that_is_no_range_is_rejected(text):
 
 def test_ends_are_the_first_and_the_last_of_all_values():
     space, _ = parsed(rate=["0.1..0.3"], layers=["1..6"], norm=["post", "pre", "none"])
-    assert [end.values for end in make_ends(space)] == [
+    assert [end.keys for end in make_ends(space)] == [
         {"rate": "0.1", "layers": "1", "norm": "post"}, {"rate": "0.3", "layers": "6", "norm": "none"},
     ]  # fmt: skip
 
 
 def test_numbers_have_three_digits_and_stay_within_the_range():
     search = searched({"learning_rate": ["0.0012345..0.01"]})
-    values = [float(search.propose()[0].combination.values["learning_rate"]) for _ in range(10)]
+    values = [float(search.propose().keys["learning_rate"]) for _ in range(10)]
     assert all(value == float(f"{value:.3g}") or value == 0.0012345 for value in values)
     assert len(set(values)) == 10 and all(0.0012345 <= value <= 0.01 for value in values)
 
@@ -69,10 +69,11 @@ def test_proposals_approach_the_lowest_loss():
     def train(search: Search, number: int) -> list[float]:
         losses = []
         for _ in range(number):
-            [run] = search.propose()
+            trial = search.propose()
+            [run] = trial.runs
             rate, layers = run.recipe.training.learning_rate, run.recipe.model["encoder_layers"]
             losses.append(abs(math.log10(rate) + 2.5) + abs(layers - 4) / 5)
-            search.tell(run.combination, losses[-1])
+            search.tell(trial, losses[-1])
         return losses
 
     search = searched(SPACE)
@@ -91,9 +92,9 @@ def test_small_space_is_tried_completely_without_values_that_make_no_recipe():
     # With 3 heads, d_model 512 cannot be divided evenly.
     search = searched({"encoder_attention_heads": ["1..4"], "norm_position": ["post", "pre"]})
     tried = []
-    while runs := search.propose():
-        tried.append(tuple(runs[0].combination.values.values()))
-        search.tell(runs[0].combination, math.nan if len(tried) % 2 else float(tried[-1][0]))
+    while trial := search.propose():
+        tried.append(tuple(trial.keys.values()))
+        search.tell(trial, math.nan if len(tried) % 2 else float(tried[-1][0]))
     assert sorted(tried) == [(heads, norm) for heads in "124" for norm in ("post", "pre")]
 
 
