@@ -94,8 +94,14 @@ def _misfits(
     source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
     """Errors for ids without an embedding, and special tokens whose ids differ."""
-    sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
-    sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
+    sides = dict(zip(("source", "target"), vocabularies(tokenizer), strict=True))
+    if errors := [
+        f"{source}: the {side} vocabulary must map tokens to whole numbers, got {token!r}: {index!r}."
+        for side, tokens in sides.items()
+        for token, index in [item for item in tokens.items() if type(item[1]) is not int][:1]
+    ]:
+        return errors
+    sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides.items()}
     errors = [
         f"{source}: the {side} vocabulary has {counted(count, 'token')} with ids up to {largest}, but the weights "
         f"have {rows[side]} embeddings. The vocabulary and the weights must come from the same model."

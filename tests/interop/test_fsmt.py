@@ -80,3 +80,18 @@ def test_folder_with_its_tokenizer_is_imported(tmp_path):
         VaswaniForConditionalGeneration.from_pretrained(tmp_path / "imported"),
         {**inputs, "decoder_input_ids": torch.tensor([[2, 8], [2, 9]])},
     )
+
+
+@pytest.mark.parametrize("side", ["src", "tgt"])
+@pytest.mark.parametrize("ids", [["0", "1", "2", "3", "4"], [0, 1, 2, 3, "4"]])
+def test_vocabulary_with_text_as_ids_is_one_error(tmp_path, side, ids):
+    pytest.importorskip("sacremoses")
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "a</w>"]
+    for name in ("src", "tgt"):
+        vocabulary = dict(zip(tokens, ids if name == side else range(5)))
+        (tmp_path / f"vocab-{name}.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "tokenizer_config.json").write_text('{"langs": ["de", "en"], "do_lower_case": false}')
+    random_fsmt(0, src_vocab_size=5, tgt_vocab_size=5).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="must map tokens to whole numbers"):
+        import_checkpoint(tmp_path, tmp_path / "imported")
