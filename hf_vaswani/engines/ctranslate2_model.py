@@ -78,7 +78,7 @@ class CTranslate2Model(EngineModel):
         device: `"cpu"`, `"cuda"` or `"auto"`.
 
     Raises:
-        InputError: CTranslate2 is not installed, or cannot open the folder.
+        InputError: CTranslate2 is not installed or cannot open the folder, or its vocabularies do not fit its config.
     """
 
     config_class = CTranslate2Config
@@ -102,6 +102,12 @@ class CTranslate2Model(EngineModel):
         finally:
             torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
+        sizes, rows = [len(tokens) for tokens in self.tokens], [config.vocab_size, config.decoder_vocab_size]
+        if sizes != rows:
+            raise InputError(
+                f"{folder}: its source and target vocabularies have {sizes[0]} and {sizes[1]} tokens, but its "
+                f"config.json says {rows[0]} and {rows[1]}. Export the model again."
+            )
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
         self.generation_config = GenerationConfig.from_pretrained(folder)
         self.eval()

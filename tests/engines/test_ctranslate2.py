@@ -336,3 +336,12 @@ def test_incomplete_folder_is_refused_with_the_files_that_it_needs(exported, tmp
     (tmp_path / "copy" / "shared_vocabulary.json").unlink()
     with pytest.raises(InputError, match="incomplete export: it needs model.bin and shared_vocabulary.json"):
         load(str(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "decoder_vocab_size"])
+def test_vocabulary_that_does_not_fit_the_config_is_an_error(exported, key):
+    path = exported[1] / "config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, key: values[key] + 1}))
+    with pytest.raises(InputError, match="vocabularies have .* config.json says"):
+        load(str(exported[1]))
