@@ -200,6 +200,8 @@ def positions(stack: nn.Module) -> float:
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
     """Raise a `ValueError` unless all members are Vaswani models with the same tokens and languages."""
+    if isinstance(members, str) or not isinstance(members, Sequence):
+        raise ValueError(f"members must be a list of models, got {type(members).__name__}.")
     if not members:
         raise ValueError("An ensemble needs at least one model.")
     errors = [
