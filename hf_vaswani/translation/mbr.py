@@ -147,7 +147,10 @@ def rank_candidates(
     measure = utility_function(utility)
     candidates = _texts("candidates", candidates)
     references = candidates if references is None else _texts("references", references)
-    weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
+    try:
+        weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"weights must be numbers, one per reference, got {weights!r}.") from None
     if not references or len(weights) != len(references):
         raise ValueError(
             f"{counted(len(references), 'reference')} and {counted(len(weights), 'weight')}: "
