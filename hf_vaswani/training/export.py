@@ -87,7 +87,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
         if teacher := load_compared(recipe):
-            from .reporting.report import compare
+            from .reporting.teacher import compare
 
             report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
         with saving(f"Training is complete, but the final model cannot be written to {setup.folder}", "to finish"):

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from hf_vaswani.evaluation.token_text import save_figure
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.reporting import report
+from hf_vaswani.training.reporting import teacher
 
 RECIPE = """
 tokenizer: {vocab_size: 60}
@@ -66,7 +66,7 @@ def no_int8_export(monkeypatch):
 
     A run that a fixture of a module makes has its size.
     """
-    monkeypatch.setattr(report, "int8_size", lambda *_: None)
+    monkeypatch.setattr(teacher, "int8_size", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

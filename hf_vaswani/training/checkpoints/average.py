@@ -21,7 +21,6 @@ from ...models.model_files import check_settings, model_kind
 from ...models.model_loading import load_model
 from ...pipeline.model_checks import vocabulary_error
 from ...records.run_report import ComparedWeights, FinalWeights
-from ...translation.translator_settings import content_digest
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from ..recipe.arguments import TrainingArguments
 from .artifacts import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
@@ -107,6 +106,8 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
 
 def _provenance(sources: list[Path], last: int | None, best: int | None) -> Provenance:
     """What a mean is made from: for each source, the weights that are averaged, as one input."""
+    from ...translation.translator_settings import content_digest
+
     inputs = []
     for source in sources:
         members = find_members(source, last, best)

@@ -1,15 +1,11 @@
-"""The report of a run: scores, texts, sizes, costs, examples, weaknesses, comparison with a teacher; its summary."""
+"""The report of a run: scores, texts, sizes, costs, examples, weaknesses; its summary."""
 
-import importlib.util
 import math
-import tempfile
-import time
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 import numpy as np
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
+from transformers import PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import encode_in_slices, plain_encoder
@@ -18,10 +14,8 @@ from ...data.filters import issues_found, pairs_kept
 from ...data.sources.text_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
-from ...engines.checked_export import export_model
-from ...errors import InputError, counted
+from ...errors import counted
 from ...evaluation.unreachable import unreachable
-from ...hub.card_wording import search_name
 from ...hub.repository import file_names, hub_id
 from ...records.run_report import (
     AdapterInfo,
@@ -30,25 +24,20 @@ from ...records.run_report import (
     FinalWeights,
     PairError,
     RunReport,
-    SearchReport,
     Seen,
     Source,
-    TeacherReport,
     TestScores,
     TokenizerInfo,
 )
 from ...records.trail import read_trail
 from ...runtime.machine import precision, versions
-from ...runtime.processes import say
-from ...runtime.threads import cores_of_run
 from ...text.vocabularies import target_vocab_size
-from ...translation.lines import Line, LineTranslator
 from ..build import TrainingSetup
 from ..optimization.progress import Progress
 from ..optimization.weights import weights
 from ..setup.resume import run_inputs
 from ..setup.splits import TESTS
-from ..validation import ScoredTest, bleu_and_chrf, perplexity
+from ..validation import ScoredTest, perplexity
 
 EXAMPLES = 8
 # Below this BLEU, a model has learned next to nothing of its test set.
@@ -345,78 +334,3 @@ def score_lines(name: str, scores: TestScores) -> list[str]:
         if bleu is not None:
             lines.append(f"{name} with {search}: BLEU {bleu:.2f}, chrF2 {chrf2:.2f}")
     return lines
-
-
-# Most sentences on which the two are compared; sentences that both translate before timing starts.
-MOST_SENTENCES, WARM_UP = 1000, 64
-# A measurement of speed takes at least about this many seconds, unless there are very few sentences.
-SHORTEST = 5.0
-
-
-def compare(
-    setup: TrainingSetup,
-    student: VaswaniForConditionalGeneration,
-    teacher: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-) -> TeacherReport:
-    """Translate the first test set, or the validation set, with `evaluation.compare_with` by its own search, and with
-    the final model by greedy search, and compare the two."""
-    name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
-    pairs = pairs[:MOST_SENTENCES]
-    sources, references = map(list, zip(*pairs))
-    scoring, names = setup.validator.scoring, setup.recipe.evaluation.compared
-    say(f"comparing with {', '.join(names)} on {counted(len(pairs), 'sentence')}")
-    workers = cores_of_run(setup.recipe.training.cpu_threads, setup.processes.num_processes)
-    taught, speed = timed(teacher, tokenizer, sources, num_workers=workers)
-    learned, own_speed = timed(student, setup.tokenizer, sources, num_workers=workers, num_beams=1)
-    scores = [bleu_and_chrf(texts, references, scoring) for texts in (taught, learned)]
-    agreement, _ = bleu_and_chrf(learned, taught, scoring)
-    searches = (search_name(teacher.generation_config.num_beams or 1), search_name(1))
-    reports = [
-        SearchReport(search=search, sentences_per_second=rate, bleu=bleu.value, chrf2=chrf.value)
-        for search, rate, (bleu, chrf) in zip(searches, (speed, own_speed), scores)
-    ]
-    return TeacherReport(
-        models=file_names(names, is_path=True),
-        parameters=teacher.num_parameters(),
-        sentences=len(pairs),
-        test=name,
-        teacher=reports[0],
-        student=reports[1],
-        agreement=agreement.value,
-        signature=agreement.signature,
-        int8_bytes=int8_size(student, setup.tokenizer),
-    )
-
-
-def timed(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: list[str], **search: Any
-) -> tuple[list[str], float]:
-    """Translations of texts, and the speed in sentences per second."""
-    was_training = model.training
-    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device)
-    translate = LineTranslator(translator, **search)
-    lines = [Line(text) for text in texts]
-    translate(lines[:WARM_UP])
-
-    def translated(copies: int) -> tuple[list[Any], float]:
-        began = time.perf_counter()
-        return translate(lines * copies), (time.perf_counter() - began) / copies
-
-    results, seconds = translated(1)
-    if seconds < SHORTEST and len(lines) > WARM_UP:  # starting the workers would take a large part of it
-        seconds = translated(math.ceil(SHORTEST / seconds))[1]
-    model.train(was_training)
-    found = ["" if isinstance(result, Exception) else result[0]["translation_text"] for result in results]
-    return found, len(texts) / seconds
-
-
-def int8_size(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Bytes of a model's weights when exported to CTranslate2 in 8 bits; `None` if that is not possible."""
-    if importlib.util.find_spec("ctranslate2") is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return export_model(model, tokenizer, Path(folder) / "int8", "int8").size
-        except InputError:  # CTranslate2 has no such model
-            return None

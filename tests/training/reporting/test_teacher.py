@@ -8,7 +8,7 @@ from transformers import pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.replay.verification import verify
-from hf_vaswani.training.reporting import report as teacher_module
+from hf_vaswani.training.reporting import teacher as teacher_module
 from hf_vaswani.training.train import train
 
 from ...families import family
