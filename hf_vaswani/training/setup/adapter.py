@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from safetensors.torch import save_file
 from torch import nn
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -21,7 +22,6 @@ from ...data.tokenizers.tokenizer import has_tokenizer
 from ...errors import InputError
 from ...generation.adapters import BASE_DIGEST, matrices_digest, values_digest
 from ...runtime.imports import import_extra
-from ...translation.load import ADAPTER_WEIGHTS
 from ..optimization.weights import weights
 from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
@@ -95,7 +95,7 @@ def save_adapter(adapted: "PeftModel", folder: Path) -> None:
     contiguous = {name: value.detach().cpu().contiguous() for name, value in values.items()}
     # So that it is not loaded on another base.
     digest = matrices_digest(value for value in adapted.parameters() if not value.requires_grad)
-    save_file(contiguous, folder / ADAPTER_WEIGHTS[0], metadata={"format": "pt", BASE_DIGEST: digest or ""})
+    save_file(contiguous, folder / ADAPTER_SAFE_WEIGHTS_NAME, metadata={"format": "pt", BASE_DIGEST: digest or ""})
     generation = adapted.get_base_model().generation_config
     # With this flag set, transformers would drop unknown settings on loading.
     generation._from_model_config = False
