@@ -31,6 +31,17 @@ def test_command_that_needs_no_model_does_not_import_torch(arguments):
     assert not imported_by(*arguments) & {"torch", "transformers", "datasets", "numpy"}
 
 
+def test_training_loads_only_a_part_of_the_package():
+    code = (
+        "import sys, hf_vaswani.training.train\n"
+        "files = [m.__file__ for n, m in sys.modules.items() if n.startswith('hf_vaswani') and m.__file__]\n"
+        "print(len(files), sum(len(open(file, encoding='utf-8').readlines()) for file in files))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    files, lines = map(int, output.stdout.split())
+    assert files <= 160 and lines <= 22_000
+
+
 def test_help_of_all_commands_needs_neither_torch_nor_transformers():
     code = (
         "import sys; sys.argv[0] = '/usr/bin/hf-vaswani'\n"

@@ -27,6 +27,14 @@ logger = logging.getLogger(__name__)
 BATCH_SIZE = 1000
 # (sources, targets, random generator) → token ids of both.
 Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[list[list[int]], list[list[int]]]]
+# The source and target texts of a batch, and its token ids: for each side, all ids concatenated, and the length of
+# each text.
+Batch = tuple[list[str], list[str]]
+PackedIds = list[tuple[np.ndarray, np.ndarray]]
+# File → type of its numbers.
+FILES = {"ids.npy": np.dtype(np.int32), "probabilities.npy": np.dtype(np.float16)}
+# A batch's row numbers, and for each of its rows the tokens and probabilities of that pair: `(target_length, k)` each.
+LabeledRows = tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
 
 
 @dataclass(frozen=True)
@@ -125,12 +133,6 @@ def encode_pairs(
             f"No pair among {counted(len(pairs), f'{name} pair')} is usable: {left_out}. Check the files."
         )
     return EncodedPairs.of([source for source, _ in rows], [target for _, target in rows])
-
-
-# The source and target texts of a batch, and its token ids: for each side, all ids concatenated, and the length of
-# each text.
-Batch = tuple[list[str], list[str]]
-PackedIds = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -258,12 +260,6 @@ def _pad_arrays(rows: list[np.ndarray]) -> torch.Tensor:
     for row, array in zip(padded, rows):
         row[: len(array)] = array
     return torch.from_numpy(padded)
-
-
-# File → type of its numbers.
-FILES = {"ids.npy": np.dtype(np.int32), "probabilities.npy": np.dtype(np.float16)}
-# A batch's row numbers, and for each of its rows the tokens and probabilities of that pair: `(target_length, k)` each.
-LabeledRows = tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,9 @@ from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left, readable_to
 ONE_PANEL, PANEL, SMALLEST_CELL, LARGEST_CELL, LARGEST_GRID = 5.5, 2.6, 0.115, 0.36, 60
 GAP, BAR_WIDTH, SHORTEST_BAR, LONGEST_BAR = 0.06, 0.16, 1.2, 3.5
 SMALLEST_FONT, LARGEST_FONT, POINTS_PER_INCH = 6.5, 10, 72  # points
+Which = int | str | None  # layer or head: its number, "all" for one panel each, `None` for the mean
+KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
+READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so far", "target tokens, being predicted"
 
 
 def draw_attention(
@@ -133,12 +136,6 @@ def _lay_out(figure: Figure, grid: np.ndarray, panel: np.ndarray) -> None:
     title.set_x((first.x0 + right.x1) / 2)
     column_label.set_x((first.x0 + right.x1) / 2)
     row_label.set_y((lowest.y0 + first.y1) / 2)
-
-
-Which = int | str | None  # layer or head: its number, "all" for one panel each, `None` for the mean
-
-KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
-READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so far", "target tokens, being predicted"
 
 
 class SentenceAttention(NamedTuple):

@@ -48,6 +48,24 @@ LEGEND = (
     "Boxes: token, its log-probability, Σ of all so far. Solid: kept; dashed: pruned; green: finished, with rank and "
     "Σ divided by the length penalty; gray band: finished and pushed out by better ones; blue: the output."
 )
+PAGE_STYLE = """
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, "Noto Sans", sans-serif; margin: 0 auto; padding: 1rem; max-width: 80rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; margin-top: 2rem } h3 { font-size: 1rem; margin-bottom: .3rem }
+dt { font-weight: bold } dd { margin: 0 0 .4rem }
+.scroll { overflow-x: auto } .figure { border: 1px solid #8888; border-radius: 6px; background: #fff }
+.figure svg { display: block }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .15rem .7rem; border-bottom: 1px solid #8885 }
+td.hypothesis { min-width: 14rem }
+td.number, th.number { text-align: right; white-space: nowrap }
+tr.pruned { opacity: .72 } tr.finished { font-weight: bold } tr:target { outline: 3px solid #c2410c }
+:focus-visible { outline: 3px solid #c2410c; outline-offset: 2px }
+.skip { position: absolute; left: -99rem } .skip:focus { position: static }
+""".strip()
+HEADERS = ("token", "hypothesis", "log-probability", "sum", "what became of it")
+RANKING_HEADERS = ("rank", "hypothesis", "tokens", "sum", "divided by the length penalty")
+NUMBERS = ("log-probability", "sum", "rank", "tokens", "divided by the length penalty")
 
 
 @dataclass(frozen=True)
@@ -341,26 +359,6 @@ def _text_lines(lines: list[tuple[str, str]], y: float) -> list[str]:
         f'<text class="{kind}" x="{MARGIN}" y="{y + number * LINE_HEIGHT:.0f}">{text(line)}</text>'
         for number, (line, kind) in enumerate(lines)
     ]
-
-
-PAGE_STYLE = """
-:root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, "Noto Sans", sans-serif; margin: 0 auto; padding: 1rem; max-width: 80rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; margin-top: 2rem } h3 { font-size: 1rem; margin-bottom: .3rem }
-dt { font-weight: bold } dd { margin: 0 0 .4rem }
-.scroll { overflow-x: auto } .figure { border: 1px solid #8888; border-radius: 6px; background: #fff }
-.figure svg { display: block }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .15rem .7rem; border-bottom: 1px solid #8885 }
-td.hypothesis { min-width: 14rem }
-td.number, th.number { text-align: right; white-space: nowrap }
-tr.pruned { opacity: .72 } tr.finished { font-weight: bold } tr:target { outline: 3px solid #c2410c }
-:focus-visible { outline: 3px solid #c2410c; outline-offset: 2px }
-.skip { position: absolute; left: -99rem } .skip:focus { position: static }
-""".strip()
-HEADERS = ("token", "hypothesis", "log-probability", "sum", "what became of it")
-RANKING_HEADERS = ("rank", "hypothesis", "tokens", "sum", "divided by the length penalty")
-NUMBERS = ("log-probability", "sum", "rank", "tokens", "divided by the length penalty")
 
 
 def beam_tree_page(tree: BeamTree) -> str:

@@ -12,10 +12,11 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
 from ..errors import InputError, counted, reason
-from .score_settings import EXTRAS
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
+# The extras of sacreBLEU that install what two of them need.
+EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 
 # A set of references for all sentences, or several such sets.
 References = list[str] | list[list[str]]

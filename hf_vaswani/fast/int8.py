@@ -20,6 +20,7 @@ LEAST_ELEMENTS = 2**18
 
 # States `(…, in_features)` → `(…, out_features)`.
 Product = Callable[[torch.Tensor], torch.Tensor]
+LARGEST = 127
 
 
 def packed_or_plain(layers: Sequence[nn.Linear], relu: bool = False) -> Product:
@@ -81,9 +82,6 @@ def can_pack(dtype: torch.dtype) -> bool:
 
 
 __all__ = ["Product", "is_plain", "packed_or_plain"]
-
-
-LARGEST = 127
 
 
 class Int8Linear(nn.Module):

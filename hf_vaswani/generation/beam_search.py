@@ -11,6 +11,9 @@ from transformers import EpsilonLogitsWarper, LogitsProcessorList, StoppingCrite
 
 from ..core.generation_beam_search import BeamOutput, BeamSearch, BeamState, Scoring
 
+BLOCK = 128
+ROWS_AT_ONCE = 64
+
 
 @dataclass(frozen=True)
 class SearchStep:
@@ -54,10 +57,6 @@ class SearchObserver(StoppingCriteria):
 
 
 __all__ = ["SearchObserver", "SearchStep"]
-
-
-BLOCK = 128
-ROWS_AT_ONCE = 64
 
 
 class Stragglers(StoppingCriteria):

@@ -175,13 +175,15 @@ def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:
 
 
 def check_search(get: Callable[[str], Any]) -> None:
-    """Refuse invalid numbers among the arguments of a search, and end tokens that are not ids.
+    """Refuse invalid numbers and rules among the arguments of a search, and end tokens that are not ids.
 
     Args:
         get: returns the value of an argument of `generate()` by its name, or `None`.
     """
     for name in ("num_beams", "num_return_sequences", "max_new_tokens", "max_length"):
         check_number(name, get(name))
+    if (rule := get("early_stopping")) is not None and rule not in CHOICES["early_stopping"]:
+        raise ValueError(f"early_stopping must be True, False or 'never', got {rule!r}.")
     given = get("eos_token_id")
     ids = given.tolist() if hasattr(given, "tolist") else given
     ids = ids if isinstance(ids, Sequence) and not isinstance(ids, str) else [ids]

@@ -12,6 +12,15 @@ BREAKS = re.compile("[\\x00-\\x20\\x7f-\\x9f\u2028\u2029]+")
 # Direction marks that affect text beyond the one in which they stand.
 DIRECTIONS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 ISOLATE, END_OF_ISOLATE = "\u2068", "\u2069"
+# What JSON does not escape but a reader of code cannot see, or sees in another order: control characters, line ends
+# and direction marks; and surrogates, which no file can hold.
+UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CODE = """\
+import hf_vaswani
+from transformers import pipeline
+
+translator = pipeline("translation", model={model})
+print(translator({text})[0]["translation_text"])"""
 
 
 def one_line(text: str) -> str:
@@ -65,18 +74,6 @@ def fenced(text: str, language: str) -> Markdown:
 def _longest_run(text: str) -> int:
     """The number of backticks in the longest run of them."""
     return max((len(run) for run in re.findall("`+", text)), default=0)
-
-
-# What JSON does not escape but a reader of code cannot see, or sees in another order: control characters, line ends
-# and direction marks; and surrogates, which no file can hold.
-UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-CODE = """\
-import hf_vaswani
-from transformers import pipeline
-
-translator = pipeline("translation", model={model})
-print(translator({text})[0]["translation_text"])"""
 
 
 def usage_code(model: str, text: str = "…", translation: str | None = None) -> str:

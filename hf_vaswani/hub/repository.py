@@ -12,8 +12,32 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, is_network_error, reason
 from ..files import leads_out
 
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
 # Fields of a source of text whose values are files.
 PATH_FIELDS = {"file", "source", "target"}
+LOG_IN = "Log in with: hf auth login"
+STATUS = {
+    401: f"the Hub does not accept the token. {LOG_IN}",
+    403: "the token may not write there. Use one with write access, or choose a repository of your own",
+    404: "there is no such repository, or the token has no access to it",
+}
+# Kinds of repositories.
+MODEL, SPACE = "model", "space"
+KINDS = (MODEL, "dataset", SPACE)
+# The files of a model, an adapter or an engine in a repository. Those of another one must not remain: of several that
+# fit, loading takes one.
+MODEL_PATTERNS = (
+    "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
+    "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
+    "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
+    ".eval_results/hf_vaswani.yaml",
+)  # fmt: skip
+# A file in the Hugging Face cache, to which the files in its folders of models are links.
+IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-9a-f]+$")
+# What a Space runs.
+STATIC, GRADIO = "static", "gradio"
 
 
 def file_names(value: Any, is_path: bool = False) -> Any:
@@ -43,32 +67,6 @@ def hub_id(name: str | None) -> str | None:
 def is_hub_id(name: str) -> bool:
     """Whether a name has the form of an id on the Hub."""
     return bool(re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name))
-
-
-if TYPE_CHECKING:
-    from huggingface_hub import HfApi
-
-LOG_IN = "Log in with: hf auth login"
-STATUS = {
-    401: f"the Hub does not accept the token. {LOG_IN}",
-    403: "the token may not write there. Use one with write access, or choose a repository of your own",
-    404: "there is no such repository, or the token has no access to it",
-}
-# Kinds of repositories.
-MODEL, SPACE = "model", "space"
-KINDS = (MODEL, "dataset", SPACE)
-# The files of a model, an adapter or an engine in a repository. Those of another one must not remain: of several that
-# fit, loading takes one.
-MODEL_PATTERNS = (
-    "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
-    "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
-    "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
-    ".eval_results/hf_vaswani.yaml",
-)  # fmt: skip
-# A file in the Hugging Face cache, to which the files in its folders of models are links.
-IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-9a-f]+$")
-# What a Space runs.
-STATIC, GRADIO = "static", "gradio"
 
 
 @contextmanager

@@ -17,6 +17,23 @@ from ..files import AGAIN
 from ..models.model_loading import REPORTING, foreign_classes, report_errors
 from ..runtime.imports import quiet
 
+# Classes in checkpoints of older versions of fairseq and OpenNMT-py; only their state is used, if anything.
+KNOWN_CLASSES = (
+    "fairseq.meters.AverageMeter", "fairseq.meters.TimeMeter", "fairseq.meters.StopwatchMeter",
+    "onmt.inputters.text_dataset.TextMultiField", "onmt.inputters.text_dataset._feature_tokenize",
+    "onmt.inputters.inputter.AlignField", "onmt.inputters.inputter.parse_align_idx",
+    "onmt.inputters.inputter.make_src", "onmt.inputters.inputter.make_tgt",
+    "torchtext.data.field.Field", "torchtext.data.field.RawField", "torchtext.vocab.Vocab",
+    "numpy.core.multiarray._reconstruct", "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar",
+    "numpy.dtype", "numpy.ndarray", "functools.partial", "_codecs.encode",
+)  # fmt: skip
+SHARED = "model.shared.weight"
+SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
+TARGET_EMBEDDINGS = "model.decoder.embed_tokens.weight"
+LM_HEAD = "lm_head.weight"
+PLAIN = (bool, int, float, str, list, type(None))
+
 
 class Inert:
     """Stands in for an object of a known class: keeps its pickled state and does nothing else."""
@@ -33,17 +50,6 @@ class Inert:
         self.state = state
 
 
-# Classes in checkpoints of older versions of fairseq and OpenNMT-py; only their state is used, if anything.
-KNOWN_CLASSES = (
-    "fairseq.meters.AverageMeter", "fairseq.meters.TimeMeter", "fairseq.meters.StopwatchMeter",
-    "onmt.inputters.text_dataset.TextMultiField", "onmt.inputters.text_dataset._feature_tokenize",
-    "onmt.inputters.inputter.AlignField", "onmt.inputters.inputter.parse_align_idx",
-    "onmt.inputters.inputter.make_src", "onmt.inputters.inputter.make_tgt",
-    "torchtext.data.field.Field", "torchtext.data.field.RawField", "torchtext.vocab.Vocab",
-    "numpy.core.multiarray._reconstruct", "numpy.core.multiarray.scalar",
-    "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar",
-    "numpy.dtype", "numpy.ndarray", "functools.partial", "_codecs.encode",
-)  # fmt: skip
 ALLOWED_CLASSES = {argparse.Namespace, set, *((Inert, name) for name in KNOWN_CLASSES)}
 
 
@@ -66,13 +72,6 @@ def read_checkpoint(path: str) -> dict:
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
         raise InputError(f"{path} is not a checkpoint written by torch.save, or it is truncated. {AGAIN}") from None
-
-
-SHARED = "model.shared.weight"
-SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
-TARGET_EMBEDDINGS = "model.decoder.embed_tokens.weight"
-LM_HEAD = "lm_head.weight"
-PLAIN = (bool, int, float, str, list, type(None))
 
 
 @dataclass
@@ -102,6 +101,8 @@ class Conversion:
             InputError: weights are missing, unknown or not floating-point, or their shapes do not fit the
                 configuration.
         """
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"dtype must be a torch.dtype, such as torch.float32, got {dtype!r}.")
         if other := [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]:
             raise InputError(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
         # Copies, since the source may be a model that stays in use.

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
+from ..files import path_error
 from ..ledger import check_new, new_folder
 from ..models.model_files import find_model_kind
 from ..text.languages import own_languages
@@ -100,9 +101,13 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
             return module.read(source)
     if not isinstance(source, str | Path):
         raise InputError(f"A {type(source).__name__} cannot be imported. Supported: {KNOWN}.")
+    if vocabularies is not None and not isinstance(vocabularies, str | Path):
+        raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
         raise InputError(f"{vocabularies} is not a folder. Specify the folder with the dictionaries.")
     path = Path(source)
+    if error := path_error(path / "config.json"):
+        raise InputError(error)
     if path.is_dir() and not (path / "config.json").exists():
         path = _checkpoint_in(path)
     if path.is_file():

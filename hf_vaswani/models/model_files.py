@@ -30,6 +30,8 @@ ENGINE_FILES = {
     "vaswani_ctranslate2": "model.bin and shared_vocabulary.json (or source_… and target_vocabulary.json)",
     "vaswani_onnx": "encoder_model.onnx and decoder_model_merged.onnx in the subfolder onnx",
 }
+# Every file of the code says this of itself, in this version and in earlier ones.
+MARK = re.compile(r"travels\s+with\s+(each\s+checkpoint|such\s+checkpoints)")
 
 
 def model_kind(folder: Path) -> str:
@@ -159,10 +161,6 @@ def memory_errors(config: VaswaniConfig) -> list[str]:
         return []
     need = f"{count * FLOAT_BYTES / 1e9:,.0f} GB for its weights"
     return [f"the model has {count:,} parameters and needs {need}, but {free / 1e9:,.1f} GB are free"]
-
-
-# Every file of the code says this of itself, in this version and in earlier ones.
-MARK = re.compile(r"travels\s+with\s+(each\s+checkpoint|such\s+checkpoints)")
 
 
 def renew_code(folder: Path) -> None:

@@ -13,6 +13,10 @@ from ..text.inputs import listed
 from ..text.vocabularies import target_vocab_size, vocabularies
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
+# Attention to a longer source would fill the memory, whatever the model's positions.
+LONGEST_SOURCE = 4096
+LONGEST_PIECE = 512
 
 
 def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
@@ -72,12 +76,6 @@ def spare_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> lis
     """Ids of a Vaswani model that no target token has: no search prefers them, but sampling could draw them."""
     is_own = model.config.model_type == "vaswani"
     return list(range(target_vocab_size(tokenizer), model.config.decoder_vocab_size)) if is_own else []
-
-
-NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
-# Attention to a longer source would fill the memory, whatever the model's positions.
-LONGEST_SOURCE = 4096
-LONGEST_PIECE = 512
 
 
 class SourceLimits(NamedTuple):

@@ -14,6 +14,7 @@ from .alignment import alignments, forced_attentions, text_mask, to_tokens
 # How many times shorter or longer than expected a translation may be, with a margin in bytes for short texts.
 USUAL_FACTOR, ANY_FACTOR, MARGIN = 2.5, 6, 10
 LOOP_LENGTH, LOOP_COUNT = 10, 4
+LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 
 
 class Hypothesis(TypedDict, total=False):
@@ -96,9 +97,6 @@ def _join_alignments(parts: tuple[Hypothesis, ...]) -> Hypothesis:
 
 
 __all__ = ["Hypothesis", "join_hypotheses", "translation_warning"]
-
-
-LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 
 
 def output_lengths(

@@ -32,6 +32,13 @@ OWN_KEYS = {
     "search": dict[str, list | str], "trials": int, "seeds": list[int],
 }  # fmt: skip
 Texts = dict[str, list[str]]  # key → values as on the command line
+# Lengths of a combination's name, at most, and of the digest that is added if the name does not say everything.
+LONGEST_NAME, DIGEST_LENGTH = 80, 6
+BASELINE = "recipe"
+# Names of the results of runs: BLEU follows that of a test set.
+LOSS, BLEU = "validation loss", " BLEU"
+# Keys that a sweep sets itself, in place of which it has --seeds and --output_dir; it uploads nothing.
+SET_BY_SWEEP = [("training", name) for name in ("output_dir", "seed", "overwrite", "push_to_hub")]
 
 
 @dataclass(frozen=True)
@@ -146,15 +153,6 @@ def _parse_lists(option: str, texts: list[str], errors: list[str]) -> Texts:
         else:
             errors.append(f"{option} {text}: write it as {option} key=value,value; quote special characters")
     return found
-
-
-# Lengths of a combination's name, at most, and of the digest that is added if the name does not say everything.
-LONGEST_NAME, DIGEST_LENGTH = 80, 6
-BASELINE = "recipe"
-# Names of the results of runs: BLEU follows that of a test set.
-LOSS, BLEU = "validation loss", " BLEU"
-# Keys that a sweep sets itself, in place of which it has --seeds and --output_dir; it uploads nothing.
-SET_BY_SWEEP = [("training", name) for name in ("output_dir", "seed", "overwrite", "push_to_hub")]
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Trains the runs of a sweep with Ray, on this machine or on a cluster, each as a command `hf-vaswani train`.
 
-Ray's processes import this module, too, so it imports little of what a training needs.
+Ray's processes import this module, too, so it imports little of what a training run needs.
 """
 
 import math

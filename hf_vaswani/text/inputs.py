@@ -10,6 +10,10 @@ from .normalization import clean
 
 SHOWN_ERRORS = 5
 EXPECTED = "The translation pipeline takes a str or a list of str"
+# The bytes 0x80 to 0xBF, with which a character in UTF-8 continues, as Latin-1 and Windows-1252 read them.
+_CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
+# A Western letter or punctuation mark, or two characters in a row of any script. "MANHÃ…" is Portuguese.
+MOJIBAKE = re.compile(f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONTINUATION}|([Â-ô]{_CONTINUATION}{{1,3}}){{2}}")
 
 
 def check_text(name: str, value: Any) -> None:
@@ -66,12 +70,6 @@ def _shown(value: Any) -> str:
 def listed(errors: list[str]) -> str:
     rest = len(errors) - SHOWN_ERRORS
     return ", ".join(errors[:SHOWN_ERRORS]) + (f" and {rest} more" if rest > 0 else "")
-
-
-# The bytes 0x80 to 0xBF, with which a character in UTF-8 continues, as Latin-1 and Windows-1252 read them.
-_CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
-# A Western letter or punctuation mark, or two characters in a row of any script. "MANHÃ…" is Portuguese.
-MOJIBAKE = re.compile(f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONTINUATION}|([Â-ô]{_CONTINUATION}{{1,3}}){{2}}")
 
 
 def looks_like_mojibake(text: str) -> bool:

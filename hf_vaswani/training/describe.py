@@ -30,6 +30,10 @@ from .recipe.arguments import TrainingArguments, hub_keys_given
 from .setup.splits import Splits, learns_both_directions, model_languages, sample_pairs
 
 JOULES_PER_KWH = 3.6e6
+# Rows in which unknown tokens and a wrong encoding are looked for, and the share of such tokens that is reported.
+SAMPLE, REPORTED = 10_000, 0.005
+# Maximum number of characters shown of a text.
+SHOWN = 200
 
 
 class Stopwatch:
@@ -136,12 +140,6 @@ class EnergyListener(StepListener):
                 joules, seconds = energy.get(kind, [0.0, 0.0])
                 energy[kind] = [joules + kwh * JOULES_PER_KWH, seconds + total.duration]
         self._total = energy
-
-
-# Rows in which unknown tokens and a wrong encoding are looked for, and the share of such tokens that is reported.
-SAMPLE, REPORTED = 10_000, 0.005
-# Maximum number of characters shown of a text.
-SHOWN = 200
 
 
 def describe(setup: TrainingSetup) -> list[str]:

@@ -13,12 +13,12 @@ from torch import nn
 from ..configuration.keys import Sections, traits
 from ..data.prepared import tokenizer_digest
 from ..data.sources.text_files import Pair
-from ..errors import TrainingError, reason, write_remedy
 from ..files import atomic_write
 from ..records.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
 from ..runtime.machine import cpu_name, versions
 from ..runtime.processes import on_main_process
 from .build import TrainingSetup
+from .checkpoints.artifacts import saving
 from .optimization.progress import Progress, StepListener, StepResult
 from .optimization.sharding import full_tensor
 from .optimization.steps import StepBatches
@@ -104,14 +104,8 @@ class TrailRecorder(StepListener):
         """
         if not self.run.accelerator.is_main_process:
             return
-        try:
-            with atomic_write(self.file) as part:
-                part.write_text(self.trail.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise TrainingError(
-                f"{self.file} cannot be written: {reason(error)}. {write_remedy(error)}, then run the same command "
-                "again to resume from the last checkpoint."
-            ) from error
+        with saving(f"{self.file} cannot be written"), atomic_write(self.file) as part:
+            part.write_text(self.trail.to_json(), encoding="utf-8")
 
     def _read(self, step: int) -> Trail | None:
         """The stored trail of a run that resumes after a step, with a warning if there is none."""

@@ -28,6 +28,8 @@ from .resumable_output import ResumableOutput, StreamOutput
 
 MOST_CHARACTERS = 1 << 20
 PAUSE = 0.05
+SPLIT_HINT = ": use --split_sentences"
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 class Line(NamedTuple):
@@ -96,10 +98,6 @@ class IncomingLines:
         while chunk := self._stream.read1(CHUNK):
             self._lines_in_hand += chunk.count(b"\n")
             yield chunk
-
-
-SPLIT_HINT = ": use --split_sentences"
-LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 class LineTranslator:

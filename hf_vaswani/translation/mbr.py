@@ -29,6 +29,9 @@ FEATURES_AT_ONCE = 1 << 16
 WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]"
 )
+Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
+DEFAULT_SAMPLES, DEFAULT_EPSILON = 32, 0.02
+TEXTS_AT_ONCE, MOST_SAMPLES = 256, 10_000
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
@@ -110,11 +113,6 @@ def _shared(hypotheses: list[Counter], references: list[Counter]) -> np.ndarray:
         present[rows[here], places[here] - start] = 1
         shared += present[: len(hypotheses)] @ present[len(hypotheses) :].T
     return shared
-
-
-Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
-DEFAULT_SAMPLES, DEFAULT_EPSILON = 32, 0.02
-TEXTS_AT_ONCE, MOST_SAMPLES = 256, 10_000
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,13 @@ ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka
 ru sk sl sq sr sv sw ta th tr uk ur vi zh
 ara ces deu ell eng fas fin fra fre ger heb hin hun ita jpn kor nld pol por ron rus spa swe tur ukr vie zho
 """
+Records = Iterator[tuple[int, dict[str, Any]]]
+Candidates = list[tuple[str, str]]
+ROWS_AT_ONCE = 1000
+# Characters that separate columns in some files.
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+# So many rows whose cells are all in quotation marks are not a coincidence.
+MANY_QUOTED = 50
 
 
 def candidate_columns(named: tuple[str | None, str | None], languages: Languages) -> list[tuple[str, str]]:
@@ -112,15 +119,6 @@ def quoted(names: Iterable[str]) -> str:
     names = list(names)
     more = [f"{len(names) - 20} more"] if len(names) > 20 else []
     return ", ".join([f"{name!r:.60}" for name in names[:20]] + more) or "none"
-
-
-Records = Iterator[tuple[int, dict[str, Any]]]
-Candidates = list[tuple[str, str]]
-ROWS_AT_ONCE = 1000
-# Characters that separate columns in some files.
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
-# So many rows whose cells are all in quotation marks are not a coincidence.
-MANY_QUOTED = 50
 
 
 def iterate_records(path: str | Path, candidates: Candidates, header: bool | None = None) -> Records:

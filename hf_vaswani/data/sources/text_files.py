@@ -32,6 +32,7 @@ TO_UTF_8 = "iconv -f ISO-8859-1 -t UTF-8"
 OTHER_COMPRESSIONS = (".bz2", ".xz", ".lzma", ".lz4", ".7z", ".zip", ".rar", ".tar", ".tgz")
 
 Report = Callable[[int, str], None]
+Pair = tuple[str, str]
 
 
 def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[str]:
@@ -220,9 +221,6 @@ def _zstandard_chunks(file: BinaryIO) -> Iterator[bytes]:
         raise OSError(str(error)) from None
     if frame is not None:
         raise EOFError
-
-
-Pair = tuple[str, str]
 
 
 def read_lines(path: str | Path) -> list[str]:

@@ -21,6 +21,13 @@ TOKENIZER_SETTINGS = "tokenizer_config.json"
 TOKENIZER_SETTINGS_TYPES = {"model_max_length": float | None, "tokenizer_class": str | None}
 TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "added_tokens.json")
+# All files that may be written when a tokenizer is saved, by this package or another system.
+SAVED_FILES = (
+    *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
+    "*.model", "chat_template.jinja", "tokenization_*.py",
+)  # fmt: skip
+# What transformers notes about the place that a tokenizer was loaded from, and would write into its saved files.
+WHERE_FROM = ("is_local", "local_files_only")
 
 
 def check_tokenizer_settings(folder: Path) -> None:
@@ -53,15 +60,6 @@ def _check_tokenizer(path: Path) -> None:
         Tokenizer.from_file(str(path))
     except Exception as error:  # the library has no exception type of its own
         raise InputError(f"{path} cannot be read: it is not a tokenizer ({reason(error)}). {AGAIN}") from None
-
-
-# All files that may be written when a tokenizer is saved, by this package or another system.
-SAVED_FILES = (
-    *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
-    "*.model", "chat_template.jinja", "tokenization_*.py",
-)  # fmt: skip
-# What transformers notes about the place that a tokenizer was loaded from, and would write into its saved files.
-WHERE_FROM = ("is_local", "local_files_only")
 
 
 def has_tokenizer(folder: Path) -> bool:

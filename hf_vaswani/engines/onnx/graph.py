@@ -14,6 +14,7 @@ OPSET = 17
 # The domain of ONNX Runtime's own operators: int8 products that also scale their results.
 CONTRIB = "com.microsoft"
 IR_VERSION = 8
+LARGEST_WEIGHT, LARGEST_STATE, ZERO = 64, 127, 128
 
 
 class Graph:
@@ -98,9 +99,6 @@ def _value(name: str, dtype: Any, shape: Sequence[int | str]) -> Any:
     from onnx import helper
 
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
-
-
-LARGEST_WEIGHT, LARGEST_STATE, ZERO = 64, 127, 128
 
 
 class FloatWeights:

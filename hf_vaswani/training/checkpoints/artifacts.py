@@ -35,6 +35,19 @@ UPLOADS = ".uploads"
 # The final files until all of them are written.
 FINAL_PART = ".final.part"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
+CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
+# Endings of file names, after the name of the test set: for the recipe's search, and for each other one.
+TRANSLATIONS = "_translations.txt"
+ALL_TRANSLATIONS = {
+    "": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt",
+    "reranked": "_translations_reranked.txt"
+}  # fmt: skip
+# Keys of the results: the digest of the card that was written with them, and the name of the model in it.
+CARD_DIGEST, CARD_NAME = "card", "name"
+# Figures are in the folder or in its `pictures/`.
+FIGURES = "pictures"
+FIGURE_NAME = re.compile(rf"({FIGURES}/)?[^/\\:\x00]+\.png")
+TEST_NAME = re.compile(r"[^/\\:\x00]+")
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -88,21 +101,6 @@ def read_stored(path: Path) -> Sections:
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or set --overwrite true.")
     return content
-
-
-CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
-# Endings of file names, after the name of the test set: for the recipe's search, and for each other one.
-TRANSLATIONS = "_translations.txt"
-ALL_TRANSLATIONS = {
-    "": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt",
-    "reranked": "_translations_reranked.txt"
-}  # fmt: skip
-# Keys of the results: the digest of the card that was written with them, and the name of the model in it.
-CARD_DIGEST, CARD_NAME = "card", "name"
-# Figures are in the folder or in its `pictures/`.
-FIGURES = "pictures"
-FIGURE_NAME = re.compile(rf"({FIGURES}/)?[^/\\:\x00]+\.png")
-TEST_NAME = re.compile(r"[^/\\:\x00]+")
 
 
 def read_results(folder: Path) -> dict[str, Any]:

@@ -35,6 +35,18 @@ from .arguments import (
 from .bundled_recipes import recipe_file
 from .violations import violations
 
+# In the order in which they are documented.
+SECTIONS: dict[str, type[Section]] = {
+    cls.section: cls
+    for cls in (
+        DataArguments, TokenizerArguments, TrainingArguments, PeftArguments, GenerationArguments, EvaluationArguments,
+        ModelArguments
+    )
+}  # fmt: skip
+DATASET_KEYS = ("dataset", "dataset_config", "dataset_revision")
+# Descriptions of the text, for the model card, which do not apply to any other text.
+DESCRIPTION_KEYS = ("name", "license")
+
 
 class Recipe(BaseModel):
     """Everything about a run. `model` holds the fields of [`VaswaniConfig`] that differ from its defaults."""
@@ -58,16 +70,6 @@ class Recipe(BaseModel):
         if self.tokenizer.path:
             return f"tokenizer.path={self.tokenizer.path}"
         return f"training.start_from={self.training.start_from}" if self.training.start_from else None
-
-
-# In the order in which they are documented.
-SECTIONS: dict[str, type[Section]] = {
-    cls.section: cls
-    for cls in (
-        DataArguments, TokenizerArguments, TrainingArguments, PeftArguments, GenerationArguments, EvaluationArguments,
-        ModelArguments
-    )
-}  # fmt: skip
 
 
 def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
@@ -214,6 +216,8 @@ def parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, 
     Args:
         errors: the list to which errors are added.
     """
+    if not isinstance(options, list | tuple) or not all(isinstance(option, str) for option in options):
+        raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
     parsed: dict[str, dict[str, str]] = {}
     rest = list(options)
     while rest:
@@ -288,11 +292,6 @@ def _checked(values: Sections) -> tuple[Sections, dict[str, str]]:
         checked[section], wrong = cls.checked(values.get(section, {}))
         errors |= {f"{section}.{name}": error for name, error in wrong.items()}
     return checked, errors
-
-
-DATASET_KEYS = ("dataset", "dataset_config", "dataset_revision")
-# Descriptions of the text, for the model card, which do not apply to any other text.
-DESCRIPTION_KEYS = ("name", "license")
 
 
 def remove_replaced(values: Sections, options: dict[str, dict[str, str]]) -> None:

@@ -79,10 +79,9 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
         return False
     content = read_stored(stored)
     before = Circumstances.stored(content)
-    differences = recipe_differences(content, recipe) + _differences(before, now)
-    if differences:
+    if changed := recipe_differences(content, recipe) + _differences(before, now):
         raise InputError(
-            f"{folder} contains a run of another recipe ({'; '.join(differences)}). Choose another --output_dir, or "
+            f"{folder} contains a run of another recipe ({'; '.join(changed)}). Choose another --output_dir, or "
             "set --overwrite true to delete that run."
         )
     if not is_resumable:
@@ -141,16 +140,16 @@ def _relative(recipe: Sections, section: str, name: str) -> list[str]:
 
 def _differences(before: Circumstances, now: Circumstances) -> list[str]:
     """Differences in the circumstances that prevent resuming; the number of processes may change."""
-    differences = []
+    found = []
     if before.mixed_precision != now.mixed_precision:
-        differences.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")
-    differences += [
+        found.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")
+    found += [
         f"the content of {key} has changed"
         for key, digest in now.inputs.items()
         if before.inputs.get(key, digest) != digest
     ]
     other_texts = [split for split, digest in now.texts.items() if before.texts.get(split) != digest]
-    return differences + [f"data.{split}: the {split} text has changed" for split in other_texts]
+    return found + [f"data.{split}: the {split} text has changed" for split in other_texts]
 
 
 def model_inputs(recipe: Recipe) -> list[tuple[str, str]]:
