@@ -7,4 +7,4 @@ from pathlib import Path
 
 __all__ = ["METRIC"]
 
-METRIC = str(Path(__file__).with_name("translation_scores.py"))
+METRIC = str(Path(__file__).with_name("evaluate_metric.py"))

@@ -1,6 +1,6 @@
 """Records the tree of a beam search over one text: the candidates of each step, their scores, and what became of them.
 
-The tree comes from `generate()` itself, not from a second search; see `generation/beam_search.py`. Figures of
+The tree comes from `generate()` itself, not from a second search; see `generation/fast_beam_search.py`. Figures of
 a tree are drawn by `beam_tree_figure.py`.
 """
 
@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_beam_search import NEVER
 from ..errors import InputError
-from ..generation.beam_search import SearchObserver, SearchStep
+from ..generation.fast_beam_search import SearchObserver, SearchStep
 from ..pipeline.alignment import to_tokens
 from ..pipeline.arguments import GenerateArguments
 from ..text.inputs import check_text

@@ -8,7 +8,7 @@ from ..core.modeling_layers import ATTENTION_FUNCTIONS, VaswaniDropout
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..fast.attention import product_attention, sdpa_attention
 from ..fast.dropout import dropout
-from ..fast.loss import sequence_loss
+from ..fast.label_smoothing import sequence_loss
 from .mixin import FastGenerationMixin
 
 

@@ -1,8 +1,8 @@
 """The model's generation, faster where nothing but the hypotheses is asked for, with its settings checked.
 
 [`install`](install.py) puts [`FastGenerationMixin`] into the model's class. Beam search, greedy search and sampling
-are those of `beam_search.py`, with the hypotheses of a sentence side by side; whatever needs one row of the batch for
-each hypothesis is left to the model's own search or to transformers.
+are those of `fast_beam_search.py`, with the hypotheses of a sentence side by side; whatever needs one row of the batch
+for each hypothesis is left to the model's own search or to transformers.
 """
 
 import inspect
@@ -37,7 +37,7 @@ from ..fast.decoder_step import DecoderStep, can_step
 from ..fast.int8 import Int8Linear
 from .adapters import base_error
 from .beam_decoder import MASKED_ATTENTION, ModuleStep, SharedSourceDecoder
-from .beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
+from .fast_beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
 from .settings import LARGEST_BEAM, check_generation_file, check_search, generation_config_in, setting_errors
 
 logger = logging.get_logger(__name__)

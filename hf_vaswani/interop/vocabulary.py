@@ -9,10 +9,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import FSMTTokenizer, MarianTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..core.tokenization_vaswani import VaswaniTokenizer
+from ..data.tokenizers.special_tokens import append_eos
 from ..errors import InputError, reason
 
 BPE_CODES = ("bpecodes", "bpe.codes", "bpe_codes", "code", "codes", "bpe_codes.txt", "codes.txt")
@@ -102,9 +103,7 @@ def word_backend(
     joined = decoders.Replace(Regex(rf"{JOINER} ?$|{JOINER} | $"), "")
     backend.decoder = decoders.Sequence([decoders.Replace(Regex("$"), " "), decoders.Fuse(), joined])
     if end is not None:
-        backend.post_processor = processors.TemplateProcessing(
-            single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, vocabulary[end])]
-        )
+        append_eos(backend, end)
     backend.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special_tokens])
     return backend
 

@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from ..core.pipeline_sentences import Piece, split_like_training_text, split_text
 from ..core.tokenization_vaswani import private_copy
-from ..generation.beam_search import Stragglers
+from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
 from ..generation.settings import check_number, check_switch
 from ..text.inputs import not_texts, not_texts_error

@@ -24,9 +24,9 @@ from ..runtime.processes import in_all_processes, on_main_process, say
 from ..runtime.signals import StopSignals
 from .build import TrainingSetup
 from .checkpoints.artifacts import CHECKPOINTS
-from .checkpoints.best_weights import note_validation
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
 from .describe import Stopwatch
+from .optimization.early_stopping import is_out_of_patience, note_validation
 from .optimization.optimizer import make_optimizer
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
@@ -265,7 +265,11 @@ class TrainingRun:
     def is_over(self) -> bool:
         """Whether the run has reached its end; the same in all processes."""
         arguments, progress = self.arguments, self.progress
-        if self._is_at_the_last_step() or self._is_after_the_last_epoch() or self._is_out_of_patience():
+        if (
+            self._is_at_the_last_step()
+            or self._is_after_the_last_epoch()
+            or is_out_of_patience(progress, arguments.early_stopping_patience)
+        ):
             return True
         # Clocks differ a little: the main process decides for all.
         return arguments.max_minutes is not None and on_main_process(
@@ -285,7 +289,7 @@ class TrainingRun:
         if self._is_at_the_last_step():
             return None
         ended = f"Ended after {counted(progress.step, 'step')}"
-        if self._is_out_of_patience():
+        if is_out_of_patience(progress, arguments.early_stopping_patience):
             best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
                 f"{ended}: no improvement in validation {arguments.metric_for_best_model} for "
@@ -294,10 +298,6 @@ class TrainingRun:
         if self._is_after_the_last_epoch():
             return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
-
-    def _is_out_of_patience(self) -> bool:
-        patience = self.arguments.early_stopping_patience
-        return patience is not None and self.progress.validations_without_gain >= patience
 
     def _is_at_the_last_step(self) -> bool:
         last = self.arguments.max_steps

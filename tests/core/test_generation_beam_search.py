@@ -6,7 +6,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
-from hf_vaswani.generation.beam_search import GreedySearch, Stragglers, close_ranks, draw, top
+from hf_vaswani.generation.fast_beam_search import GreedySearch, Stragglers, close_ranks, draw, top
 from hf_vaswani.interop import import_model
 
 from ..conftest import tiny_model

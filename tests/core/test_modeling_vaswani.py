@@ -18,7 +18,7 @@ from hf_vaswani.core.modeling_layers import (
     sinusoidal_positions,
 )
 from hf_vaswani.fast.attention import attention_weights, without_cudnn
-from hf_vaswani.fast.loss import CACHED_LOGITS, sequence_loss
+from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, sequence_loss
 
 from .. import reference
 from ..conftest import tiny_config, tiny_model

@@ -12,7 +12,7 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.beam_tree import beam_tree
 from hf_vaswani.evaluation.beam_tree_figure import beam_tree_page, beam_tree_svg
-from hf_vaswani.generation.beam_search import SearchObserver
+from hf_vaswani.generation.fast_beam_search import SearchObserver
 
 from ..conftest import tiny_model, word_tokenizer
 

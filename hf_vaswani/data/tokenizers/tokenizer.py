@@ -15,7 +15,7 @@ from ...text.normalization import WHITESPACE
 from ...text.vocabularies import target_encoding_error
 from ..sources.text_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
-from .vocabulary import learn_vocabulary
+from .learn_vocabulary import learn_vocabulary
 
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 TOKENIZER_SETTINGS_TYPES = {"model_max_length": float | None, "tokenizer_class": str | None}

@@ -1,4 +1,4 @@
-"""Keeps the best weights of a run by their validation score, and counts validations without improvement."""
+"""Keeps the best weights of a run by their validation score."""
 
 import json
 import math
@@ -8,30 +8,14 @@ from accelerate import Accelerator
 
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
-from ..optimization.progress import Progress, StepListener, ValidationResult
+from ..optimization.early_stopping import FALLING, is_better
+from ..optimization.progress import StepListener, ValidationResult
 from ..optimization.weights import Tensors, gather_weights
 from .artifacts import saving
 from .checkpoint import WEIGHTS_FILE, checkpoint_folders, find_damage, remove, save_weights, step_of, tidy, write_whole
 
 # The file with the scores of a validation, and its key that names the score by which the weights are ranked.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"
-# Measures for which lower is better; for the others, higher is.
-FALLING = {"loss"}
-
-
-def is_better(measure: str, score: float, than: float | None) -> bool:
-    """Whether a validation score is an improvement."""
-    if than is None or than != than:
-        return score == score
-    return score < than if measure in FALLING else score > than
-
-
-def note_validation(progress: Progress, measure: str, score: float) -> None:
-    """Update the best validation score and the number of validations since."""
-    if is_better(measure, score, progress.best_score):
-        progress.best_score, progress.validations_without_gain = score, 0
-    else:
-        progress.validations_without_gain += 1
 
 
 class BestWeights(StepListener):

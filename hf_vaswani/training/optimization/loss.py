@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...core.modeling_vaswani import IGNORED_LABEL
-from ...fast.loss import (
+from ...fast.label_smoothing import (
     CACHED_LOGITS,
     LossWithGradient,
     logits_by_row,
@@ -84,7 +84,7 @@ def r_drop_loss(
 
 class RDrop(LossWithGradient):
     """R-Drop's loss on a CPU, for logits `(2 n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some
-    rows at a time, as in `fast/loss.py`.
+    rows at a time, as in `fast/label_smoothing.py`.
 
     With log-probabilities l and m and probabilities p and q of the two passes, d = l - m and K = sum(p d), the
     gradient of both divergences with respect to the first pass's logits is p (d - K) + p - q; with respect to the

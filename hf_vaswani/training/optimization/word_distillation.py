@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 
 from ...core.modeling_vaswani import IGNORED_LABEL, VaswaniForConditionalGeneration
-from ...fast.loss import (
+from ...fast.label_smoothing import (
     CACHED_LOGITS,
     LossWithGradient,
     logits_by_row,
@@ -185,7 +185,7 @@ def distillation_loss(
 
 class WordDistillation(LossWithGradient):
     """The loss on a CPU, for logits `(n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some rows
-    at a time, as in `fast/loss.py`.
+    at a time, as in `fast/label_smoothing.py`.
 
     Both cross-entropies are linear in their targets, so the gradient is softmax minus the mean of the smoothed
     labels and the teacher's distribution, weighted like the loss.

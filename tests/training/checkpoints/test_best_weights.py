@@ -5,9 +5,7 @@ import torch
 
 from hf_vaswani.errors import TrainingError
 from hf_vaswani.training.checkpoints import best_weights
-from hf_vaswani.training.checkpoints.best_weights import BestWeights, note_validation, ranked
-from hf_vaswani.training.optimization.progress import Progress
-from hf_vaswani.training.train import train
+from hf_vaswani.training.checkpoints.best_weights import BestWeights, ranked
 
 VALUES = {"weight": torch.ones(2)}
 
@@ -42,24 +40,6 @@ def test_damaged_weights_are_skipped(tmp_path):
     kept(tmp_path, "loss", 2, {1: 1.0, 2: 2.0})
     (tmp_path / "update-00000001" / "model.safetensors").write_bytes(b"")
     assert [path.name for path in ranked(tmp_path)] == ["update-00000002"]
-
-
-@pytest.mark.parametrize(("metric", "scores", "counts"), [
-    ("loss", [3.0, 2.0, 2.0, math.nan, 1.0], [0, 0, 1, 2, 0]),
-    ("bleu", [1.0, 2.0, 2.0, 1.0, 3.0], [0, 0, 1, 2, 0]),
-])  # fmt: skip
-def test_validations_without_improvement_are_counted(metric, scores, counts):
-    progress, counted = Progress(), []
-    for score in scores:
-        note_validation(progress, metric, score)
-        counted.append(progress.validations_without_gain)
-    assert counted == counts
-
-
-def test_run_with_nan_validation_losses_stops_early(recipe, monkeypatch, capsys):
-    monkeypatch.setattr("hf_vaswani.training.validation.Validator.likelihood", lambda *arguments: (math.nan, 0.0))
-    assert train(recipe("--early_stopping_patience=1")).steps == 6
-    assert "no improvement in validation loss for 1 validation (best: none)" in capsys.readouterr().out
 
 
 def test_full_disk_error_says_what_to_do(tmp_path, monkeypatch):

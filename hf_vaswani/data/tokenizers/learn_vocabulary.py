@@ -6,8 +6,6 @@ decoding restores the text. In pre-tokenized text, punctuation is not isolated: 
 space before it, and would be split into two pieces. There, the marker may also follow the last piece of a word, like
 the end-of-word symbol of Sennrich et al. 2016.
 
-Words end at spaces and punctuation; the ends that have no space are marked.
-
 The same text gives the same vocabulary, byte for byte. This rules out two trainers of the `tokenizers` library,
 unigram and WordPiece, which break ties between pieces by the order of hash tables.
 """
@@ -19,71 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from ...errors import InputError, counted
 from ...text.normalization import FORMATS, INVISIBLE, invisible_normalizer
 from .arguments import BYTES, TokenizerArguments, special_tokens
-
-JOINER = "￭"
-PUNCTUATION = r"[\p{P}\p{S}&&[^￭]]"
-# Between two characters that are not whitespace, at least one of which is punctuation.
-TOUCHING = rf"(?:(?<!\s)(?<!^)(?={PUNCTUATION})|(?<={PUNCTUATION})(?!\s)(?!$))"
-
-
-def _any_case(*words: str) -> str:
-    """A case-insensitive pattern that matches any of the words, for an engine without a flag for that."""
-    return "|".join("".join(f"[{letter}{letter.upper()}]" for letter in word) for word in words)
-
-
-APOSTROPHE = "['’]"
-NOT = rf"[nN]{APOSTROPHE}[tT](?!\p{{L}})"
-CONTRACTED = rf"(?:{_any_case('s', 'm', 'd', 're', 've', 'll')})(?!\p{{L}})"
-ELIDED = _any_case(*"cdjlmnst", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu", "presqu")
-# Positions next to punctuation at which a word continues.
-WITHIN_WORDS = (
-    # Numbers.
-    r"(?<=\p{N})(?=[.,:/]\p{N})",
-    r"(?<=\p{N}[.,:/])(?=\p{N})",
-    # Inner periods, unless a capital begins a sentence, and the final period after inner ones.
-    r"(?<=\p{L})(?=[.&]\p{L})(?!(?<=\p{Ll})\.\p{Lu})",
-    r"(?<=\p{L}[.&])(?=\p{L})(?!(?<=\p{Ll}\.)\p{Lu})",
-    r"(?<=\.\p{L})(?=\.)",
-    # Apostrophes: before one, and after it.
-    rf"(?<=\p{{L}})(?={APOSTROPHE}\p{{L}})(?!{APOSTROPHE}{CONTRACTED})",
-    rf"(?<=\p{{L}}{APOSTROPHE})(?=\p{{L}})(?:(?={CONTRACTED})|(?<!(?<!\p{{L}})(?:{ELIDED}){APOSTROPHE}))",
-    # Runs.
-    r"(?<=\.)(?=\.)",
-    r"(?<=-)(?=-)",
-)
-
-
-def split_places(rules: bool) -> str:
-    """A zero-width regular expression for the positions at which words end without a space."""
-    if not rules:
-        return TOUCHING
-    return rf"{TOUCHING}(?!{'|'.join(WITHIN_WORDS)})|(?<=\p{{L}})(?={NOT})"
-
-
-def marks(rules: bool) -> normalizers.Normalizer:
-    """Return a normalizer that inserts a marker where words end without a space."""
-    return normalizers.Replace(Regex(split_places(rules)), JOINER)
-
-
-def splitter(rules: bool) -> pre_tokenizers.PreTokenizer:
-    """Return a pre-tokenizer that splits marked text into words.
-
-    A marker belongs to the punctuation next to it; between two punctuation marks, it belongs to the second.
-    """
-    begins = rf"(?:{PUNCTUATION}|{NOT})" if rules else PUNCTUATION
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.WhitespaceSplit(),
-            pre_tokenizers.Split(Regex(f"{JOINER}(?={begins})"), "merged_with_next"),
-            pre_tokenizers.Split(Regex(f"{JOINER}(?!{begins})"), "merged_with_previous"),
-        ]
-    )
-
+from .special_tokens import append_eos
+from .word_splitting import JOINER, marks, splitter
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +63,7 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
         tokenizer.normalizer = normalizers.Sequence([visible, tokenizer.normalizer])
     special = special_tokens(arguments)
     tokenizer.add_special_tokens(list(special.values()))
-    end = special["eos_token"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, tokenizer.token_to_id(end))]
-    )
+    append_eos(tokenizer, special["eos_token"])
     return tokenizer
 
 
