@@ -52,6 +52,8 @@ def path_error(path: str | Path, is_output: bool = False) -> str | None:
     Args:
         is_output: the path must also be UTF-8, since it will appear in messages and files.
     """
+    if not str(path):
+        return "A path is empty. Name a file or a folder."
     try:
         if is_output:
             str(path).encode()

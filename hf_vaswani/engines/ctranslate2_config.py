@@ -24,6 +24,9 @@ class CTranslate2Config(PreTrainedConfig):
     vocab_size: int = 0
     decoder_vocab_size: int = 0
     max_position_embeddings: int = 0
+    source_language: str | None = None
+    target_language: str | None = None
+    weights_digest: str | None = None
     add_source_bos: bool = False
     add_source_eos: bool = False
     longest_training_source: int | None = None

@@ -27,6 +27,7 @@ from .engine_model import EngineModel, empty_table
 WITHOUT_EFFECT = {"transformers_version", "cache_implementation", "cache_config", "compile_config"}
 # Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
+LARGEST_TABLE = 2**31  # positions
 # The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
 OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")
 # Token ids that the config has, too.
@@ -108,6 +109,8 @@ class CTranslate2Model(EngineModel):
                 f"{folder}: its source and target vocabularies have {sizes[0]} and {sizes[1]} tokens, but its "
                 f"config.json says {rows[0]} and {rows[1]}. Export the model again."
             )
+        if not 0 < config.max_position_embeddings <= LARGEST_TABLE:
+            raise InputError(f"{folder}: its config.json has a wrong max_position_embeddings. Export the model again.")
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
         self.generation_config = GenerationConfig.from_pretrained(folder)
         self.eval()

@@ -30,6 +30,7 @@ from ..text.languages import (
     task_parameters,
     translation_tasks,
 )
+from ..text.normalization import clean
 from ..text.vocabularies import vocabularies
 from .alignment import evaluation
 from .arguments import GenerateArguments
@@ -74,7 +75,7 @@ def translation_task(
     parameters = dict(of_tasks.get(task, {}))
     prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
     check_text("The prefix in the model's config", prefix)
-    return task, {**parameters, "prefix": prefix}
+    return task, {**parameters, "prefix": clean(prefix)}
 
 
 class TranslationPipeline(Pipeline):

@@ -62,7 +62,7 @@ def _class(characters: Iterable[str], known: Set[str] = frozenset()) -> str:
     codes = sorted(ord(character) for character in set(characters) - known)
     runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda pair: pair[1] - pair[0])]
     members = "".join(chr(run[0]) if len(run) == 1 else f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
-    return f"[{members}]" if members else "(?!)"
+    return f"[{members}]" if members else r"[^\s\S]"  # no character, but one that can be repeated
 
 
 BLANK = f"{_class(INVISIBLE)}*"

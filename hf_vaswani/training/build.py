@@ -23,7 +23,7 @@ from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, open_model, open_teacher, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
-from .optimization.steps import Corpus
+from .optimization.step_batches import Corpus
 from .recipe.recipe import Recipe
 from .setup.output import begin_output, check_weights, lock_output
 from .setup.precision import choose_precision

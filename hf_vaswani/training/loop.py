@@ -7,7 +7,7 @@ import torch
 
 from .optimization.loss import training_loss
 from .optimization.sharding import full_tensor
-from .optimization.steps import StepBatches
+from .optimization.step_batches import StepBatches
 from .run import TrainingRun
 from .validation import total
 

@@ -21,7 +21,7 @@ from .build import TrainingSetup
 from .checkpoints.artifacts import saving
 from .optimization.progress import Progress, StepListener, StepResult
 from .optimization.sharding import full_tensor
-from .optimization.steps import StepBatches
+from .optimization.step_batches import StepBatches
 from .optimization.weights import gather_weights, tensors_digest
 from .recipe.recipe import SECTIONS
 from .run import TrainingRun

@@ -30,7 +30,7 @@ from .optimization.early_stopping import is_out_of_patience, note_validation
 from .optimization.optimizer import make_optimizer
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
-from .optimization.steps import StepBatches, StepDataset, pass_tokens, split_batch, steps_loader
+from .optimization.step_batches import StepBatches, StepDataset, pass_tokens, split_batch, steps_loader
 from .schedule import learning_rate
 from .setup.tokenizer_and_model import drops_layers
 

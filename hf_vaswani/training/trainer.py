@@ -19,7 +19,7 @@ from ..records.run_report import RunReport
 from ..runtime.launcher import is_set
 from ..runtime.processes import reported_once, say
 from .optimization.loss import training_loss
-from .optimization.steps import StepBatches
+from .optimization.step_batches import StepBatches
 from .recipe.recipe import Recipe
 from .run import TrainingRun
 from .train import train

@@ -107,6 +107,8 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
         model.generation_config = generation_config_in(path) or model.generation_config
     except InputError:
         raise
+    except (TypeError, AttributeError):
+        raise InputError(f"{path}: a value in {ADAPTER_CONFIG_NAME} has the wrong type. {AGAIN}") from None
     except Exception as error:  # PEFT raises many types for damaged files and for adapters of other models
         raise InputError(f"{path} cannot be loaded: {reason(error)}") from None
     return adapted.get_base_model()
@@ -222,7 +224,7 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> s
             values = part.flatten()[:64].float().cpu().tolist()
             digest.update(json.dumps([name, list(part.shape), values]).encode())
     # For a model that runs in another engine and has no tensors here.
-    digest.update(str(getattr(model.config, "weights_digest", "")).encode())
+    digest.update(repr(getattr(model.config, "weights_digest", "")).encode("ascii", "backslashreplace"))
     generation = model.generation_config.to_diff_dict()
     generation.pop("transformers_version", None)
     digest.update(json.dumps([generation, sorted(tokenizer.get_vocab().items())], default=str).encode())

@@ -48,7 +48,7 @@ def main() -> None:
         parts = [batch]
     else:
         from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
-        from hf_vaswani.training.optimization.steps import pass_tokens, split_batch
+        from hf_vaswani.training.optimization.step_batches import pass_tokens, split_batch
 
         model = VaswaniForConditionalGeneration(VaswaniConfig(**SIZE))
         parts = split_batch(batch, pass_tokens(Accelerator(cpu=True)))

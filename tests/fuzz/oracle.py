@@ -26,7 +26,7 @@ OUTPUTS = {  # arguments that name what a command writes; a folder stands for ev
     "translate": ("--output",), "evaluate": ("--output",), "attention": ("--output",), "card": ("--output", 1),
     "beam-tree": ("--output",), "curves": ("--output", 1), "average": ("--output",), "tokenizer": (1,), "import": (2,),
     "export": (2,), "corpus": (1,),
-    "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir"),
+    "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir", "--cache-dir"),
 }  # fmt: skip
 OWN = {"card": ("README.md*", "results.json"), "curves": ("curves.png",)}  # in a run's folder, without --output
 

@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, pipeline
 
-from hf_vaswani.text.normalization import invisible_normalizer, is_blank, normalized
+from hf_vaswani.text.normalization import INVISIBLE, invisible_normalizer, is_blank, normalized
 
 from ..conftest import tiny_model, word_tokenizer
 from ..families import FAMILIES, family, languages
@@ -49,6 +49,12 @@ def test_characters_without_effect_are_left_out(text, expected):
     normalizer = invisible_normalizer()
     assert normalizer.normalize_str(text) == expected
     assert normalizer.normalize_str(expected) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"keeps_start": True}, {"keeps_runs": True}])
+def test_text_stays_as_it_is_if_all_characters_are_known(options):
+    text = "".join(sorted(INVISIBLE - {" "}))
+    assert invisible_normalizer(INVISIBLE, **options).normalize_str(f"a{text}b") == f"a{text}b"
 
 
 def test_known_characters_stay():

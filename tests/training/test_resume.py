@@ -11,7 +11,7 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import run as run_module
-from hf_vaswani.training.optimization.steps import steps_loader
+from hf_vaswani.training.optimization.step_batches import steps_loader
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 

@@ -19,7 +19,7 @@ from hf_vaswani import VaswaniConfig
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS, TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
-from hf_vaswani.training.optimization.steps import StepDataset, process_share, steps_loader
+from hf_vaswani.training.optimization.step_batches import StepDataset, process_share, steps_loader
 from hf_vaswani.training.train import train
 
 from ..conftest import word_tokenizer

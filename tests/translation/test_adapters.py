@@ -112,6 +112,13 @@ def test_unusable_adapter_raises_a_clear_error(make_adapter, monkeypatch):
         load(str(folder))
 
 
+def test_value_of_the_wrong_type_in_an_adapter_config_raises_a_clear_error(make_adapter):
+    folder, _ = make_adapter(target_modules=["q_proj"])
+    change_config(folder, rank_pattern=0)
+    with pytest.raises(InputError, match="a value in adapter_config.json has the wrong type"):
+        load(str(folder))
+
+
 def test_adapter_of_another_model_raises_a_clear_error(make_adapter):
     folder, _ = make_adapter(target_modules=["q_proj"], r=4)
     change_config(folder, target_modules=["q_proj", "fc1"])

@@ -111,7 +111,7 @@ class TextSource:
         """Whether this source is one of others, however it is named and weighted."""
 
         def place(source: TextSource) -> tuple:
-            files = [os.path.realpath(path) for path in (source.file, *source.source, *source.target) if path]
+            files = [os.path.abspath(path) for path in (source.file, *source.source, *source.target) if path]
             return source.dataset, source.config, source.split, source.revision, files
 
         return place(self) in map(place, others)

@@ -166,9 +166,12 @@ def remove_stale(folder: Path) -> None:
     """Remove results, translations, figures and card; an edited card is renamed.
 
     Raises:
+        InputError: if there is a folder in the place of a file; nothing is removed then.
         OSError: if a file cannot be removed or renamed.
     """
     paths = artifacts(folder)
+    if folders := [path for path in paths if path.is_dir()]:
+        raise InputError.of([f"{path} is a folder, but should be a file. Move it elsewhere." for path in folders])
     keep_edited_card(folder)
     for path in paths:
         path.unlink(missing_ok=True)

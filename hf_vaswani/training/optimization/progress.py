@@ -9,7 +9,7 @@ from torch import nn
 
 from ...errors import InputError
 from ...files import read_json, type_errors
-from .steps import StepBatches
+from .step_batches import StepBatches
 
 
 @dataclass

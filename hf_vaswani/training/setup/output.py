@@ -37,7 +37,7 @@ from ..checkpoints.artifacts import (
     read_stored,
     remove_stale,
 )
-from ..checkpoints.checkpoint import belongs_to_checkpoints, checkpoint_folders
+from ..checkpoints.checkpoint import DIGESTS_FILE, belongs_to_checkpoints, checkpoint_folders, is_checkpoint_name
 from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
 from ..recipe.recipe import Recipe
 from .resume import Circumstances
@@ -187,8 +187,14 @@ def earlier_run(folder: Path) -> list[Path]:
     files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ARCHITECTURE_FILES)]
     # The recipe is deleted last, since it marks the folder as that of a run.
     files += [folder / name for name in (LOG_FILE, TRAIL_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
-    found = artifacts(folder) + [path for path in checkpoints if belongs_to_checkpoints(path.name)] + tokenizer + files
+    found = artifacts(folder) + [path for path in checkpoints if _is_own(path)] + tokenizer + files
     return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
+
+
+def _is_own(checkpoint: Path) -> bool:
+    """Whether a run wrote a folder of this name: it then has digests, unless writing it was interrupted."""
+    name = checkpoint.name
+    return belongs_to_checkpoints(name) and (not is_checkpoint_name(name) or (checkpoint / DIGESTS_FILE).exists())
 
 
 def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import tokenize, usable
 from ...data.sources.text_files import Pair
 from ...errors import InputError, counted
-from ..optimization.steps import Corpus
+from ..optimization.step_batches import Corpus
 from ..recipe.recipe import Recipe
 from .splits import Splits, filter_settings, stream_of
 
@@ -109,4 +109,4 @@ def describe_training_text(config: VaswaniConfig, corpus: Corpus, sample: list[P
     several = [source for source in sources if len(split_sentences(source.strip())) > 1]
     config.multi_sentence_share = round(len(several) / len(sources), 4)
     sizes = [sum(len(text.encode("utf-8", "replace")) for text in side) for side in (sources, targets)]
-    config.length_ratio = round(max(sizes[1], 1) / max(sizes[0], 1), 4)
+    config.length_ratio = float(f"{max(sizes[1], 1) / max(sizes[0], 1):.4g}")

@@ -26,7 +26,7 @@ from ...runtime.signals import StopSignals
 from ...runtime.threads import cores_of_run, threads_set
 from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
-from ..optimization.steps import CPU_PASS_TOKENS
+from ..optimization.step_batches import CPU_PASS_TOKENS
 from ..optimization.word_distillation import WordTeacher
 from ..recipe.recipe import Recipe
 from .splits import learns_both_directions, model_languages

@@ -140,6 +140,26 @@ def test_names_in_the_results_that_are_no_artifacts_are_not_deleted(recipe, tmp_
     assert (folder / "thesis.txt").exists()
 
 
+@pytest.mark.parametrize("name", ["results.json", "pictures/curves.png"])
+def test_folder_in_the_place_of_a_file_is_named_before_anything_is_deleted(recipe, tmp_path, name):
+    folder = train(recipe("--max_steps=1")).folder
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    before = files_in(folder)
+    with pytest.raises(InputError, match=f"{name} is a folder, but should be a file"):
+        train(recipe("--max_steps=1", "--overwrite=true"))
+    assert files_in(folder) == before
+
+
+def test_folder_that_no_run_has_written_is_kept_among_the_best_weights(recipe):
+    folder = train(recipe("--max_steps=1")).folder
+    mine = folder / "best" / "update-99999999" / "mine"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    train(recipe("--max_steps=1", "--overwrite=true"))
+    assert mine.exists()
+
+
 @pytest.mark.parametrize("options", [["--overwrite=true"], ["--max_steps=5"]])
 @pytest.mark.parametrize(
     "name", ["checkpoints", "best", "tokenizer", "architecture", "pictures", "hf_vaswani", ".final.part"]
@@ -165,6 +185,7 @@ def test_nothing_is_deleted_or_written_through_a_link_to_another_folder(recipe, 
 @pytest.mark.parametrize("place", ["checkpoints/update-00000004/train.x", "test_translations.txt"])
 def test_overwriting_does_not_delete_its_own_training_text(recipe, tmp_path, place):
     folder = make_run(tmp_path / "out", tmp_path / "precious.png")
+    (folder / "checkpoints" / "update-00000004" / "digests.json").write_text("{}")
     shutil.copy(tmp_path / "train.x", folder / place)
     before = files_in(tmp_path)
     with pytest.raises(InputError, match=f"data.train: .*{place}, or a part of it, would be deleted by this run"):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from hf_vaswani.training.optimization.steps import pass_tokens, split_batch
+from hf_vaswani.training.optimization.step_batches import pass_tokens, split_batch
 
 
 def batch_of(pairs, source, target):

@@ -140,7 +140,7 @@ def start(name: str, folder: Path, *arguments, **variables) -> subprocess.Popen:
 
 def run(name: str, folder: Path, *arguments, **variables) -> str:
     process = start(name, folder, *arguments, **variables)
-    output, _ = process.communicate(timeout=900)
+    output, _ = process.communicate(timeout=3600)
     assert process.returncode == 0, output
     return output
 

@@ -24,8 +24,14 @@ def test_sources_with_several_sentences_are_counted():
     sample = [("Ja. Nein.", "1234"), ("Es ist z. B. so.", "12"), ("Gut!", "ä"), (" Ja? ", "1")]
     describe_training_text(config, SimpleNamespace(longest_source=17), sample)
     # 9 + 16 + 4 + 5 bytes, and 4 + 2 + 2 + 1.
-    assert described(config) == (17, 0.25, round(9 / 34, 4))
+    assert described(config) == (17, 0.25, 0.2647)  # 9 / 34, in four digits
     assert described(VaswaniConfig.from_dict(config.to_dict())) == described(config)
+
+
+def test_ratio_of_very_uneven_sides_stays_above_zero():
+    config = VaswaniConfig()
+    describe_training_text(config, SimpleNamespace(longest_source=3), [("a" * 400_000, "b")])
+    assert described(VaswaniConfig.from_dict(config.to_dict()))[2] == pytest.approx(1 / 400_000)
 
 
 def test_training_measures_its_text_and_fine_tuning_measures_its_own(recipe, write_lines):
