@@ -209,7 +209,7 @@ print(torch.ones(4, 4).tril().int())
 # first decoder layer for a translation of four tokens, and a test: changing the last word changes nothing before it.
 
 # %%
-from hf_vaswani.pipeline.alignment import forced_attentions
+from hf_vaswani.generation.alignment import forced_attentions
 
 labels = tokenizer(text_target=["I call my"], return_tensors="pt")["input_ids"]
 output_ids = torch.cat([torch.tensor([[config.decoder_start_token_id]]), labels], dim=1)

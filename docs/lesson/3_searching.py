@@ -163,7 +163,7 @@ print(f"\nThe search stopped because {tree.stop_reason}.")
 
 # %%
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
-from hf_vaswani.pipeline.output_scores import log_probabilities, output_lengths
+from hf_vaswani.generation.output_scores import log_probabilities, output_lengths
 
 test = TextSource.parse({"dataset": "built-in", "split": "test"}, "the lesson's text")
 pairs = [pair for pair in iterate_pairs(test, ("de", "en")) if len(pair[0].split()) <= 8]

@@ -6,8 +6,8 @@ from itertools import islice
 
 from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
+from ..generation.output_scores import Hypothesis
 from ..pipeline.engine import TranslationEngine
-from ..pipeline.output_scores import Hypothesis
 from ..text.normalization import clean, is_blank
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import counted
 from ..evaluation.beam_tree_figure import number_text
 from ..evaluation.token_text import readable_tokens
-from ..pipeline.output_scores import Hypothesis
+from ..generation.output_scores import Hypothesis
 from .translate import Sentence, Translation
 
 # In scripts without spaces, each character is a word; in others, letters and what joins them, or a single mark.

@@ -49,7 +49,7 @@ MEANINGLESS = 1
 # Options that have no effect on files of translations.
 FOR_MODELS = (
     "source", "output", "overwrite", "num_beams", "length_penalty", "rerank_with", "batch_size", "num_workers",
-    "quantize", "source_language",
+    "engine", "quantize", "source_language",
 )  # fmt: skip
 
 

@@ -148,7 +148,8 @@ def _compare(
     beams = 1 if is_greedy else model.generation_config.num_beams or 1
     sources, references = texts[options.source], [texts[path] for path in options.reference]
     outputs = [
-        translate(either, tokenizer, sources, show_progress=True, num_beams=beams) for either in (model, exported)
+        translate(either, tokenizer, sources, show_progress=True, num_beams=beams, engine="torch")
+        for either in (model, exported)
     ]
     settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
     losses = [

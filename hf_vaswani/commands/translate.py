@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
     "command", "run", "model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite", "resume",
-    "num_workers", "needs_torch", "saves_memory",
+    "num_workers", "engine", "needs_torch", "saves_memory",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
@@ -183,7 +184,6 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
     from ..translation.pairs import as_candidates
     from ..translation.resumable_output import ResumableOutput
-    from ..translation.translator_settings import fingerprint_of_all
     from .text_warnings import file_warnings
 
     output = None
@@ -207,7 +207,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     model, tokenizer, translate = first_on_each_machine(processes, lambda: _translator(options))
     if options.sample and not getattr(model, "samples_follow_seed", True) and processes.is_main_process:
         print(f"note: {model.computed_by}: samples differ each time, regardless of --seed.", file=sys.stderr)
-    own = fingerprint_of_all(model, tokenizer, translate)
+    own = translator_settings(options).content_digest()
     if processes.num_processes > 1 and len(set(gather_object([own]))) > 1:  # copies on several machines
         error = InputError(f"{options.model} is not the same model in all processes. Copy it to all machines again.")
         raise in_all_processes(processes, error)
@@ -396,12 +396,17 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     models = (options.model, *options.ensemble)
     reranking = options.rerank_with, options.rerank_weight
-    return TranslatorSettings(models, options.dtype, options.quantize, languages(options), arguments, *reranking)
+    spoken = languages(options)
+    return TranslatorSettings(
+        models, options.dtype, options.quantize, options.engine or "auto", spoken, arguments, *reranking
+    )
 
 
 def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, LineTranslator]":
     """Load the model and its tokenizer, and make the translator."""
     settings = translator_settings(options)
+    if size := _input_size(options):
+        settings = replace(settings, expected_bytes=size)
     model, tokenizer = settings.load()
     if options.alignments and (engine := getattr(model, "engine_name", None)):
         raise InputError(
@@ -410,6 +415,12 @@ def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrain
         )
     with option_names():
         return model, tokenizer, settings.translator(model, tokenizer, bool(options.prefix))
+
+
+def _input_size(options: argparse.Namespace) -> int:
+    """The size of the input in bytes, if it is a file that is not compressed; else 0."""
+    path = Path(options.input or "")
+    return path.stat().st_size if path.is_file() and path.suffix.lower() not in (".gz", ".zst") else 0
 
 
 def _name(options: argparse.Namespace) -> str:

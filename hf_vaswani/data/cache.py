@@ -31,7 +31,14 @@ Content = TypeVar("Content")
 logger = logging.getLogger(__name__)
 
 
-def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[Path], Content]) -> Content:
+def cached(
+    cache: Path,
+    key: Any,
+    make: Callable[[Path], None],
+    read: Callable[[Path], Content],
+    what: str = "prepared text",
+    remedy: str = "choose another folder with data.cache_dir",
+) -> Content:
     """Return the content for `key` from its folder in `cache`, first making the folder if it is missing or damaged.
 
     Args:
@@ -40,27 +47,31 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
         read: reads a filled folder. The files of an existing folder are compared with their checksums first; `read`
             may also report damage by raising a `ValueError`, `KeyError`, `AttributeError`, `EOFError` or
             `FileNotFoundError`.
+        what, remedy: what a folder holds, and what to do if the cache cannot be used, for messages.
 
     Raises:
         InputError: the cache cannot be read or written.
     """
-    name = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=16).hexdigest()
-    path = cache / name
+    path = cache / folder_name(key)
     if path.is_dir():
         try:
             check_checksums(path)
             return read(path)
         except (ValueError, KeyError, AttributeError, EOFError, FileNotFoundError):  # JSON errors are ValueErrors
-            _remove(path)
+            _remove(path, what)
         except OSError as error:
             raise InputError(
-                f"The prepared text in {path} cannot be read: {reason(error)}. Make it readable, or choose another "
-                "folder with data.cache_dir."
+                f"The {what} in {path} cannot be read: {reason(error)}. Make it readable, or {remedy}."
             ) from None
-    with new_folder(path, "or choose another folder with data.cache_dir", may_appear=True) as part:
+    with new_folder(path, f"or {remedy}", may_appear=True) as part:
         make(part)
         write_checksums(part)
     return read(path)
+
+
+def folder_name(key: Any) -> str:
+    """The name of the folder for a key."""
+    return hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def write_checksums(folder: Path) -> None:
@@ -91,9 +102,9 @@ def _checksum(path: Path) -> int:
     return value
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Path, what: str) -> None:
     """Remove a damaged folder, moving it aside first so that it disappears atomically."""
-    logger.warning("The prepared text in %s is damaged or incomplete; preparing it again.", folder)
+    logger.warning("The %s in %s is damaged or incomplete; making it again.", what, folder)
     aside = partial_folder(folder)
     try:
         folder.rename(aside)

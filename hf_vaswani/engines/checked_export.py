@@ -11,9 +11,9 @@ from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
+from ..generation.alignment import to_tokens
+from ..generation.model_checks import position_limit
 from ..ledger import new_folder
-from ..pipeline.alignment import to_tokens
-from ..pipeline.model_checks import position_limit
 from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .engine_folders import weights_size

@@ -5,6 +5,7 @@ written, and it works in the translation pipeline. One worker with one thread is
 several batches in parallel are faster than one batch on all cores.
 """
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedConfig
 from transformers.generation import GenerateBeamEncoderDecoderOutput
 
+from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
@@ -24,9 +26,15 @@ from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
 
 # Settings of a model that do not change its translations.
-WITHOUT_EFFECT = {"transformers_version", "cache_implementation", "cache_config", "compile_config"}
+WITHOUT_EFFECT = {
+    "transformers_version", "cache_implementation", "cache_config", "compile_config",
+    "renormalize_logits",  # which the engine always does
+}  # fmt: skip
 # Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
+# By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. The engine does not look
+# at running hypotheses, which for False may still beat the finished ones: with half as many again, hardly any does.
+PATIENCE = {True: 1.0, False: 1.5, "never": 3.0}
 LARGEST_TABLE = 2**31  # positions
 # The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
 OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")
@@ -51,6 +59,7 @@ class Search:
     no_repeat_ngram_size: int = 0
     bad_words_ids: list[list[int]] = field(default_factory=list)
     suppress_tokens: list[int] = field(default_factory=list)
+    forced_bos_token_id: int | None = None
     forced_eos_token_id: int | list[int] | None = None
     do_sample: bool = False
     temperature: float = 1.0
@@ -75,6 +84,7 @@ class CTranslate2Model(EngineModel):
     Args:
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
+        original, generation_config: those of the model that was converted, if the folder does not have them.
         dtype: the type to compute in, one of [`COMPUTE_TYPES`]; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"` or `"auto"`.
 
@@ -86,12 +96,23 @@ class CTranslate2Model(EngineModel):
     engine_name = "CTranslate2"
     # The engine forms batches itself and distributes them to its workers.
     makes_batches = True
-    length_follows_source = True
+    length_follows_source: bool
     # The random numbers of its workers cannot be seeded again.
     samples_follow_seed = False
 
-    def __init__(self, config: CTranslate2Config, folder: str | Path, dtype: str = "default", device: str = "auto"):
+    def __init__(
+        self,
+        config: CTranslate2Config,
+        folder: str | Path,
+        dtype: str = "default",
+        device: str = "auto",
+        original: PreTrainedConfig | None = None,
+        generation_config: GenerationConfig | None = None,
+    ):
         super().__init__(config)
+        self.stored = config
+        self.config = copy.deepcopy(original) or config
+        self.length_follows_source = isinstance(self.config, VaswaniConfig | CTranslate2Config)
         engine = import_extra("ctranslate2")
         self.workers = torch.get_num_threads()
         try:
@@ -109,10 +130,10 @@ class CTranslate2Model(EngineModel):
                 f"{folder}: its source and target vocabularies have {sizes[0]} and {sizes[1]} tokens, but its "
                 f"config.json says {rows[0]} and {rows[1]}. Export the model again."
             )
-        if not 0 < config.max_position_embeddings <= LARGEST_TABLE:
+        if not 0 <= config.max_position_embeddings <= LARGEST_TABLE:
             raise InputError(f"{folder}: its config.json has a wrong max_position_embeddings. Export the model again.")
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
-        self.generation_config = GenerationConfig.from_pretrained(folder)
+        self.generation_config = copy.deepcopy(generation_config) or GenerationConfig.from_pretrained(folder)
         self.eval()
 
     @classmethod
@@ -133,16 +154,28 @@ class CTranslate2Model(EngineModel):
         return self
 
     def get_input_embeddings(self) -> torch.nn.Module:
-        return empty_table(self.config.vocab_size)
+        return empty_table(self.stored.vocab_size)
 
     @property
-    def embed_positions(self) -> torch.nn.Module:
-        return empty_table(self.config.max_position_embeddings)
+    def embed_positions(self) -> torch.nn.Module | None:
+        positions = self.stored.max_position_embeddings
+        return empty_table(positions) if positions else None
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(
             "A CTranslate2 model returns neither logits nor attention weights. Use the original model."
         )
+
+    def target_log_probabilities(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each token of given targets, with the end token but without the start token.
+
+        Args:
+            sources: token ids as the tokenizer returns them.
+            targets: token ids without start and end.
+        """
+        rows = [[[tokens[i] for i in ids] for ids in side] for tokens, side in zip(self.tokens, (sources, targets))]
+        scores = self.translator.score_batch(*rows, max_batch_size=BATCH_TOKENS, batch_type="tokens")
+        return [result.log_probs for result in scores]
 
     def generate(
         self,
@@ -172,15 +205,33 @@ class CTranslate2Model(EngineModel):
             ValueError: a setting is invalid, or CTranslate2 does not support it.
         """
         source = inputs if input_ids is None else input_ids
-        search = self._search(kwargs, generation_config)
+        search = self.search_settings(generation_config, kwargs)
         mask = torch.ones_like(source) if attention_mask is None else attention_mask
         rows = [ids[kept].tolist() for ids, kept in zip(source, mask.bool())]
         prompts = _prompts(decoder_input_ids, len(rows), search)
         limits = self._limits(rows, prompts, search)
-        return self._output(self._translate(rows, prompts, limits, search), prompts, limits, search)
+        results = self._translate(rows, prompts, max(limits), search)
+        for limit, numbers in self._beyond(results, limits).items():
+            # The engine has a single limit for all sentences: those that went beyond their own are searched again.
+            again = [rows[i] for i in numbers], [prompts[i] for i in numbers]
+            for number, result in zip(numbers, self._translate(*again, limit, search)):
+                results[number] = result
+        return self._output(results, prompts, limits, search)
 
-    def _search(self, given: dict[str, Any], config: GenerationConfig | None) -> Search:
-        """All settings: the call's arguments take precedence over its config, and that over the model's own."""
+    def _beyond(self, results: list[Any], limits: list[int]) -> dict[int, list[int]]:
+        """Limit → numbers of the sentences with that limit of which a hypothesis is longer."""
+        beyond: dict[int, list[int]] = {}
+        for number, (result, limit) in enumerate(zip(results, limits)):
+            if any(len(tokens) > limit for tokens in result.hypotheses):
+                beyond.setdefault(limit, []).append(number)
+        return beyond
+
+    def search_settings(self, config: GenerationConfig | None, given: dict[str, Any]) -> Search:
+        """All settings: the call's arguments take precedence over its config, and that over the model's own.
+
+        Raises:
+            ValueError: a setting is invalid, or CTranslate2 does not support it.
+        """
         given = {name: value for name, value in given.items() if value is not None}
         call = {**(config.to_diff_dict() if config else {}), **given}
         own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
@@ -190,32 +241,34 @@ class CTranslate2Model(EngineModel):
         settings = {name: value for name, value in {**own, **call}.items() if name in names and value is not None}
         offset = length_offset(given, config, self.generation_config)
         settings |= {OFFSET: offset} if offset is not None else length_rule(call) or length_rule(own)
-        tokens = {name: getattr(self.config, name) for name in TOKENS}
-        errors, search = setting_errors(settings, self.config.decoder_vocab_size), Search(**tokens | settings)
+        tokens = {name: getattr(self.stored, name) for name in TOKENS}
+        errors, search = setting_errors(settings, self.stored.decoder_vocab_size), Search(**tokens | settings)
+        if search.decoder_start_token_id != self.stored.decoder_start_token_id:
+            errors = [f"CTranslate2 starts from the token {self.stored.decoder_start_token_id} only"]
         if not errors and search.num_return_sequences > search.num_beams and not search.do_sample:
             errors = [f"num_return_sequences={search.num_return_sequences} exceeds num_beams={search.num_beams}"]
         if errors:
             raise ValueError("; ".join(errors))
         return search
 
-    def _translate(
-        self, rows: list[list[int]], prompts: list[list[int]], limits: list[int], search: Search
-    ) -> list[Any]:
+    def _translate(self, rows: list[list[int]], prompts: list[list[int]], longest: int, search: Search) -> list[Any]:
         source_tokens, target_tokens = self.tokens
         eos = search.eos_token_id
-        longest = max(limits)
         ranks = search.num_beams > 1 and (search.length_penalty_type == "gnmt" or any(prompts))
         suppressed = [*search.bad_words_ids, *([i] for i in search.suppress_tokens)]
         sampling = {
-            "sampling_topk": min(search.top_k, self.config.decoder_vocab_size),
+            "sampling_topk": min(search.top_k, self.stored.decoder_vocab_size),
             "sampling_topp": search.top_p,
             "sampling_temperature": search.temperature,
         }
-        prefix = [[target_tokens[i] for i in prompt] or None for prompt in prompts]
+        # A forced first token is not part of a prompt: it counts as generated.
+        forced = [] if search.forced_bos_token_id is None else [search.forced_bos_token_id]
+        prefix = [[target_tokens[i] for i in prompt or forced] or None for prompt in prompts]
         return self.translator.translate_batch(
             [[source_tokens[i] for i in ids] for ids in rows],
             prefix if any(prefix) else None,
             beam_size=search.num_beams,
+            patience=PATIENCE[search.early_stopping],
             num_hypotheses=search.num_beams if ranks else search.num_return_sequences,
             length_penalty=search.length_penalty,
             max_decoding_length=longest,
@@ -239,7 +292,7 @@ class CTranslate2Model(EngineModel):
             limits = [len(prompt) + search.max_new_tokens for prompt in prompts]
         else:
             limits = [search.max_length - 1] * len(rows)
-        return [min(limit, self.config.max_position_embeddings) for limit in limits]
+        return [min(limit, self.stored.max_position_embeddings or limit) for limit in limits]
 
     def _output(
         self, results: list[Any], prompts: list[list[int]], limits: list[int], search: Search
@@ -250,7 +303,6 @@ class CTranslate2Model(EngineModel):
         forced = search.forced_eos_token_id if search.max_length_offset is None else None
         forced = forced[0] if isinstance(forced, list) else forced
         for result, prompt, limit in zip(results, prompts, limits):
-            # The engine has a single limit for all sentences, the largest.
             found = [
                 (score, [self.ids[token] for token in tokens][:limit])
                 for score, tokens in zip(result.scores, result.hypotheses)

@@ -15,7 +15,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from ..pipeline.arguments import DEFAULT_MAX_NEW_TOKENS
+from ..generation.settings import DEFAULT_MAX_NEW_TOKENS
 from ..runtime.imports import import_extra
 from ..text.normalization import WHITESPACE, outer_normalizer
 from ..text.vocabularies import vocabularies

@@ -17,9 +17,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
-from ..pipeline.alignment import ForcedAttentions, alignments, evaluation, forced_attentions, text_mask, to_tokens
-from ..pipeline.model_checks import position_limit
-from ..pipeline.output_scores import forced_output
+from ..generation.alignment import ForcedAttentions, alignments, evaluation, forced_attentions, text_mask, to_tokens
+from ..generation.model_checks import position_limit
+from ..generation.output_scores import forced_output
 from ..text.inputs import check_text
 from ..text.normalization import is_blank, normalized
 from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left, readable_tokens

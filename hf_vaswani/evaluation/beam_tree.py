@@ -11,8 +11,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_beam_search import NEVER
 from ..errors import InputError
+from ..generation.alignment import to_tokens
 from ..generation.fast_beam_search import SearchObserver, SearchStep
-from ..pipeline.alignment import to_tokens
 from ..pipeline.arguments import GenerateArguments
 from ..text.inputs import check_text
 from ..text.normalization import normalized

@@ -4,7 +4,7 @@ Projections of the same states are one matrix product, weights are laid out for 
 cache is looked up again between products. Up to rounding, the result is that of the modules.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 
 from ..core.modeling_layers import VaswaniAttention, VaswaniDecoderLayer, VaswaniDropout, split_heads
 from .attention import attention_weights
-from .int8 import Int8Linear, Product, is_plain, joint_int8, packed_or_plain
+from .packed_linear import is_plain, packed_or_plain
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class DecoderStep:
         self.embed = decoder.embed
         self.layers = [LayerStep(layer) for layer in decoder.layers]
         self.norm = decoder.layer_norm
-        self.head = product([lm_head])
+        self.head = packed_or_plain([lm_head])
 
     def states(self, step: StepInput) -> torch.Tensor:
         """The new tokens' states `(sentences, length, d_model)` before the output projection."""
@@ -79,15 +79,15 @@ class LayerStep:
         self.norm_first = layer.norm_first
         self.own, self.cross = own, cross
         self.norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
-        self.own_input = product([own.q_proj, own.k_proj, own.v_proj])
-        self.own_output = product([own.out_proj])
-        self.cross_query = product([cross.q_proj])
-        self.cross_source = product([cross.k_proj, cross.v_proj])
-        self.cross_output = product([cross.out_proj])
+        self.own_input = packed_or_plain([own.q_proj, own.k_proj, own.v_proj])
+        self.own_output = packed_or_plain([own.out_proj])
+        self.cross_query = packed_or_plain([cross.q_proj])
+        self.cross_source = packed_or_plain([cross.k_proj, cross.v_proj])
+        self.cross_output = packed_or_plain([cross.out_proj])
         is_relu = type(layer.activation_fn) is nn.ReLU
-        self.fc1 = product([layer.fc1], relu=is_relu)
+        self.fc1 = packed_or_plain([layer.fc1], relu=is_relu)
         self.activation: Callable = nn.Identity() if is_relu else layer.activation_fn
-        self.fc2 = product([layer.fc2])
+        self.fc2 = packed_or_plain([layer.fc2])
 
     def __call__(
         self,
@@ -135,15 +135,6 @@ class LayerStep:
         return self.cross_output(attend(query, layer.keys, layer.values, self.cross.scaling, mask))
 
 
-def product(layers: Sequence[nn.Linear | Int8Linear], relu: bool = False) -> Product:
-    """Combine linear layers with the same input into one product, which returns their outputs side by side.
-
-    Args:
-        relu: apply ReLU to the outputs.
-    """
-    return joint_int8(layers, relu) if isinstance(layers[0], Int8Linear) else packed_or_plain(layers, relu)
-
-
 def heads(states: torch.Tensor, attention: VaswaniAttention, sentences: int, parts: int) -> Iterator[torch.Tensor]:
     """Split the output `(sentences * length, …)` of one product into `(sentences, heads, length, d_k or d_v)` each.
 
@@ -183,13 +174,13 @@ def can_step(decoder: nn.Module, lm_head: nn.Module) -> bool:
     return (
         not (decoder.training or watchers or torch.is_autocast_enabled(decoder.device.type))
         and all(is_own(layer) for layer in decoder.layers)
-        and (is_plain(lm_head) or type(lm_head) is Int8Linear)
+        and is_plain(lm_head)
     )
 
 
 def is_own(layer: nn.Module) -> bool:
     """Whether a layer and all its parts are of the original classes, without adapters for example."""
-    own = (VaswaniAttention, VaswaniDropout, nn.LayerNorm, Int8Linear)
+    own = (VaswaniAttention, VaswaniDropout, nn.LayerNorm)
     return type(layer) is VaswaniDecoderLayer and all(
         is_plain(part) if isinstance(part, nn.Linear) else type(part) in own
         for name, part in layer.named_modules()

@@ -34,7 +34,6 @@ from ..core.generation_vaswani import (
 )
 from ..core.modeling_cache import CACHE_NAME
 from ..fast.decoder_step import DecoderStep, can_step
-from ..fast.int8 import Int8Linear
 from .adapters import base_error
 from .beam_decoder import MASKED_ATTENTION, ModuleStep, SharedSourceDecoder
 from .fast_beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
@@ -255,14 +254,7 @@ class FastGenerationMixin(VaswaniGenerationMixin):
     def decoder_step(self) -> DecoderStep | None:
         """A faster decoder that bypasses the modules; `None` if those may do more than the plain computation."""
         decoder, lm_head = self.get_decoder(), self.get_output_embeddings()
-        if not can_step(decoder, lm_head):
-            return None
-        if not isinstance(lm_head, Int8Linear):
-            return DecoderStep(decoder, lm_head)
-        # 8-bit weights never change, so the step can be kept.
-        if "_int8_step" not in vars(self):
-            self._int8_step = DecoderStep(decoder, lm_head)
-        return self._int8_step
+        return DecoderStep(decoder, lm_head) if can_step(decoder, lm_head) else None
 
 
 def is_watched(module: nn.Module) -> bool:

@@ -23,6 +23,8 @@ from ..core.generation_beam_search import LARGEST_PENALTY, LENGTH_PENALTY_TYPES
 LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
 LARGEST_NUMBER = 2**31 - 1
+# Tokens after which an output ends if neither the call nor the model says so.
+DEFAULT_MAX_NEW_TOKENS = 256
 
 OTHER_NAMES = {  # of arguments, in other toolkits
     **dict.fromkeys(("beam_size", "beam_width", "beams"), "num_beams"),

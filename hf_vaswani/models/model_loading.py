@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError, counted, listed, reason
 from ..files import AGAIN, model_path_error, where_not_found
-from ..pipeline.model_checks import damaged_weights
+from ..generation.model_checks import damaged_weights
 from ..runtime.imports import quiet
 from .model_files import check_settings, weight_file_errors
 

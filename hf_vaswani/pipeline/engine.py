@@ -5,9 +5,10 @@ The pipeline, `hf-vaswani translate`, minimum Bayes risk decoding, validation an
 similar length, searches, and joins what it split. The error of a text is returned in its place, or raised for all.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from ..core.pipeline_sentences import Piece, split_like_training_text, split_tex
 from ..core.tokenization_vaswani import private_copy
 from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
+from ..generation.model_checks import position_limit, source_limits, too_long_error
+from ..generation.output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from ..generation.settings import check_number, check_switch
 from ..text.inputs import not_texts, not_texts_error
 from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
@@ -26,8 +29,6 @@ from ..text.normalization import clean, is_blank, normalized
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
-from .model_checks import position_limit, source_limits, too_long_error
-from .output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from .workers import can_fork, memory_error, side_by_side
 
 if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
@@ -273,21 +274,35 @@ class TranslationEngine:
     def _search(self, segments: list[Segment]) -> None:
         """Set the result of each segment, batch by batch: prompts of equal length together, long sources first."""
         waiting = [segment for segment in segments if segment.is_open]
+        searching = self._searching(waiting)
         unfinished = Counter(segment.owner for segment in waiting)
         self._report(len({segment.owner for segment in segments}) - len(unfinished))
         if waiting:
             self._warn_of_short_output(max(segment.length for segment in waiting))
         while waiting:
-            batches = self._batches(waiting)
+            batches = searching._batches(waiting)
             # A single batch leaves no stragglers, nor do batches of stragglers.
-            may_leave = len(batches) > 1 and self._knows_stragglers() and not waiting[0].is_straggler
-            for number, results in self._results(batches, may_leave):
+            may_leave = len(batches) > 1 and searching._knows_stragglers() and not waiting[0].is_straggler
+            for number, results in searching._results(batches, may_leave):
                 for segment, (result, lengths) in zip(batches[number], results):
                     segment.result, segment.target_lengths = result, lengths
                     segment.is_straggler = result is None
                     unfinished[segment.owner] -= not segment.is_straggler
                 self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batches[number]}))
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
+
+    def _searching(self, segments: list[Segment]) -> "TranslationEngine":
+        """This engine, or a copy of it in which CTranslate2 takes the place of the model."""
+        # Methods that have been replaced may be meant to see the model, and its batches.
+        if any(name in vars(self.pipeline) for name in STAGES) or self.pipeline.changes_stages:
+            return self
+        lengths = [segment.length for segment in segments]
+        model = self.pipeline.serving.engine_for(self.pipeline.model, self.arguments, self.forward, lengths)
+        if model is None:
+            return self
+        pipeline = copy.copy(self.pipeline)
+        pipeline.model = model
+        return replace(self, pipeline=pipeline)
 
     def _makes_batches(self) -> bool:
         """Whether the model runs in an engine that makes its own batches and has its own workers."""

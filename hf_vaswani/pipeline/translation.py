@@ -15,8 +15,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from ..core.modeling_token_ids import FIT
 from ..core.tokenization_vaswani import private_copy
-from ..fast.int8 import int8_copy
+from ..engines.engine_model import EngineModel
+from ..generation.alignment import evaluation
 from ..generation.mixin import FastGenerationMixin
+from ..generation.model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
+from ..generation.output_scores import Hypothesis, align, log_probabilities, output_lengths, prompt_length
 from ..generation.settings import suggest_argument
 from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
 from ..text.languages import (
@@ -32,11 +35,9 @@ from ..text.languages import (
 )
 from ..text.normalization import clean
 from ..text.vocabularies import vocabularies
-from .alignment import evaluation
 from .arguments import GenerateArguments
-from .engine import Result, TranslationEngine
-from .model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
-from .output_scores import Hypothesis, align, log_probabilities, output_lengths, prompt_length
+from .engine import STAGES, Result, TranslationEngine
+from .serving import Serving
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
@@ -94,8 +95,9 @@ class TranslationPipeline(Pipeline):
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
     `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … `pipeline()`
-    accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts
-    `quantize="int8"`, which computes with 8-bit weights and is faster on most CPUs; the original model is not changed.
+    accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts `engine`,
+    what computes the translations (`"auto"`, `"torch"` or `"ctranslate2"`, see [`Serving`](serving.py)), and
+    `quantize="int8"`, for 8-bit weights in CTranslate2. The model itself is not changed.
     """
 
     _load_tokenizer = True
@@ -118,7 +120,7 @@ class TranslationPipeline(Pipeline):
         self._on_error = kwargs.pop("on_error", "raise")
         if "prefixes" in kwargs:
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
-        quantize = kwargs.pop("quantize", None)
+        self.serving = Serving(kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None))
         self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
@@ -135,14 +137,13 @@ class TranslationPipeline(Pipeline):
                 f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
                 "Copy or download the model again."
             )
+        if self.serving.quantize and isinstance(self.model, EngineModel):
+            name = self.model.engine_name
+            raise ValueError(f'quantize="int8" is not for {name}. Export the model with --quantization int8.')
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
         if warning := tokenizer_warning(self.model, self.tokenizer):
             warnings.warn(warning, UserWarning, stacklevel=2)
-        if quantize not in (None, "int8"):
-            raise ValueError(f'quantize must be "int8" or None, got {quantize!r}.')
-        if quantize:
-            self.model = int8_copy(self.model)
         # T5's prefix is chosen once, and with it the languages of all calls.
         self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
         self._check_pair(self._preprocess_params)
@@ -359,6 +360,11 @@ class TranslationPipeline(Pipeline):
                 )
             self._assistants[name] = model.to(self.model.device).eval()
         return self._assistants[name]
+
+    @property
+    def changes_stages(self) -> bool:
+        """Whether a subclass has its own way from token ids to hypotheses."""
+        return any(getattr(type(self), name) is not getattr(TranslationPipeline, name) for name in STAGES)
 
     # Text → token ids
 

@@ -12,8 +12,8 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, counted
+from ..generation.model_checks import damaged_weights
 from ..models.model_files import CONFIG_FILE
-from ..pipeline.model_checks import damaged_weights
 from ..records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from .build import TrainingSetup

@@ -236,7 +236,7 @@ class Validator:
         """Translate texts, shared among the processes; `options` are those of `translation.translate`."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
         # Each process holds the whole model, and the number of batches may differ between processes.
-        share = translate(model, self.tokenizer, texts[rank::processes], synced_gpus=False, **options)
+        share = translate(model, self.tokenizer, texts[rank::processes], engine="torch", synced_gpus=False, **options)
         translations = [""] * len(texts)
         for number, part in enumerate(gather_object([share])):
             translations[number::processes] = part

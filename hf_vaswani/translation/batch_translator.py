@@ -31,7 +31,8 @@ class BatchTranslator:
             are logged.
         num_workers: processes that translate a batch on a CPU; use more than one only if the other cores are idle.
         dtype: dtype to compute in; default: that of the weights.
-        quantize: `"int8"` for 8-bit weights on a CPU.
+        quantize: `"int8"` for 8-bit weights.
+        engine: what computes the translations, as in the pipeline.
         src_lang, tgt_lang: languages, for multilingual models.
         options: arguments of the pipeline call and of `generate()`, such as `num_beams=4` or `split_sentences=True`.
     """
@@ -45,6 +46,7 @@ class BatchTranslator:
         num_workers: int | None = 1,
         dtype: str | None = None,
         quantize: str | None = None,
+        engine: str = "auto",
         src_lang: str | None = None,
         tgt_lang: str | None = None,
         **options,
@@ -53,7 +55,7 @@ class BatchTranslator:
         given = {"src_lang": src_lang, "tgt_lang": tgt_lang}
         spoken = {name: code for name, code in given.items() if code is not None}
         arguments = {"num_workers": num_workers, **options}
-        self.settings = TranslatorSettings((fspath(model),), dtype, quantize, spoken, arguments)
+        self.settings = TranslatorSettings((fspath(model),), dtype, quantize, engine, spoken, arguments)
         self._translate: LineTranslator | None = None
         self._content = ""
 

@@ -19,9 +19,9 @@ from transformers import Pipeline
 
 from ..data.sources.text_files import CHUNK, Report, compressed, lines_of
 from ..errors import is_out_of_memory, reason
+from ..generation.output_scores import Hypothesis, translation_warning
 from ..pipeline.batches import window_size
 from ..pipeline.engine import Result, SourceTooLong
-from ..pipeline.output_scores import Hypothesis, translation_warning
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput

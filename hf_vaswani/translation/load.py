@@ -25,10 +25,10 @@ from ..engines.engine_folders import is_engine_folder, is_page
 from ..errors import InputError, reason
 from ..files import AGAIN, read_json
 from ..generation.adapters import base_error
+from ..generation.model_checks import vocabulary_error
 from ..generation.settings import generation_config_in
 from ..models.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
 from ..models.model_loading import damage_errors, read_weights, weight_errors
-from ..pipeline.model_checks import vocabulary_error
 from ..runtime.imports import import_extra
 from ..text.vocabularies import target_vocab_size, vocabularies
 from .ensemble import Ensemble

@@ -17,12 +17,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
+from ..generation.alignment import evaluation, to_tokens
+from ..generation.model_checks import position_limit
+from ..generation.output_scores import forced_output, token_log_probabilities
 from ..generation.settings import check_number
-from ..pipeline.alignment import evaluation, to_tokens
 from ..pipeline.arguments import GenerateArguments
 from ..pipeline.batches import token_batches
-from ..pipeline.model_checks import position_limit
-from ..pipeline.output_scores import forced_output, token_log_probabilities
 from ..pipeline.translation import translation_task
 from ..text.inputs import check_many, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target

@@ -22,8 +22,8 @@ from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
 from ..data.sources.text_files import Pair, compressed
 from ..errors import TrainingError, counted
 from ..files import atomic_write
+from ..generation.model_checks import position_limit
 from ..pipeline.engine import Result, TranslationEngine
-from ..pipeline.model_checks import position_limit
 from ..text.normalization import is_blank
 from .lines import Line
 from .mbr import UTILITIES

@@ -45,7 +45,7 @@ def translate(
     # A model that is spread over several devices cannot be moved to one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # The pipeline must know the languages from the start to choose T5's prefix.
-    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "quantize") if name in options}
+    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "engine", "quantize") if name in options}
     translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}

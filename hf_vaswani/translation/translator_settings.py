@@ -7,23 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
+import torch
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, pipeline
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
-from ..data.tokenizers.tokenizer import SAVED_FILES
+from ..data.tokenizers.tokenizer import SAVED_FILES, load_tokenizer
 from ..engines.engine_folders import WEIGHT_FILES
+from ..engines.engine_model import EngineModel
 from ..errors import InputError, reason
 from ..files import file_digest
-from ..models.model_files import CONFIG_FILE, GENERATION_FILE
+from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_settings, has_weights
 from ..pipeline.engine import SourceTooLong
+from ..pipeline.serving import is_installed, note_key
 from ..text.languages import group_languages, language_pairs
 from .lines import Line, LineTranslator
-from .load import adapter_base, fingerprint, load_ensemble
+from .load import adapter_base, load_ensemble
 from .reranking import open_reranker
 
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)
 # Of CTranslate2, and of a tokenizer with two vocabularies beside the model of an engine.
 ENGINE_FILES = ("*_vocabulary.json", "*_tokenizer/*.json")
+# Of source text, roughly.
+BYTES_A_TOKEN = 4
+# Arguments with which only the model itself can translate.
+NEEDS_MODEL = {"return_alignments", "do_sample", "utility", "assistant_model"}
 PATTERNS = (*WEIGHT_FILES, "adapter_model.bin", *SAVED_FILES, *SETTINGS_FILES, *ENGINE_FILES)
 
 
@@ -80,13 +87,15 @@ class TranslatorSettings:
 
     models: tuple[str, ...]  # folders or Hub ids; several form an ensemble
     dtype: str | None = None  # dtype to compute in, as in [`load`]
-    quantize: str | None = None  # `"int8"` for 8-bit weights on a CPU
+    quantize: str | None = None  # `"int8"` for 8-bit weights
+    engine: str = "auto"  # what computes the translations, as in the pipeline
     languages: Mapping[str, str] = field(default_factory=dict)  # `src_lang` and `tgt_lang`, if given
     # Further arguments of [`LineTranslator`]; those that are None are left out.
     arguments: Mapping[str, Any] = field(default_factory=dict)
     # Folder or Hub id of a model of the other direction, which chooses among the translations.
     reranker: str | None = None
     rerank_weight: float | None = None  # as in [`open_reranker`]
+    expected_bytes: int = 0  # of text, if known: a large one is worth converting the model at the start
 
     def content_digest(self) -> str:
         """Digest of the files of all models."""
@@ -95,12 +104,38 @@ class TranslatorSettings:
         return " ".join(map(content_digest, names))
 
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """Load the model and its tokenizer.
+        """Load the model and its tokenizer; or open its conversion for CTranslate2, if that is in the cache.
 
         Raises:
             InputError: they cannot be loaded.
         """
-        return load_ensemble(list(self.models), self.dtype)
+        key = self._conversion_key()
+        if key and (converted := self._find_converted(key)):
+            return converted
+        model, tokenizer = load_ensemble(list(self.models), self.dtype)
+        if key:
+            note_key(model, key)
+        return model, tokenizer
+
+    def _conversion_key(self) -> str | None:
+        """The key of the model's conversion; `None` if CTranslate2 cannot take the place of the model."""
+        arguments = {name for name, value in self.arguments.items() if value not in (None, False)}
+        [model, *others] = self.models
+        if self.engine == "torch" or others or self.dtype not in (None, "float32") or arguments & NEEDS_MODEL:
+            return None
+        if torch.accelerator.is_available() or not is_installed() or not Path(model).is_dir():
+            return None
+        is_whole = has_weights(Path(model)) and (Path(model) / GENERATION_FILE).exists()
+        return content_digest(model) if is_whole and not adapter_base(model) else None
+
+    def _find_converted(self, key: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
+        from ..engines.engine_cache import find_converted
+
+        folder = self.models[0]
+        check_settings(Path(folder))
+        config, settings = AutoConfig.from_pretrained(folder), GenerationConfig.from_pretrained(folder)
+        engine = find_converted(key, config, settings, self.quantize)
+        return None if engine is None else (engine, load_tokenizer(folder))
 
     def translator(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, takes_prefixes: bool = False
@@ -121,9 +156,12 @@ class TranslatorSettings:
                 self.reranker, self.rerank_weight, [language_pairs(model, tokenizer)], self.languages, self.dtype
             )
         try:
+            opened = isinstance(model, EngineModel)
             translator = pipeline(
-                "translation", model=model, tokenizer=tokenizer, quantize=self.quantize, **self.languages
-            )
+                "translation", model=model, tokenizer=tokenizer, engine=self.engine,
+                quantize=None if opened and self._conversion_key() else self.quantize, **self.languages
+            )  # fmt: skip
+            translator.serving.work = self.expected_bytes // BYTES_A_TOKEN
             translate = LineTranslator(translator, **arguments)
             text = "".join(f">>{code}<< " for code in group_languages(tokenizer)[:1]) + "a"
             [result] = translate([Line(text, "a" if takes_prefixes else "")])
@@ -136,17 +174,8 @@ class TranslatorSettings:
         return translate
 
     def open(self) -> tuple[LineTranslator, str]:
-        """Load the models; returns a translator with them, and their fingerprint."""
-        model, tokenizer = self.load()
-        translate = self.translator(model, tokenizer)
-        return translate, fingerprint_of_all(model, tokenizer, translate)
-
-
-def fingerprint_of_all(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, translate: LineTranslator) -> str:
-    """The fingerprint of a translator's model and of the one that reranks, if there is one."""
-    reranker = translate.reranker
-    both = [(model, tokenizer)] + ([(reranker.model, reranker.tokenizer)] if reranker else [])
-    return "+".join(fingerprint(*each) for each in both)
+        """Load the models; returns a translator with them, and the digest of their files."""
+        return self.translator(*self.load()), self.content_digest()
 
 
 def _in_one_line(error: Exception) -> str:

@@ -1,8 +1,9 @@
 """Speed and memory of translation, compared with transformers' MarianMTModel and CTranslate2 on the same weights.
 
 The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8,000 tokens without changing its function: all sizes
-give the same translations, with realistic lengths. All engines use the same beam size and transformers' search
-settings, so that MarianMT and this package give the same translations, as the table shows. MarianMT gets batches of 32
+give the same translations, with realistic lengths. All engines use the same beam size, length penalty and end of the
+search, so that they give the same translations, as the table shows. The pipeline chooses its engine itself, with the
+model converted already; "torch" is its search in PyTorch. MarianMT gets batches of 32
 in file order, the common use of `generate()`; CTranslate2 gets a single-threaded worker per core, which is faster than
 one worker with all cores. Memory is the peak of the process, without that of its workers (Linux only).
 
@@ -27,7 +28,10 @@ from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.cli import main as command
 from hf_vaswani.translation.load import load
 
-ENGINES = ("marian", "pipeline", "command", "pipeline bf16", "pipeline int8", "ctranslate2", "ctranslate2 int8")
+ENGINES = (
+    "marian", "pipeline", "pipeline torch", "pipeline torch bf16", "pipeline int8", "command", "ctranslate2",
+    "ctranslate2 int8",
+)  # fmt: skip
 LIMIT = 200
 
 
@@ -35,7 +39,7 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
     """One table for each size."""
     trained, tokenizer = load(options.model)
     # All engines use these settings.
-    trained.generation_config.update(length_penalty=1.0, early_stopping=False, max_length=LIMIT)
+    trained.generation_config.update(length_penalty=1.0, early_stopping=True, max_length=LIMIT)
     trained.generation_config.length_penalty_type = "length"
     trained.generation_config.max_length_offset = None
     texts = Path(options.test).read_text(encoding="utf-8").split("\n")[:-1][: options.sentences]
@@ -61,6 +65,7 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, object]:
     """Measure one engine in its own process: speed, memory, and how many translations are the same as MarianMT's."""
+    os.environ["HF_VASWANI_CACHE"] = str(folder / "cache")
     result = in_own_process(__file__, name, "--folder", folder, "--num_beams", options.num_beams)
     translations = folder / f"{name.replace(' ', '_')}.txt"
     marian = folder / "marian.txt"
@@ -101,7 +106,7 @@ def prepare(folder: Path, model: VaswaniForConditionalGeneration, tokenizer: Pre
 def make_engine(name: str, folder: Path, beams: int, threads: int) -> Callable[[list[str]], list[str]]:
     """A function that translates a list of texts."""
     tokenizer = AutoTokenizer.from_pretrained(folder / "vaswani")
-    search = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": False}
+    search = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": True}
     if name == "marian":
         model = MarianMTModel.from_pretrained(folder / "marian").eval()
         weights = load_file(folder / "vaswani" / "model.safetensors")
@@ -148,8 +153,8 @@ def make_engine(name: str, folder: Path, beams: int, threads: int) -> Callable[[
 
         dtype = torch.bfloat16 if name.endswith("bf16") else torch.float32
         model = AutoModelForSeq2SeqLM.from_pretrained(folder / "vaswani", dtype=dtype)
-        quantize = "int8" if name.endswith("int8") else None
-        translator = pipeline("translation", model=model, tokenizer=tokenizer, quantize=quantize)
+        options = {"engine": "torch"} if "torch" in name else {"quantize": "int8"} if name.endswith("int8") else {}
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, **options)
 
         def translate(texts):
             return [result["translation_text"] for result in translator(texts, **search, length_penalty_type="length")]
@@ -166,7 +171,8 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     texts = (options.folder / "texts.txt").read_text(encoding="utf-8").split("\n")[:-1]
     engine = make_engine(options.engine, options.folder, options.num_beams, torch.get_num_threads())
-    engine(texts[:64])
+    # Enough for the pipeline to open the engine, and to convert the model in the first round.
+    engine(texts[:64] if "torch" in options.engine or options.engine == "marian" else texts)
     start = time.perf_counter()
     translations = engine(texts)
     seconds = time.perf_counter() - start

@@ -48,7 +48,7 @@ def test_modified_file_is_detected_and_rebuilt(tmp_path, caplog, damage):
     assert [cached(tmp_path, "key", writer("content", calls), content) for _ in range(2)] == ["content"] * 2
     assert len(calls) == 2
     [message] = caplog.messages
-    assert message == f"The prepared text in {file.parent} is damaged or incomplete; preparing it again."
+    assert message == f"The prepared text in {file.parent} is damaged or incomplete; making it again."
 
 
 def test_unreadable_content_is_kept_and_reported(tmp_path):

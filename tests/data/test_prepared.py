@@ -71,7 +71,7 @@ def test_damaged_cache_is_rebuilt(source, tokenizer, tmp_path, caplog, file, sha
     [path] = (tmp_path / "cache").glob(f"*/{file}")
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     assert prepare() == expected
-    assert "is damaged or incomplete; preparing it again" in caplog.text
+    assert "is damaged or incomplete; making it again" in caplog.text
     assert not list((tmp_path / "cache").glob("*.part"))
 
 

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.engines import ctranslate2_export
+from hf_vaswani.engines import ctranslate2_spec
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.load import load
@@ -178,7 +178,7 @@ def test_sample_with_a_sentence_beyond_the_positions_is_rejected(to, tokenizer, 
 
 
 def test_difference_is_reported_in_words_of_the_source(separate, tmp_path, monkeypatch):
-    monkeypatch.setattr(ctranslate2_export, "positions", lambda stack, config: torch.zeros(1024, config.d_model))
+    monkeypatch.setattr(ctranslate2_spec, "positions", lambda stack, config, least: torch.zeros(1024, config.d_model))
     model, tokenizer = load(str(separate))
     with pytest.raises(InputError, match=r"translates 's3 s5 </s>' as tokens"):
         export_model(model, tokenizer, tmp_path / "ct2", texts=["s3 s5"])
@@ -236,7 +236,7 @@ def test_everything_ctranslate2_cannot_express_is_reported_together(tokenizer, t
 
 
 def test_engine_that_translates_differently_is_rejected_and_leaves_no_folder(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(ctranslate2_export, "positions", lambda stack, config: torch.zeros(1024, config.d_model))
+    monkeypatch.setattr(ctranslate2_spec, "positions", lambda stack, config, least: torch.zeros(1024, config.d_model))
     with pytest.raises(InputError, match="log-probability per token"):
         export_model(tiny_model(), tokenizer, tmp_path / "ct2")
     assert not (tmp_path / "ct2").exists()

@@ -19,7 +19,7 @@ from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.engine_folders import is_page
 from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.errors import InputError
-from hf_vaswani.pipeline.alignment import alignment_layer, forced_attentions
+from hf_vaswani.generation.alignment import alignment_layer, forced_attentions
 from hf_vaswani.text.normalization import BLANK
 from hf_vaswani.translation.load import load
 

@@ -26,7 +26,7 @@ from hf_vaswani.data.sources.built_in import built_in_file
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.onnx.onnx_model import OnnxModel
 from hf_vaswani.engines.web_page import PACKAGES
-from hf_vaswani.pipeline.alignment import alignments, forced_attentions, text_mask
+from hf_vaswani.generation.alignment import alignments, forced_attentions, text_mask
 
 from ..browser import NEEDS_CHROMIUM, SECONDS, OpenPage, chromium, violations
 from ..conftest import tiny_model

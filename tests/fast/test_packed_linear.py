@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from hf_vaswani.fast import int8
-from hf_vaswani.fast.int8 import can_pack, is_plain, packed_or_plain
+from hf_vaswani.fast import packed_linear
+from hf_vaswani.fast.packed_linear import can_pack, is_plain, packed_or_plain
 
 pytestmark = pytest.mark.skipif(not can_pack(torch.float32), reason="torch without oneDNN")
 
@@ -44,7 +44,7 @@ def test_layers_with_and_without_biases_form_one_product():
 
 def test_only_large_matrices_are_packed(monkeypatch):
     packed = []
-    monkeypatch.setattr(int8, "packed_product", lambda weight, *_: packed.append(weight.shape))
+    monkeypatch.setattr(packed_linear, "packed_product", lambda weight, *_: packed.append(weight.shape))
     packed_or_plain(layers(512))
     packed_or_plain(layers(256, 256))
     packed_or_plain(layers(256))
@@ -78,8 +78,8 @@ def test_random_state_is_left_unchanged():
 
 
 def test_without_onednn_nothing_is_packed(monkeypatch):
-    monkeypatch.setattr(int8, "can_pack", lambda dtype: False)
-    monkeypatch.setattr(int8, "packed_product", None)
+    monkeypatch.setattr(packed_linear, "can_pack", lambda dtype: False)
+    monkeypatch.setattr(packed_linear, "packed_product", None)
     linears, states = layers(512), torch.randn(2, 512)
     with torch.no_grad():
         assert torch.equal(packed_or_plain(linears)(states), linears[0](states))

@@ -6,8 +6,8 @@ from transformers import AutoTokenizer
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.errors import InputError
+from hf_vaswani.generation.alignment import to_tokens
 from hf_vaswani.interop import import_checkpoint, import_model
-from hf_vaswani.pipeline.alignment import to_tokens
 from hf_vaswani.text.vocabularies import target_vocab_size
 from hf_vaswani.translation.load import load
 from hf_vaswani.translation.pair_scores import score_pairs

@@ -10,7 +10,7 @@ from torch import nn
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_layers import VaswaniAttention, VaswaniLayer
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...pipeline.alignment import alignment_layer
+from ...generation.alignment import alignment_layer
 from .graph import WEIGHTS, Graph
 
 LOWEST = float(np.finfo(np.float32).min)
@@ -290,7 +290,7 @@ def make_decoder(
         for_greedy_batches: build the graph for transformers.js, which has a single batch size, and takes steps until
             the last token of every row is an end token: after its end token, a row then gets only end tokens.
         with_alignment: add the output `alignment` `(rows, length, source_length)`: how much each token that the logits
-            predict attends to each source token, as in `pipeline/alignment.py`; only with `for_greedy_batches`.
+            predict attends to each source token, as in `generation/alignment.py`; only with `for_greedy_batches`.
     """
     config = model.config
     sources = "batch_size" if for_greedy_batches else "source_batch_size"

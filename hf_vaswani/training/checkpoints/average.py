@@ -16,10 +16,10 @@ from ...data.prepared import tokenizer_digest
 from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ...errors import InputError, reason
 from ...files import collect_errors
+from ...generation.model_checks import vocabulary_error
 from ...ledger import Provenance, is_finished, make_input, new_folder, read_provenance
 from ...models.model_files import check_settings, model_kind
 from ...models.model_loading import load_model
-from ...pipeline.model_checks import vocabulary_error
 from ...records.run_report import ComparedWeights, FinalWeights
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from ..recipe.arguments import TrainingArguments

@@ -71,7 +71,7 @@ def timed(
 ) -> tuple[list[str], float]:
     """Translations of texts, and the speed in sentences per second."""
     was_training = model.training
-    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device)
+    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, engine="torch")
     translate = LineTranslator(translator, **search)
     lines = [Line(text) for text in texts]
     translate(lines[:WARM_UP])

@@ -16,8 +16,8 @@ from ...data.encoding import dropout_encoder
 from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
 from ...errors import InputError, reason
+from ...generation.model_checks import spare_ids, vocabulary_error
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind
-from ...pipeline.model_checks import spare_ids, vocabulary_error
 from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.artifacts import TOKENIZER, is_checkpoint

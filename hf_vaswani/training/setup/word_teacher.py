@@ -20,7 +20,7 @@ from ...data.epochs import Budget, TokenizedCorpus
 from ...data.prepared import PreparedText, tokenizer_digest
 from ...errors import InputError, TrainingInterrupted
 from ...files import collect_errors
-from ...pipeline.model_checks import vocabulary_error
+from ...generation.model_checks import vocabulary_error
 from ...runtime.processes import first_on_each_machine
 from ...runtime.signals import StopSignals
 from ...runtime.threads import cores_of_run, threads_set

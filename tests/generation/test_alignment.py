@@ -21,7 +21,7 @@ from transformers import (
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
-from hf_vaswani.pipeline.alignment import alignments, evaluation, forced_attentions, text_mask, to_tokens
+from hf_vaswani.generation.alignment import alignments, evaluation, forced_attentions, text_mask, to_tokens
 
 from .. import reference
 from ..conftest import tiny_model, word_tokenizer

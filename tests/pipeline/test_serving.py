@@ -1,0 +1,258 @@
+"""Who computes a call of the pipeline: PyTorch, or CTranslate2 with the same weights, converted once."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, LogitsProcessorList, pipeline
+
+from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
+from hf_vaswani.pipeline import serving
+
+from ..conftest import tiny_model
+from ..families import FAMILIES, family, languages
+
+pytest.importorskip("ctranslate2")
+
+TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9", "w2 w2"]
+SEARCH = {"num_beams": 3, "max_new_tokens": 8, "early_stopping": True}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "ctranslate2"
+
+
+@pytest.fixture
+def searched(monkeypatch) -> list:
+    """The number of sources in each search of CTranslate2."""
+    sizes, translate = [], CTranslate2Model.generate
+    monkeypatch.setattr(
+        CTranslate2Model, "generate",
+        lambda self, *args, **kwargs: sizes.append(len(kwargs["input_ids"])) or translate(self, *args, **kwargs),
+    )  # fmt: skip
+    return sizes
+
+
+@pytest.fixture
+def eager(monkeypatch) -> None:
+    """Any text is worth a conversion."""
+    monkeypatch.setattr(serving, "WORTH_CONVERTING", 1)
+    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
+
+
+def texts_of(translator, texts=TEXTS, **options) -> list[str]:
+    return [result["translation_text"] for result in translator(texts, **{**SEARCH, **options})]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_every_family_gives_the_translations_and_scores_of_pytorch(name, num_beams, tmp_path, searched):
+    model, tokenizer = family(name, tmp_path)
+    options = {**languages(name), "return_scores": True, "num_beams": num_beams}
+    if name == "Vaswani":
+        options["length_penalty_type"] = "length"
+    texts = ["ein hund läuft", "die katze schläft über die wiese", "haus"] if name != "Vaswani" else TEXTS
+    expected, got = (
+        pipeline("translation", model=model, tokenizer=tokenizer, engine=engine)(texts, **{**SEARCH, **options})
+        for engine in ("torch", "ctranslate2")
+    )
+    assert searched == [len(texts)]
+    assert [result["translation_text"] for result in got] == [result["translation_text"] for result in expected]
+    assert [result["score"] for result in got] == pytest.approx([result["score"] for result in expected], abs=2e-3)
+
+
+def test_a_little_text_stays_with_pytorch_and_much_is_converted_once(saved_model, searched, monkeypatch, caplog):
+    translator = pipeline("translation", model=saved_model)
+    few = texts_of(translator)
+    assert not searched and "Converting" not in caplog.text
+    monkeypatch.setattr(serving, "WORTH_CONVERTING", 50)
+    monkeypatch.setattr(serving, "WORTH_OPENING", 50)
+    assert texts_of(translator) == few and len(searched) == 1
+    assert texts_of(pipeline("translation", model=saved_model, engine="ctranslate2")) == few and len(searched) == 2
+    assert sum("Converting the model to CTranslate2" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.usefixtures("eager")
+def test_changed_weights_are_noticed(tokenizer, searched):
+    model = tiny_model()
+    translator = pipeline("translation", model=model, tokenizer=tokenizer)
+    before = texts_of(translator)
+    with torch.no_grad():
+        model.lm_head.weight.add_(torch.randn_like(model.lm_head.weight))
+    after = texts_of(translator)
+    assert len(searched) == 2 and after != before
+    assert after == texts_of(pipeline("translation", model=model, tokenizer=tokenizer, engine="torch"))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"return_alignments": True},
+        {"do_sample": True, "num_beams": 1, "early_stopping": None},
+        {"logits_processor": LogitsProcessorList()},
+        {"encoder_repetition_penalty": 1.5},
+        {"decoder_start_token_id": 5},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_the_engine_lacks_stays_with_pytorch_or_is_refused_where_it_was_asked_for(saved_model, options, searched):
+    auto = pipeline("translation", model=saved_model)
+    if options.get("do_sample"):
+        torch.manual_seed(0)
+    got = auto(TEXTS, **{**SEARCH, **options})
+    assert not searched and len(got) == len(TEXTS)
+    with pytest.raises(ValueError, match="CTranslate2 cannot compute this: "):
+        pipeline("translation", model=saved_model, engine="ctranslate2")(TEXTS, **{**SEARCH, **options})
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "setting",
+    [{"no_repeat_ngram_size": 2}, {"suppress_tokens": [7]}, {"min_new_tokens": 4}, {"repetition_penalty": 2.0}],
+)
+def test_settings_that_change_scores_otherwise_stay_with_pytorch_unless_only_tokens_are_asked_for(
+    saved_model, setting, searched
+):
+    auto, own = (pipeline("translation", model=saved_model, engine=engine) for engine in ("auto", "torch"))
+    for options, served in (({}, False), ({"num_beams": 1}, True), ({"num_beams": 1, "return_scores": True}, False)):
+        searched.clear()
+        got, expected = (translator(TEXTS, **{**SEARCH, **setting, **options}) for translator in (auto, own))
+        assert got == expected and bool(searched) == served
+
+
+@pytest.mark.usefixtures("eager")
+def test_hooks_and_models_in_training_see_all_batches(tokenizer, searched):
+    model, seen = tiny_model(), []
+    handle = model.lm_head.register_forward_hook(lambda *_: seen.append(1))
+    texts_of(pipeline("translation", model=model, tokenizer=tokenizer))
+    assert seen and not searched
+    handle.remove()
+    texts_of(pipeline("translation", model=model.train(), tokenizer=tokenizer))
+    assert not searched and model.training
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("damage", ["truncated", "changed", "no config", "another version", "read-only", "a file"])
+def test_cache_that_cannot_be_used_costs_no_translation(saved_model, cache, damage, searched, monkeypatch):
+    expected = texts_of(pipeline("translation", model=saved_model, engine="torch"))
+    if damage in ("read-only", "a file"):
+        cache.parent.mkdir()
+        if damage == "a file":
+            cache.touch()
+        elif os.geteuid() == 0:
+            pytest.skip("root can write everywhere")
+        else:
+            cache.parent.chmod(0o500)
+    else:
+        texts_of(pipeline("translation", model=saved_model))
+        [folder] = cache.iterdir()
+        weights = folder / "model.bin"
+        if damage == "truncated":
+            os.truncate(weights, weights.stat().st_size // 2)
+        elif damage == "changed":
+            content = bytearray(weights.read_bytes())
+            content[-400:-200] = bytes(200)
+            weights.write_bytes(content)
+        elif damage == "no config":
+            (folder / "config.json").unlink()
+        else:
+            monkeypatch.setattr("hf_vaswani.engines.engine_cache.version", lambda library: "0.0")
+    searched.clear()
+    assert texts_of(pipeline("translation", model=saved_model)) == expected
+    assert len(searched) == (damage != "a file")
+
+
+CONVERT = """
+import sys
+from transformers import pipeline
+import hf_vaswani
+translator = pipeline("translation", model=sys.argv[1], engine="ctranslate2")
+print([result["translation_text"] for result in translator(["w1 w2 w3", "w4"], num_beams=3, max_new_tokens=8)])
+"""
+
+
+def start(model) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", CONVERT, str(model)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_two_processes_convert_the_same_model_at_once(saved_model, cache):
+    both = [start(saved_model) for _ in range(2)]
+    outputs = {process.communicate(timeout=300)[0] for process in both}
+    assert [process.returncode for process in both] == [0, 0] and len(outputs) == 1
+    assert len([path for path in cache.iterdir() if not path.name.startswith(".")]) == 1
+
+
+def test_killed_conversion_is_made_again(saved_model, cache):
+    process = start(saved_model)
+    deadline = time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < deadline and not (cache.exists() and list(cache.iterdir())):
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+    again = start(saved_model)
+    assert "w" in again.communicate(timeout=300)[0] and again.returncode == 0
+    assert [path for path in cache.iterdir() if path.name.startswith(".")] == []
+
+
+def test_engine_that_computes_something_else_is_not_used(saved_model, searched, eager, monkeypatch):
+    from hf_vaswani.engines import ctranslate2_spec
+
+    expected = texts_of(pipeline("translation", model=saved_model, engine="torch"))
+    wrong = lambda stack, config, least: torch.zeros(4224, config.d_model)  # noqa: E731
+    monkeypatch.setattr(ctranslate2_spec, "positions", wrong)
+    assert texts_of(pipeline("translation", model=saved_model)) == expected and not searched
+    with pytest.raises(ValueError, match="log-probabilities that differ from the model's"):
+        texts_of(pipeline("translation", model=saved_model, engine="ctranslate2"))
+
+
+def test_texts_beyond_the_engines_positions_stay_with_pytorch(tokenizer, searched, eager):
+    model = tiny_model(position_type="learned", max_position_embeddings=12)
+    translator = pipeline("translation", model=model, tokenizer=tokenizer)
+    texts_of(translator)
+    assert searched == [len(TEXTS)]
+
+
+def test_eight_bits_are_close_and_need_the_engine(saved_model, searched, monkeypatch):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    scores = [
+        [result["score"] for result in pipeline("translation", model=saved_model, quantize=bits)(
+            TEXTS, **SEARCH, return_scores=True)]
+        for bits in (None, "int8")
+    ]  # fmt: skip
+    assert searched == [len(TEXTS)]
+    assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
+    with pytest.raises(ValueError, match='leave out engine="torch"'):
+        pipeline("translation", model=saved_model, quantize="int8", engine="torch")
+    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r'CTranslate2 is not installed. Install it with: pip install "hf-vaswani'):
+        pipeline("translation", model=saved_model, quantize="int8")
+    assert texts_of(pipeline("translation", model=saved_model)) and model is not None
+
+
+@pytest.mark.parametrize("arguments", [{"engine": "tensorrt"}, {"quantize": "int4"}])
+def test_unknown_values_name_the_known_ones(saved_model, arguments):
+    with pytest.raises(ValueError, match=f"{next(iter(arguments))} must be "):
+        pipeline("translation", model=saved_model, **arguments)
+
+
+def test_conversions_unused_for_a_month_are_removed(saved_model, cache):
+    texts_of(pipeline("translation", model=saved_model, engine="ctranslate2"))
+    [old] = cache.iterdir()
+    os.utime(old, (0, 0))
+    other = cache.parent.parent / "other"
+    shutil.copytree(saved_model, other)
+    model = AutoModelForSeq2SeqLM.from_pretrained(other)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1.5)
+    model.save_pretrained(other)
+    texts_of(pipeline("translation", model=str(other), engine="ctranslate2"))
+    assert old not in cache.iterdir() and len(list(cache.iterdir())) == 1
