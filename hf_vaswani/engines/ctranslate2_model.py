@@ -33,8 +33,8 @@ WITHOUT_EFFECT = {
 # Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
 # By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. The engine does not look
-# at running hypotheses, which for False may still beat the finished ones: with half as many again, hardly any does.
-PATIENCE = {True: 1.0, False: 1.5, "never": 3.0}
+# at running hypotheses, which for False may still beat the finished ones: with twice as many, hardly any does.
+PATIENCE = {True: 1.0, False: 2.0, "never": 3.0}
 LARGEST_TABLE = 2**31  # positions
 # The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
 OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")

@@ -1,0 +1,92 @@
+"""Commands open a converted model in place of the model, where that gives the same translations."""
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+
+from hf_vaswani.cli import main
+from hf_vaswani.pipeline import serving
+from hf_vaswani.translation import translator_settings
+from hf_vaswani.translation.batch_translator import BatchTranslator
+
+pytest.importorskip("ctranslate2")
+
+LINES = ["w1 w2 w3", "", "w4", "w5 w6 w7 w8 w9"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(serving, "WORTH_CONVERTING", 1)
+    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
+    return tmp_path / "cache" / "ctranslate2"
+
+
+@pytest.fixture(autouse=True)
+def exact_search(saved_model):
+    """The end of the search that is the same in both engines."""
+    settings = GenerationConfig.from_pretrained(saved_model)
+    settings.update(early_stopping=True, num_beams=3)
+    settings.save_pretrained(saved_model)
+
+
+@pytest.fixture
+def translated(saved_model, write_lines, tmp_path):
+    """Translates with options of the command, and returns the output."""
+    source = write_lines("source", LINES)
+
+    def translate(*options: str) -> str:
+        output = tmp_path / "output"
+        command = ["translate", str(saved_model), "--input", source, "--output", str(output), "--overwrite"]
+        assert main([*command, "--max_new_tokens", "8", "--num_beams", "3", *options]) == 0
+        return output.read_text()
+
+    return translate
+
+
+@pytest.fixture
+def loads(monkeypatch) -> list:
+    """The models whose weights were loaded for PyTorch."""
+    names, load = [], translator_settings.load_ensemble
+    monkeypatch.setattr(translator_settings, "load_ensemble", lambda *args: names.append(args[0]) or load(*args))
+    return names
+
+
+@pytest.mark.parametrize("options", [(), ("--quantize", "int8")], ids=["float32", "int8"])
+def test_second_command_does_not_load_the_weights_for_pytorch(translated, loads, cache, options):
+    first = translated(*options)
+    assert len(loads) == 1 and len(list(cache.iterdir())) == 1
+    assert translated(*options) == first and len(loads) == 1
+    if not options:
+        assert translated("--engine", "torch") == first and len(loads) == 2
+
+
+def test_new_weights_in_the_folder_are_converted_again(translated, saved_model, loads):
+    before = translated()
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    with torch.no_grad():
+        model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
+    model.save_pretrained(saved_model)
+    after = translated()
+    assert after != before and len(loads) == 2
+    assert translated("--engine", "torch") == after
+
+
+def test_options_that_need_the_model_load_it(translated, loads):
+    translated()
+    translated("--format", "jsonl", "--alignments")
+    assert len(loads) == 2
+
+
+def test_option_that_the_engine_lacks_is_refused_where_it_was_asked_for(saved_model, write_lines, capsys):
+    command = ["translate", str(saved_model), "--input", write_lines("source", LINES), "--engine", "ctranslate2"]
+    assert main([*command, "--sample", "1"]) == 2
+    assert "CTranslate2 cannot compute this: its samples would not follow the seed." in capsys.readouterr().err
+
+
+def test_batches_are_translated_with_the_same_engine(saved_model, loads):
+    options = {"num_beams": 3, "max_new_tokens": 8}
+    expected = BatchTranslator(saved_model, engine="torch", **options)({"text": LINES})["translation"]
+    for _ in range(2):
+        assert BatchTranslator(saved_model, **options)({"text": LINES})["translation"] == expected
+    assert len(loads) == 2
