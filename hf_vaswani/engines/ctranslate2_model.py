@@ -86,7 +86,7 @@ class CTranslate2Model(EngineModel):
         folder: a folder with `model.bin` and the vocabularies.
         original, generation_config: those of the model that was converted, if the folder does not have them.
         dtype: the type to compute in, one of [`COMPUTE_TYPES`]; by default, the type that the weights were stored for.
-        device: `"cpu"`, `"cuda"` or `"auto"`.
+        device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Raises:
         InputError: CTranslate2 is not installed or cannot open the folder, or its vocabularies do not fit its config.
@@ -115,9 +115,15 @@ class CTranslate2Model(EngineModel):
         self.length_follows_source = isinstance(self.config, VaswaniConfig | CTranslate2Config)
         engine = import_extra("ctranslate2")
         self.workers = torch.get_num_threads()
+        name, _, index = device.partition(":")
         try:
             self.translator = engine.Translator(
-                str(folder), device=device, compute_type=dtype, inter_threads=self.workers, intra_threads=1
+                str(folder),
+                device=name,
+                device_index=int(index or 0),
+                compute_type=dtype,
+                inter_threads=self.workers,
+                intra_threads=1,
             )
         except (RuntimeError, ValueError) as error:
             raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None

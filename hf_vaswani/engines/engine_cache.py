@@ -69,7 +69,7 @@ def open_converted(model: PreTrainedModel, key: str, quantization: str | None = 
             )
 
     def read(folder: Path) -> CTranslate2Model:
-        return _open(folder, model.config, model.generation_config, model.device.type)
+        return _open(folder, model.config, model.generation_config, str(model.device))
 
     cache, place = _cache(), _key(key, quantization)
     is_new = not (cache / folder_name(place)).exists()

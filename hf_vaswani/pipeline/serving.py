@@ -82,6 +82,8 @@ class Serving:
         """
         if not self.is_possible or not lengths or isinstance(model, EngineModel):
             return None
+        if model.device.type != "cpu" and not self.is_asked_for:
+            return None
         engine, reason = None, obstacle(model, arguments, forward)
         if reason is None:
             with _lock:
@@ -114,7 +116,7 @@ class Serving:
             return None, ", ".join(features)
         known, key = _keys.get(model, (None, ""))
         key = key if weights == known else weights_key(model)
-        device = model.device.type
+        device = str(model.device)
         engine = find_converted(key, model.config, model.generation_config, self.quantize, device)
         if engine is None and (self.is_asked_for or self.work >= WORTH_CONVERTING):
             try:
@@ -169,6 +171,8 @@ def obstacle(model: PreTrainedModel, arguments: GenerateArguments, forward: dict
         return "some arguments are objects that must see all batches"
     if arguments.get("do_sample"):
         return "its samples would not follow the seed"
+    if getattr(model, "hf_device_map", None):
+        return "the model is spread over several devices"
     if "generate" in vars(model) or any(map(is_watched, model.modules())):
         return "the model has hooks, or methods of its own"
     if any(type(module).__module__.startswith("peft") for module in model.modules()):

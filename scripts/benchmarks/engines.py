@@ -75,13 +75,13 @@ def make_engine(kind: str, folder: Path, beams: int) -> tuple[Callable[[list[str
         return ctranslate2_directly(folder, beams), folder_size(folder)
     if kind.endswith("search"):
         return transformers_search(folder, beams), folder_size(folder)
-    options: dict[str, object] = {}
+    options: dict[str, object] = {"engine": "torch"}
     if kind == "pipeline int8":
-        options["quantize"] = "int8"
+        options = {"quantize": "int8"}
     elif kind in QUANTIZED:
         options["model_kwargs"] = {"quantization_config": quantization_of(kind)}
     translator = pipeline("translation", model=str(folder), num_beams=beams, **options)
-    # This package's own int8 keeps its packed weights outside the model's parameters.
+    # CTranslate2's weights of 8 bits are in the cache.
     size = folder_size(folder) if kind in EXPORTS else 0 if kind == "pipeline int8" else model_bytes(translator.model)
     return (lambda texts: [entry["translation_text"] for entry in translator(texts)]), size
 
