@@ -15,7 +15,6 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from ..core.modeling_token_ids import FIT
 from ..core.tokenization_vaswani import private_copy
-from ..engines.engine_model import EngineModel
 from ..generation.alignment import evaluation
 from ..generation.mixin import FastGenerationMixin
 from ..generation.model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
@@ -37,7 +36,6 @@ from ..text.normalization import clean
 from ..text.vocabularies import vocabularies
 from .arguments import GenerateArguments
 from .engine import STAGES, Result, TranslationEngine
-from .serving import Serving
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
@@ -120,6 +118,8 @@ class TranslationPipeline(Pipeline):
         self._on_error = kwargs.pop("on_error", "raise")
         if "prefixes" in kwargs:
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
+        from .serving import Serving  # not loaded by the import of a training
+
         self.serving = Serving(kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None))
         self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
@@ -137,8 +137,7 @@ class TranslationPipeline(Pipeline):
                 f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
                 "Copy or download the model again."
             )
-        if self.serving.quantize and isinstance(self.model, EngineModel):
-            name = self.model.engine_name
+        if self.serving.quantize and (name := getattr(self.model, "engine_name", "")):
             raise ValueError(f'quantize="int8" is not for {name}. Export the model with --quantization int8.')
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")

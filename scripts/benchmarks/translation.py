@@ -39,7 +39,9 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
     """One table for each size."""
     trained, tokenizer = load(options.model)
     # All engines use these settings.
-    trained.generation_config.update(length_penalty=1.0, early_stopping=True, max_length=LIMIT)
+    trained.generation_config.update(
+        num_beams=options.num_beams, length_penalty=1.0, early_stopping=True, max_length=LIMIT
+    )
     trained.generation_config.length_penalty_type = "length"
     trained.generation_config.max_length_offset = None
     texts = Path(options.test).read_text(encoding="utf-8").split("\n")[:-1][: options.sentences]
