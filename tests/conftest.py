@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -64,6 +66,13 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
 def cache(tmp_path_factory):
     """A separate cache of prepared text for the tests."""
     os.environ["HF_VASWANI_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def no_converted_models():
+    """No model is computed by CTranslate2 because an earlier test has converted it."""
+    yield
+    shutil.rmtree(Path(os.environ["HF_VASWANI_CACHE"]) / "ctranslate2", ignore_errors=True)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingError, TrainingInterrupted
 from hf_vaswani.training import loop, trainer
 from hf_vaswani.training import run as run_module
-from hf_vaswani.training.optimization import steps as passes
+from hf_vaswani.training.optimization import step_batches as passes
 from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer

@@ -111,10 +111,18 @@ class TextSource:
         """Whether this source is one of others, however it is named and weighted."""
 
         def place(source: TextSource) -> tuple:
-            files = [os.path.abspath(path) for path in (source.file, *source.source, *source.target) if path]
+            files = [_real_path(path) for path in (source.file, *source.source, *source.target) if path]
             return source.dataset, source.config, source.split, source.revision, files
 
         return place(self) in map(place, others)
+
+
+def _real_path(path: str) -> str:
+    """A path without symbolic links; as it is if no file can have that name."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
 
 
 def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = False) -> Iterator[Pair]:
