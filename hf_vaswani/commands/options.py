@@ -24,6 +24,8 @@ OPTION_NAMES = {
     "src_lang": "--source_language",
     "tgt_lang": "--target_language",
     'quantize="int8"': "--quantize int8",
+    'engine="torch"': "--engine torch",
+    "return_alignments": "--alignments",
     "epsilon_cutoff": "--mbr",
 }
 # Arguments of `add_argument` for an option whose value is a file.

@@ -407,14 +407,9 @@ def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrain
     settings = translator_settings(options)
     if size := _input_size(options):
         settings = replace(settings, expected_bytes=size)
-    model, tokenizer = settings.load()
-    if options.alignments and (engine := getattr(model, "engine_name", None)):
-        raise InputError(
-            f"--alignments needs attention weights, which {engine} does not return. Leave it out, or use the original "
-            "model."
-        )
     with option_names():
-        return model, tokenizer, settings.translator(model, tokenizer, bool(options.prefix))
+        translate = settings.open(bool(options.prefix))
+    return translate.engine.pipeline.model, translate.engine.pipeline.tokenizer, translate
 
 
 def _input_size(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ The cache is a folder beside that of prepared text. Its folders are complete or 
 weights, and hold checksums, so that what was damaged is made again.
 """
 
+import copy
 import json
 import logging
 import os
@@ -61,7 +62,8 @@ def open_converted(model: PreTrainedModel, key: str, quantization: str | None = 
     def make(folder: Path) -> None:
         logger.warning("Converting the model to CTranslate2, once, which makes it faster.")
         write_without_tokenizer(model, folder, quantization)
-        deviation = largest_deviation(model, _open(folder, model.config, model.generation_config))
+        exact = model if model.dtype == torch.float32 else copy.deepcopy(model).float()
+        deviation = largest_deviation(exact, _open(folder, model.config, model.generation_config))
         # Weights in fewer bits are not the same, and NaN compares with nothing.
         if not deviation <= (LARGEST_DEVIATION if quantization is None else torch.finfo(torch.float32).max):
             raise EngineDiffers(

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import torch
 from transformers import PreTrainedModel
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -82,7 +83,7 @@ class Serving:
         """
         if not self.is_possible or not lengths or isinstance(model, EngineModel):
             return None
-        if model.device.type != "cpu" and not self.is_asked_for:
+        if not self.is_asked_for and (model.device.type != "cpu" or model.dtype != torch.float32):
             return None
         engine, reason = None, obstacle(model, arguments, forward)
         if reason is None:
@@ -90,7 +91,7 @@ class Serving:
                 engine, reason = self._open(model, sum(lengths) * arguments.rows())
         if engine is not None:
             reason = refusal(engine, arguments, max(lengths))
-            if reason is None and not self.is_asked_for and changes_scores(engine, arguments, forward):
+            if reason is None and not (self.is_asked_for or computes_the_same(engine, arguments, forward)):
                 return None
         if reason and self.is_asked_for:
             raise ValueError(f"CTranslate2 cannot compute this: {reason}.")
@@ -121,7 +122,7 @@ class Serving:
         if engine is None and (self.is_asked_for or self.work >= WORTH_CONVERTING):
             try:
                 engine = open_converted(model, key, self.quantize)
-            except (EngineDiffers, InputError, RuntimeError) as error:
+            except (EngineDiffers, InputError, RuntimeError, MemoryError) as error:
                 self.is_possible = self.is_asked_for
                 if isinstance(error, InputError):
                     logger.warning("PyTorch translates: %s", error)
@@ -144,16 +145,19 @@ def refusal(engine: "CTranslate2Model", arguments: GenerateArguments, longest: i
     return None
 
 
-def changes_scores(engine: "CTranslate2Model", arguments: GenerateArguments, forward: dict[str, Any]) -> bool:
-    """Whether a setting changes scores in the engine and not in transformers, or the other way round.
+def computes_the_same(engine: "CTranslate2Model", arguments: GenerateArguments, forward: dict[str, Any]) -> bool:
+    """Whether the engine's translations and scores are those of PyTorch with the same arguments.
 
-    The engine changes logits and normalizes them then; transformers' beam search changes log-probabilities. The most
-    probable token is the same. That padding is forbidden, as Marian's settings have it, makes no difference.
+    Samples are not, nor are scores if tokens are forbidden or penalized: the engine changes logits and normalizes them
+    then; transformers' beam search changes log-probabilities. The most probable token is the same. That padding is
+    forbidden, as Marian's settings have it, makes no difference.
     """
+    if arguments.get("do_sample") or forward.get("return_alignments"):
+        return False
     padding = [[engine.stored.pad_token_id]]
     is_set = any(arguments.get(name) for name in ON_LOGITS) or arguments.get("bad_words_ids", padding) != padding
     is_set |= (arguments.get("repetition_penalty") or 1) != 1
-    return is_set and bool(arguments.rows() > 1 or forward.get("return_scores") or forward.get("n_best"))
+    return not (is_set and (arguments.rows() > 1 or forward.get("return_scores") or forward.get("n_best")))
 
 
 def note_key(model: PreTrainedModel, key: str) -> None:
@@ -192,4 +196,4 @@ def signature(model: PreTrainedModel) -> list[tuple]:
     ]
 
 
-__all__ = ["ENGINES", "Serving", "note_key"]
+__all__ = ["ENGINES", "Serving", "computes_the_same", "note_key"]

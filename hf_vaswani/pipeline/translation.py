@@ -94,8 +94,8 @@ class TranslationPipeline(Pipeline):
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
     `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … `pipeline()`
     accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts `engine`,
-    what computes the translations (`"auto"`, `"torch"` or `"ctranslate2"`, see [`Serving`](serving.py)), and
-    `quantize="int8"`, for 8-bit weights in CTranslate2. The model itself is not changed.
+    what computes the translations (`"auto"`, `"torch"` or `"ctranslate2"`), and `quantize="int8"`, for 8-bit weights
+    in CTranslate2. The model itself is not changed.
     """
 
     _load_tokenizer = True

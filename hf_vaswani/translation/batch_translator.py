@@ -109,7 +109,7 @@ class BatchTranslator:
         if not places and any(errors):
             raise InputError(f"The column {self.column!r} contains no text: {next(filter(None, errors))}.")
         if self._translate is None and places:
-            self._translate, _ = self.settings.open()
+            self._translate = self.settings.open()
         for start in range(0, len(places), LAST_WINDOW):
             those = places[start : start + LAST_WINDOW]
             results = self._translate([Line(str(values[place])) for place in those])

@@ -160,8 +160,7 @@ class OpenWorker:
     settings: TranslatorSettings
 
     def __call__(self) -> Callable[[Job | tuple[None]], Any]:
-        translate, models = self.settings.open()
-        return ShardWorker(translate, models)
+        return ShardWorker(self.settings.open(), self.settings.content_digest())
 
 
 @dataclass(frozen=True)

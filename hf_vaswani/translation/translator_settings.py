@@ -18,7 +18,7 @@ from ..errors import InputError, reason
 from ..files import file_digest
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_settings, has_weights
 from ..pipeline.engine import SourceTooLong
-from ..pipeline.serving import is_installed, note_key
+from ..pipeline.serving import computes_the_same, is_installed, note_key
 from ..text.languages import group_languages, language_pairs
 from .lines import Line, LineTranslator
 from .load import adapter_base, load_ensemble
@@ -103,19 +103,31 @@ class TranslatorSettings:
         names = [*self.models, *(name for name in others if isinstance(name, str))]
         return " ".join(map(content_digest, names))
 
-    def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """Load the model and its tokenizer; or open its conversion for CTranslate2, if that is in the cache.
+    def open(self, takes_prefixes: bool = False) -> LineTranslator:
+        """Load the models, or open the model's conversion for CTranslate2 if that translates the same.
+
+        Args:
+            takes_prefixes: whether translations will have prefixes.
 
         Raises:
-            InputError: they cannot be loaded.
+            InputError: the models cannot be loaded, or the arguments cannot be used.
         """
         key = self._conversion_key()
         if key and (converted := self._find_converted(key)):
-            return converted
+            is_asked_for = self.engine == "ctranslate2" or self.quantize is not None
+            try:
+                translate = self.translator(*converted, takes_prefixes)
+                if is_asked_for or computes_the_same(
+                    converted[0], translate.engine.arguments, translate.engine.forward
+                ):
+                    return translate
+            except InputError:
+                if is_asked_for:
+                    raise
         model, tokenizer = load_ensemble(list(self.models), self.dtype)
         if key:
             note_key(model, key)
-        return model, tokenizer
+        return self.translator(model, tokenizer, takes_prefixes)
 
     def _conversion_key(self) -> str | None:
         """The key of the model's conversion; `None` if CTranslate2 cannot take the place of the model."""
@@ -149,6 +161,11 @@ class TranslatorSettings:
             InputError: the arguments cannot be used; the error calls them by the pipeline's names.
         """
         arguments = {name: value for name, value in self.arguments.items() if value is not None}
+        if arguments.get("return_alignments") and (engine := getattr(model, "engine_name", None)):
+            raise InputError(
+                f"return_alignments needs attention weights, which {engine} does not return. Leave it out, or use the "
+                "original model."
+            )
         if arguments.get("n_best") and not {"utility", "num_beams"} & arguments.keys():
             arguments["num_beams"] = max(arguments["n_best"], model.generation_config.num_beams or 1)
         if self.reranker:
@@ -172,10 +189,6 @@ class TranslatorSettings:
         except RuntimeError as error:  # a beam that does not fit in memory
             raise InputError(f"Nothing can be translated with these options: {reason(error)}.") from None
         return translate
-
-    def open(self) -> tuple[LineTranslator, str]:
-        """Load the models; returns a translator with them, and the digest of their files."""
-        return self.translator(*self.load()), self.content_digest()
 
 
 def _in_one_line(error: Exception) -> str:

@@ -78,6 +78,16 @@ def test_options_that_need_the_model_load_it(translated, loads):
     assert len(loads) == 2
 
 
+@pytest.mark.parametrize("setting", [{"encoder_repetition_penalty": 1.5}, {"no_repeat_ngram_size": 2}])
+def test_settings_of_the_model_that_the_engine_lacks_load_it(translated, loads, saved_model, setting):
+    """Also if the conversion is in the cache, from a call with other settings."""
+    settings = GenerationConfig.from_pretrained(saved_model)
+    settings.update(**setting)
+    settings.save_pretrained(saved_model)
+    expected = translated("--engine", "torch")
+    assert [translated(), translated()] == [expected] * 2 and len(loads) == 3
+
+
 def test_option_that_the_engine_lacks_is_refused_where_it_was_asked_for(saved_model, write_lines, capsys):
     command = ["translate", str(saved_model), "--input", write_lines("source", LINES), "--engine", "ctranslate2"]
     assert main([*command, "--sample", "1"]) == 2
