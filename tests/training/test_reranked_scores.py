@@ -27,7 +27,8 @@ def other(recipe):
 
 def reranked(folder, other, sources: list[str], num_beams: int, **search) -> list[str]:
     """The best translations of a beam by the sum of both scores, the source's with a weight of 0.2."""
-    results = pipeline("translation", model=str(folder))(sources, num_beams=num_beams, n_best=num_beams, **search)
+    search = {"num_beams": num_beams, "n_best": num_beams, "early_stopping": False, **search}
+    results = pipeline("translation", model=str(folder))(sources, **search)
     model, tokenizer = load(str(other))
 
     def total(source: str, hypothesis: dict) -> float:
