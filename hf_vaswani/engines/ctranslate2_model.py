@@ -7,6 +7,7 @@ several batches in parallel are faster than one batch on all cores.
 
 import copy
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -30,8 +31,8 @@ WITHOUT_EFFECT = {
     "transformers_version", "cache_implementation", "cache_config", "compile_config",
     "renormalize_logits",  # which the engine always does
 }  # fmt: skip
-# Source tokens that a worker translates in one batch.
-BATCH_TOKENS = 2048
+# Source tokens that a worker translates in one batch, at most; larger ones are no faster.
+BATCH_TOKENS = 1024
 # By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. The engine does not look
 # at running hypotheses, which for False may still beat the finished ones: with twice as many, hardly any does.
 PATIENCE = {True: 1.0, False: 2.0, "never": 3.0}
@@ -285,10 +286,17 @@ class CTranslate2Model(EngineModel):
             end_token=[eos] if isinstance(eos, int) else list(eos),
             return_end_token=True,
             return_scores=True,
-            max_batch_size=BATCH_TOKENS,
+            max_batch_size=self._batch_tokens(rows),
             batch_type="tokens",
             **sampling if search.do_sample else {},
         )
+
+    def _batch_tokens(self, rows: list[list[int]]) -> int:
+        """The size of a batch with which all workers get as many batches."""
+        total = sum(map(len, rows))
+        batches = self.workers * math.ceil(total / (self.workers * BATCH_TOKENS))
+        # With room for padding.
+        return max(math.ceil(1.1 * total / batches), max(map(len, rows)))
 
     def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: Search) -> list[int]:
         """The maximum number of tokens in each source's output, with its end token but without the start token."""
