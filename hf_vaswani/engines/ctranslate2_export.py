@@ -14,6 +14,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..generation.model_checks import LONGEST_SOURCE
+from ..generation.output_scores import decoder_start
 from ..runtime.imports import import_extra
 from ..text.languages import own_languages
 from ..text.vocabularies import vocabularies
@@ -74,8 +75,7 @@ def write_without_tokenizer(model: PreTrainedModel, folder: Path, quantization: 
     spec, config = ctranslate2_spec.make_spec(model, POSITIONS), model.config
     rows = [len(module.weight) for module in (model.get_input_embeddings(), model.get_output_embeddings())]
     eos = config.eos_token_id if isinstance(config.eos_token_id, int) else config.eos_token_id[0]
-    start = model.generation_config.decoder_start_token_id
-    start = config.decoder_start_token_id if start is None else start
+    start = decoder_start(model)
     spec.register_source_vocabulary(list(map(str, range(rows[0]))))
     spec.register_target_vocabulary(list(map(str, range(rows[1]))))
     spec.config.unk_token = spec.config.eos_token = str(eos)

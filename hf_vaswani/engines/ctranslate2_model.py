@@ -5,7 +5,6 @@ written, and it works in the translation pipeline. One worker with one thread is
 several batches in parallel are faster than one batch on all cores.
 """
 
-import copy
 import json
 import math
 from collections.abc import Sequence
@@ -112,7 +111,7 @@ class CTranslate2Model(EngineModel):
     ):
         super().__init__(config)
         self.stored = config
-        self.config = copy.deepcopy(original) or config
+        self.config = original or config
         self.length_follows_source = isinstance(self.config, VaswaniConfig | CTranslate2Config)
         engine = import_extra("ctranslate2")
         self.workers = torch.get_num_threads()
@@ -140,7 +139,7 @@ class CTranslate2Model(EngineModel):
         if not 0 <= config.max_position_embeddings <= LARGEST_TABLE:
             raise InputError(f"{folder}: its config.json has a wrong max_position_embeddings. Export the model again.")
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
-        self.generation_config = copy.deepcopy(generation_config) or GenerationConfig.from_pretrained(folder)
+        self.generation_config = generation_config or GenerationConfig.from_pretrained(folder)
         self.eval()
 
     @classmethod

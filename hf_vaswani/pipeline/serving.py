@@ -90,6 +90,8 @@ class Serving:
             with _lock:
                 engine, reason = self._open(model, sum(lengths) * arguments.rows())
         if engine is not None:
+            # Those that the model has now: they may have been changed since the engine was opened.
+            engine.config, engine.generation_config = model.config, model.generation_config
             reason = refusal(engine, arguments, max(lengths))
             if reason is None and not (self.is_asked_for or computes_the_same(engine, arguments, forward)):
                 return None
@@ -116,7 +118,9 @@ class Serving:
             self.is_possible = self.is_asked_for
             return None, ", ".join(features)
         known, key = _keys.get(model, (None, ""))
-        key = key if weights == known else weights_key(model)
+        if weights != known:
+            key = weights_key(model)
+            note_key(model, key)
         device = str(model.device)
         engine = find_converted(key, model.config, model.generation_config, self.quantize, device)
         if engine is None and (self.is_asked_for or self.work >= WORTH_CONVERTING):

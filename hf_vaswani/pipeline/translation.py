@@ -118,7 +118,7 @@ class TranslationPipeline(Pipeline):
         self._on_error = kwargs.pop("on_error", "raise")
         if "prefixes" in kwargs:
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
-        from .serving import Serving  # not loaded by the import of a training
+        from .serving import Serving  # importing the training loop does not need it
 
         self.serving = Serving(kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None))
         self._assistants: dict[str, PreTrainedModel] = {}

@@ -13,7 +13,6 @@ from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..data.tokenizers.tokenizer import SAVED_FILES, load_tokenizer
 from ..engines.engine_folders import WEIGHT_FILES
-from ..engines.engine_model import EngineModel
 from ..errors import InputError, reason
 from ..files import file_digest
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_settings, has_weights
@@ -116,7 +115,7 @@ class TranslatorSettings:
         if key and (converted := self._find_converted(key)):
             is_asked_for = self.engine == "ctranslate2" or self.quantize is not None
             try:
-                translate = self.translator(*converted, takes_prefixes)
+                translate = self.translator(*converted, takes_prefixes, quantize=None)
                 if is_asked_for or computes_the_same(
                     converted[0], translate.engine.arguments, translate.engine.forward
                 ):
@@ -127,7 +126,7 @@ class TranslatorSettings:
         model, tokenizer = load_ensemble(list(self.models), self.dtype)
         if key:
             note_key(model, key)
-        return self.translator(model, tokenizer, takes_prefixes)
+        return self.translator(model, tokenizer, takes_prefixes, self.quantize)
 
     def _conversion_key(self) -> str | None:
         """The key of the model's conversion; `None` if CTranslate2 cannot take the place of the model."""
@@ -150,12 +149,13 @@ class TranslatorSettings:
         return None if engine is None else (engine, load_tokenizer(folder))
 
     def translator(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, takes_prefixes: bool = False
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, takes_prefixes: bool, quantize: str | None
     ) -> LineTranslator:
         """Make a translator, and try it on one line, so that invalid arguments are reported once.
 
         Args:
             takes_prefixes: whether translations will have prefixes; if so, the trial has one as well.
+            quantize: the type of the weights, unless the model has been converted to it already.
 
         Raises:
             InputError: the arguments cannot be used; the error calls them by the pipeline's names.
@@ -173,10 +173,9 @@ class TranslatorSettings:
                 self.reranker, self.rerank_weight, [language_pairs(model, tokenizer)], self.languages, self.dtype
             )
         try:
-            opened = isinstance(model, EngineModel)
             translator = pipeline(
-                "translation", model=model, tokenizer=tokenizer, engine=self.engine,
-                quantize=None if opened and self._conversion_key() else self.quantize, **self.languages
+                "translation", model=model, tokenizer=tokenizer, engine=self.engine, quantize=quantize,
+                **self.languages,
             )  # fmt: skip
             translator.serving.work = self.expected_bytes // BYTES_A_TOKEN
             translate = LineTranslator(translator, **arguments)

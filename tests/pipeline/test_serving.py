@@ -8,8 +8,9 @@ import time
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, LogitsProcessorList, pipeline
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessorList, pipeline
 
+from hf_vaswani.engines import engine_cache
 from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
 from hf_vaswani.pipeline import serving
 
@@ -88,6 +89,29 @@ def test_changed_weights_are_noticed(tokenizer, searched):
     after = texts_of(translator)
     assert len(searched) == 2 and after != before
     assert after == texts_of(pipeline("translation", model=model, tokenizer=tokenizer, engine="torch"))
+
+
+@pytest.mark.usefixtures("eager")
+def test_changed_settings_of_the_model_are_noticed(tokenizer, searched):
+    model = tiny_model()
+    auto, own = (pipeline("translation", model=model, tokenizer=tokenizer, engine=name) for name in ("auto", "torch"))
+    outputs = []
+    for length in (9, 4):
+        search = {"num_beams": 3, "early_stopping": True, "max_length": length, "max_length_offset": None}
+        model.generation_config = GenerationConfig(**{**model.generation_config.to_diff_dict(), **search})
+        outputs.append(auto(TEXTS))
+        assert outputs[-1] == own(TEXTS)
+    assert len(searched) == 2 and outputs[0] != outputs[1]
+
+
+def test_weights_are_hashed_once_while_there_is_too_little_text(saved_model, monkeypatch):
+    calls, digest = [], engine_cache.weights_digest
+    monkeypatch.setattr(engine_cache, "weights_digest", lambda model: calls.append(model) or digest(model))
+    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
+    translator = pipeline("translation", model=saved_model)
+    for _ in range(3):
+        texts_of(translator)
+    assert len(calls) == 1
 
 
 @pytest.mark.usefixtures("eager")
