@@ -1,10 +1,13 @@
 """`hf-vaswani export`: converts a model for another engine, and checks that it translates the same there."""
 
 import argparse
+import math
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath, collect_errors
@@ -63,6 +66,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "(default: float32; for web int8)",
     )
     export.add_argument("--sample", **INPUT_FILE, help="sentences to compare translations on (default: random tokens)")
+    export.add_argument(
+        "--shortlist",
+        type=InputPath,
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="for ctranslate2: sentence pairs, such as the training text, to learn from which target tokens each source "
+        "token may become; CTranslate2 chooses among these only, which is faster, with nearly the same results (default: "
+        "the model's own shortlist, which training.shortlist makes)",
+    )
     test_set = export.add_argument_group("test set, translated by both models for the card")
     test_set.add_argument("--source", **INPUT_FILE, help="source sentences")
     add_reference_option(test_set)
@@ -98,10 +110,11 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         raise InputError(f"{options.model} has the class {name}; only models of this package can be exported.")
     comparison, origin = None, read_origin(options.model, model, tokenizer)
     sample = [line for line in texts.get(options.sample) or () if not is_blank(line)]
+    shortlist = _shortlist(options, texts, model, tokenizer) if options.to == "ctranslate2" else None
     name = options.name or Path(options.output).resolve().name
     quantization = options.quantization or (WEB_TYPE if options.to == "web" else None)
     with new_folder(options.output) as folder:
-        result = write_checked(model, tokenizer, folder, quantization, sample, options.to)
+        result = write_checked(model, tokenizer, folder, quantization, sample, options.to, shortlist)
         if options.source:
             comparison = _compare(options, model, tokenizer, folder, texts)
         card = export_card(name, options.to, quantization, result.size, origin, comparison)
@@ -121,10 +134,26 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     )
     if options.to == "marian" and (lost := lost_settings(model.generation_config)):
         print(f"MarianMT's search lacks {' and '.join(lost)}, so some translations may differ.")
+    if shortlist:
+        print("It chooses target tokens from a shortlist, vmap.txt; to be without it, delete that file.")
     if comparison:
         print(comparison.summary())
     if runtime:
         print(f"To view it: python -m http.server --bind 127.0.0.1 --directory {quote(options.output)}")
+
+
+def _shortlist(
+    options: argparse.Namespace,
+    texts: dict[str, list[str]],
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+) -> str | None:
+    """The shortlist learned from the given text, or else the one that is beside the model, if any."""
+    from ..engines.shortlist import learn_shortlist, read_shortlist
+
+    if options.shortlist:
+        return learn_shortlist(zip(*(texts[path] for path in options.shortlist)), tokenizer, model.config)
+    return read_shortlist(options.model)
 
 
 def _compare(
@@ -138,7 +167,7 @@ def _compare(
     from ..engines.formats import FORMATS
     from ..evaluation.score import scores
     from ..evaluation.score_settings import score_settings
-    from ..hub.export_card import Comparison, MetricLoss
+    from ..hub.export_card import Comparison, MetricLoss, ShortlistGain
     from ..text.languages import own_languages
     from ..text.normalization import is_blank
     from ..translation.translate import translate
@@ -147,20 +176,33 @@ def _compare(
     exported, is_greedy = target.open(folder, model), target.num_beams == 1
     beams = 1 if is_greedy else model.generation_config.num_beams or 1
     sources, references = texts[options.source], [texts[path] for path in options.reference]
-    outputs = [
-        translate(either, tokenizer, sources, show_progress=True, num_beams=beams, engine="torch")
-        for either in (model, exported)
-    ]
+    run = partial(translate, tokenizer=tokenizer, texts=sources, show_progress=True, num_beams=beams, engine="torch")
+    outputs = [run(model), run(exported)]
     settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
     losses = [
         MetricLoss(own.name, own.value, other.value, own.signature)
         for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
     ]
     same = sum(own == other for own, other in zip(*outputs))
+    shortlist = None
+    if getattr(exported, "uses_shortlist", False):
+        speed, without = _compare_shortlist(exported, run)
+        values = {metric.name: metric.value for metric in scores(without, references, METRICS, **settings)}
+        shortlist = ShortlistGain(values, speed)
     example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
     search = f"beam {beams}" if beams > 1 else "greedy"
     computed_by = getattr(exported, "computed_by", "PyTorch")
-    return Comparison(Path(options.source).name, search, computed_by, len(sources), same, losses, example)
+    return Comparison(Path(options.source).name, search, computed_by, len(sources), same, losses, example, shortlist)
+
+
+def _compare_shortlist(exported: Any, run: Callable[..., list[str]]) -> tuple[float, list[str]]:
+    """How many times as fast an export is with its shortlist as without, and its translations without."""
+    seconds, outputs = {True: math.inf, False: math.inf}, {}
+    for exported.uses_shortlist in (True, False) * 2:
+        start = time.perf_counter()
+        outputs[exported.uses_shortlist] = run(exported, return_warnings=False)
+        seconds[exported.uses_shortlist] = min(seconds[exported.uses_shortlist], time.perf_counter() - start)
+    return seconds[False] / seconds[True], outputs[False]
 
 
 def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -179,10 +221,14 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
     if options.name and options.to != "web":  # where it is only a title
         read(partial(check_name, options.name))
     texts = {path: read(partial(read_lines, path)) for path in (options.sample, options.source) if path}
-    texts |= {path: read(partial(read_lines, path)) for path in options.reference or () if path not in texts}
+    others = (*(options.reference or ()), *(options.shortlist or ()))
+    texts |= {path: read(partial(read_lines, path)) for path in dict.fromkeys(others) if path not in texts}
     if options.source and options.reference:
         test_set = (options.source, *options.reference)
         errors += line_errors(options.source, {path: texts[path] for path in test_set})
+    if options.shortlist:
+        source, target = options.shortlist
+        errors += line_errors(source, {path: texts[path] for path in (source, target)})
     if options.to == "web":
         from ..engines.web_page import find_runtime
 
@@ -203,6 +249,8 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
         errors.append(
             f"--quantization {options.quantization} is for --to ctranslate2; here it is {' or '.join(known)}."
         )
+    if options.shortlist and options.to != "ctranslate2":
+        errors.append("--shortlist is for --to ctranslate2.")
     if options.runtime and options.to != "web":
         errors.append("--runtime is for --to web.")
     if options.source and not options.reference:

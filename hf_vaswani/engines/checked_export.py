@@ -18,6 +18,7 @@ from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .engine_folders import weights_size
 from .formats import FORMATS, Format
+from .shortlist import SHORTLIST_FILE
 from .web_page import fetched_runtime, find_runtime, write_page
 
 SHOWN = 3
@@ -41,6 +42,7 @@ def export_model(
     texts: Sequence[str] = (),
     to: str = "ctranslate2",
     runtime: str | Path | None = None,
+    shortlist: str | None = None,
 ) -> Exported:
     """Export a model to a folder for another engine, and check that the engine translates as the model does.
 
@@ -56,15 +58,17 @@ def export_model(
         texts: the sample; by default, sentences of random tokens.
         to: `"marian"`, `"ctranslate2"`, `"onnx"`, `"transformers.js"` or `"web"`.
         runtime: for a web page, a `node_modules` folder, as in `find_runtime`.
+        shortlist: for CTranslate2, the target tokens to choose from, as [`learn_shortlist`](shortlist.py) returns it.
+            The check is without it.
 
     Raises:
         InputError: the engine cannot represent the model (lists all features that it cannot), it is not installed,
-            a sentence of the sample is too long for it, `output` cannot be written, or the engine translates
-            differently.
+            it has no shortlists, a sentence of the sample is too long for it, `output` cannot be written, or the
+            engine translates differently.
     """
     packages = fetched_runtime(find_runtime(runtime)) if to == "web" else nullcontext()
     with packages as modules, new_folder(output) as folder:
-        result = write_checked(model, tokenizer, folder, quantization, texts, to)
+        result = write_checked(model, tokenizer, folder, quantization, texts, to, shortlist)
         if modules:
             languages = [code for code in own_languages(model.config, tokenizer) if code]
             write_page(folder, modules, Path(output).resolve().name, languages)
@@ -78,11 +82,14 @@ def write_checked(
     quantization: str | None = None,
     texts: Sequence[str] = (),
     to: str = "ctranslate2",
+    shortlist: str | None = None,
 ) -> Exported:
     """Export and check like [`export_model`], but into an empty folder, which is kept on errors; without the page."""
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
     target, original = FORMATS[to], model
+    if shortlist and to != "ctranslate2":
+        raise InputError(f"Only CTranslate2 has shortlists, not {target.engine}.")
     quantization = quantization or target.quantization
     if model.training or model.dtype != torch.float32:
         model = copy.deepcopy(model).float().eval()
@@ -101,6 +108,8 @@ def write_checked(
     sources = sources or random_sources(tokenizer, model.config.vocab_size, limit)
     target.write(original if target.keeps_dtype else model, tokenizer, folder, quantization)
     different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
+    if shortlist:
+        (folder / SHORTLIST_FILE).write_text(shortlist, encoding="utf-8")
     return Exported(target.engine, len(sources), different, weights_size(folder))
 
 

@@ -24,14 +24,16 @@ from ..generation.settings import setting_errors
 from ..runtime.imports import import_extra
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
+from .shortlist import SHORTLIST_FILE
 
 # Settings of a model that do not change its translations.
 WITHOUT_EFFECT = {
     "transformers_version", "cache_implementation", "cache_config", "compile_config",
     "renormalize_logits",  # which the engine always does
 }  # fmt: skip
-# Source tokens that a worker translates in one batch, at most; larger ones are no faster.
-BATCH_TOKENS = 1024
+# Source tokens that a worker translates in one batch, at most; larger ones are no faster. With a shortlist, smaller
+# ones are faster: a batch chooses among the target tokens of all of its sentences.
+BATCH_TOKENS, SHORTLIST_BATCH_TOKENS = 1024, 512
 # By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. The engine does not look
 # at running hypotheses, which for False may still beat the finished ones: with twice as many, hardly any does.
 PATIENCE = {True: 1.0, False: 2.0, "never": 3.0}
@@ -88,6 +90,9 @@ class CTranslate2Model(EngineModel):
         dtype: the type to compute in, one of [`COMPUTE_TYPES`]; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
+    Attributes:
+        uses_shortlist: whether it chooses among the target tokens of the folder's shortlist only, if there is one.
+
     Raises:
         InputError: CTranslate2 is not installed or cannot open the folder, or its vocabularies do not fit its config.
     """
@@ -129,6 +134,7 @@ class CTranslate2Model(EngineModel):
             raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None
         finally:
             torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
+        self.uses_shortlist = (Path(folder) / SHORTLIST_FILE).exists()
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
         sizes, rows = [len(tokens) for tokens in self.tokens], [config.vocab_size, config.decoder_vocab_size]
         if sizes != rows:
@@ -270,6 +276,8 @@ class CTranslate2Model(EngineModel):
         # A forced first token is not part of a prompt: it counts as generated.
         forced = [] if search.forced_bos_token_id is None else [search.forced_bos_token_id]
         prefix = [[target_tokens[i] for i in prompt or forced] or None for prompt in prompts]
+        # With a shortlist, CTranslate2 confuses the ids of given tokens.
+        uses_shortlist = self.uses_shortlist and not any(prefix) and not suppressed
         return self.translator.translate_batch(
             [[source_tokens[i] for i in ids] for ids in rows],
             prefix if any(prefix) else None,
@@ -285,15 +293,16 @@ class CTranslate2Model(EngineModel):
             end_token=[eos] if isinstance(eos, int) else list(eos),
             return_end_token=True,
             return_scores=True,
-            max_batch_size=self._batch_tokens(rows),
+            use_vmap=uses_shortlist,
+            max_batch_size=self._batch_tokens(rows, SHORTLIST_BATCH_TOKENS if uses_shortlist else BATCH_TOKENS),
             batch_type="tokens",
             **sampling if search.do_sample else {},
         )
 
-    def _batch_tokens(self, rows: list[list[int]]) -> int:
-        """The size of a batch with which all workers get as many batches."""
+    def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
+        """The size of a batch, about `most` tokens, with which all workers get as many batches."""
         total = sum(map(len, rows))
-        batches = self.workers * math.ceil(total / (self.workers * BATCH_TOKENS))
+        batches = self.workers * math.ceil(total / (self.workers * most))
         # With room for padding.
         return max(math.ceil(1.1 * total / batches), max(map(len, rows)))
 

@@ -139,6 +139,18 @@ class MetricLoss:
 
 
 @dataclass(frozen=True)
+class ShortlistGain:
+    """What a shortlist of target tokens changes: scores without it, by name, and how many times as fast it makes."""
+
+    scores: dict[str, float]
+    speed: float
+
+    def __str__(self) -> str:
+        scores = " and ".join(f"{name} {value:.2f}" for name, value in self.scores.items())
+        return f"Without its shortlist of target tokens, it has {scores}; the shortlist makes it {self.speed:.2f} times as fast"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """A test set, translated by a model and by its export.
 
@@ -148,6 +160,7 @@ class Comparison:
         computed_by: the engine of the export, and the type it computes in.
         sentences, same: number of sentences, and of those with the same translation.
         example: a source and its translation by the export.
+        shortlist: what its shortlist changes, if it has one.
     """
 
     test_set: str
@@ -157,6 +170,7 @@ class Comparison:
     same: int
     losses: list[MetricLoss]
     example: tuple[str, str]
+    shortlist: ShortlistGain | None = None
 
     def summary(self) -> str:
         """The comparison as lines of text."""
@@ -164,7 +178,9 @@ class Comparison:
             f"{loss.name} {loss.exported:.2f}, the model's {loss.model:.2f} ({loss.difference}; {loss.signature})"
             for loss in self.losses
         ]
-        return "\n".join([*lines, f"The same translation: {self.share}"])
+        return "\n".join(
+            [*lines, f"The same translation: {self.share}", *([str(self.shortlist)] if self.shortlist else [])]
+        )
 
     @property
     def share(self) -> str:
@@ -271,5 +287,5 @@ def _compared(quantization: str, size: int, origin: Origin, comparison: Comparis
     return (
         f"{table(header, [*rows, ['the same translation', '', comparison.share, ''], sizes])}\n\nBoth translated "
         f"{plain(comparison.test_set)}, {comparison.search}; the export was computed by {comparison.computed_by}. "
-        f"{signatures}."
+        f"{signatures}." + (f" {comparison.shortlist} (`vmap.txt`)." if comparison.shortlist else "")
     )

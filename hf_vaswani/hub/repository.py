@@ -30,7 +30,7 @@ KINDS = (MODEL, "dataset", SPACE)
 # fit, loading takes one.
 MODEL_PATTERNS = (
     "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
-    "model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
+    "model.bin", "vmap.txt", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
     ".eval_results/hf_vaswani.yaml",
 )  # fmt: skip

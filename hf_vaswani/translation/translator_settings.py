@@ -13,6 +13,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..data.tokenizers.tokenizer import SAVED_FILES, load_tokenizer
 from ..engines.engine_folders import WEIGHT_FILES
+from ..engines.shortlist import SHORTLIST_FILE
 from ..errors import InputError, reason
 from ..files import file_digest
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_settings, has_weights
@@ -25,7 +26,7 @@ from .reranking import open_reranker
 
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)
 # Of CTranslate2, and of a tokenizer with two vocabularies beside the model of an engine.
-ENGINE_FILES = ("*_vocabulary.json", "*_tokenizer/*.json")
+ENGINE_FILES = ("*_vocabulary.json", SHORTLIST_FILE, "*_tokenizer/*.json")
 # Of source text, roughly.
 BYTES_A_TOKEN = 4
 # Arguments with which only the model itself can translate.

@@ -1,0 +1,120 @@
+"""Which target tokens each source token is translated into, learned from sentence pairs: IBM model 1.
+
+Model 1 of Brown et al. 1993, "The Mathematics of Statistical Machine Translation" (section 4.1): each target token is
+translated from one of the source tokens, or from the empty word, all of which are equally likely to be its origin.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ITERATIONS = 5
+# Pairs of a source and a target position: their number bounds time and memory, which are about 10 bytes each.
+MOST_POSITIONS = 2**27
+CHUNK_POSITIONS = 2**22  # that are worked on at a time
+LONGEST = 256  # tokens of a side; a pair has as many positions as the product of both
+SEED = 0
+# The id of the empty word.
+EMPTY = 0
+
+
+@dataclass(frozen=True)
+class LexicalTable:
+    """The probability t(target | source) of all tokens that occur in the same pair.
+
+    Attributes:
+        sources, targets: `(entries,)` int64, token ids, sorted by source and then by target; -1 is the empty word.
+        probabilities: `(entries,)` float64; those of a source have the sum 1.
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+    probabilities: np.ndarray
+
+    def best(self, size: int, least: float = 0.0) -> dict[int, list[int]]:
+        """The most probable target tokens of each source token, best first.
+
+        Args:
+            size: how many of each, at most.
+            least: their lowest probability.
+        """
+        kept = np.flatnonzero((self.probabilities >= least) & (self.sources >= 0))
+        kept = kept[np.lexsort((-self.probabilities[kept], self.sources[kept]))]
+        tokens, starts, counts = np.unique(self.sources[kept], return_index=True, return_counts=True)
+        rows = zip(tokens.tolist(), starts.tolist(), np.minimum(counts, size).tolist())
+        return {token: self.targets[kept[start : start + count]].tolist() for token, start, count in rows}
+
+
+def learn_translations(
+    sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], iterations: int = ITERATIONS
+) -> LexicalTable:
+    """Fit IBM model 1 by expectation maximization, from uniform probabilities.
+
+    Of a large corpus, a random sample is used; pairs with an empty or a very long side are left out.
+
+    Args:
+        sources, targets: the token ids of each sentence, without special tokens.
+        iterations: number of iterations.
+    """
+    lengths = np.array([[len(source), len(target)] for source, target in zip(sources, targets)]).reshape(-1, 2)
+    rows = np.flatnonzero((lengths.min(1) > 0) & (lengths.max(1) <= LONGEST))
+    rows = np.random.default_rng(SEED).permutation(rows)
+    positions = ((lengths[rows, 0] + 1) * lengths[rows, 1]).cumsum()
+    rows = rows[positions <= MOST_POSITIONS]
+    width = max((int(targets[row].max()) for row in rows), default=0) + 1
+    bounds = np.searchsorted(positions[: len(rows)], np.arange(0, MOST_POSITIONS, CHUNK_POSITIONS))
+    bounds = np.unique([*bounds, len(rows)])
+    chunks = [_Chunk.of(sources, targets, rows[a:b], width) for a, b in zip(bounds, bounds[1:])]
+    entries = np.zeros(0, np.int64)
+    for chunk in chunks:
+        entries = np.union1d(entries, chunk.entries)
+    of_source = entries // width
+    probabilities = np.ones(len(entries))
+    # An entry's number in the whole table, for those of each chunk.
+    numbers = [np.searchsorted(entries, chunk.entries) for chunk in chunks]
+    for _ in range(iterations):
+        counts = np.zeros(len(entries))
+        for chunk, own in zip(chunks, numbers):
+            counts[own] += chunk.expected_counts(probabilities[own])
+        probabilities = counts / np.bincount(of_source, counts)[of_source]
+    return LexicalTable(of_source - 1, entries % width, probabilities)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The pairs of positions in some sentence pairs, those of the same target position next to each other.
+
+    Attributes:
+        entries: `(entries,)` int64, sorted: (source + 1) * width + target for each pair of tokens, without repetition.
+        which: `(positions,)` int32, the number of the entry of each pair of positions.
+        starts: `(target positions,)` int64, where those of each target position begin.
+    """
+
+    entries: np.ndarray
+    which: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], rows: np.ndarray, width: int
+    ) -> "_Chunk":
+        # Each source begins with the empty word.
+        source = np.concatenate([part for row in rows for part in ([EMPTY], np.asarray(sources[row], np.int64) + 1)])
+        target = np.concatenate([np.asarray(targets[row], np.int64) for row in rows])
+        source_lengths = np.array([len(sources[row]) + 1 for row in rows])
+        target_lengths = np.array([len(targets[row]) for row in rows])
+        # For each target position: the length of its source, and where that begins.
+        lengths = np.repeat(source_lengths, target_lengths)
+        begins = np.repeat(source_lengths.cumsum() - source_lengths, target_lengths)
+        starts = lengths.cumsum() - lengths
+        origins = np.arange(lengths.sum()) + np.repeat(begins - starts, lengths)
+        entries, which = np.unique(source[origins] * width + np.repeat(target, lengths), return_inverse=True)
+        return cls(entries, which.astype(np.int32), starts)
+
+    def expected_counts(self, probabilities: np.ndarray) -> np.ndarray:
+        """How often each entry is the origin of a target token, `(entries,)`, given the probabilities of all."""
+        each = probabilities[self.which]
+        sizes = np.diff(self.starts, append=len(each))
+        each /= np.repeat(np.add.reduceat(each, self.starts), sizes)
+        return np.bincount(self.which, each, len(self.entries))
