@@ -100,7 +100,8 @@ def test_translation_of_a_model_with_spare_embeddings(benchmark, saved_model, te
 def test_engines(benchmark, saved_model, text):
     tiny_model(vocab_size=56).save_pretrained(saved_model)
     kinds = ["pipeline", "pipeline int8", "CTranslate2", "ONNX", "CTranslate2 directly", "ONNX, transformers' search"]
-    options = ["--source", text, "--reference", text, "--rounds", 1, "--kinds", *kinds]
+    kinds.insert(3, "CTranslate2 shortlist")
+    options = ["--source", text, "--reference", text, "--rounds", 1, "--shortlist", text, text, "--kinds", *kinds]
     assert list(contestants(benchmark("engines", "--model", saved_model, *options))) == kinds
 
 

@@ -71,9 +71,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         type=InputPath,
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="for ctranslate2: sentence pairs, such as the training text, to learn from which target tokens each source "
-        "token may become; CTranslate2 chooses among these only, which is faster, with nearly the same results (default: "
-        "the model's own shortlist, which training.shortlist makes)",
+        help="for ctranslate2: sentence pairs, such as the training text, from which it is learned which tokens each "
+        "source token may become; CTranslate2 chooses among these only, which is faster, with nearly the same results "
+        "(default: the model's own shortlist, which training.shortlist makes)",
     )
     test_set = export.add_argument_group("test set, translated by both models for the card")
     test_set.add_argument("--source", **INPUT_FILE, help="source sentences")

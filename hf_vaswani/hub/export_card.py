@@ -147,7 +147,8 @@ class ShortlistGain:
 
     def __str__(self) -> str:
         scores = " and ".join(f"{name} {value:.2f}" for name, value in self.scores.items())
-        return f"Without its shortlist of target tokens, it has {scores}; the shortlist makes it {self.speed:.2f} times as fast"
+        gain = f"{self.speed:.2f} times as fast"
+        return f"Without its shortlist of target tokens, it has {scores}; the shortlist makes it {gain}"
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,8 @@ class Comparison:
             f"{loss.name} {loss.exported:.2f}, the model's {loss.model:.2f} ({loss.difference}; {loss.signature})"
             for loss in self.losses
         ]
-        return "\n".join(
-            [*lines, f"The same translation: {self.share}", *([str(self.shortlist)] if self.shortlist else [])]
-        )
+        lines.append(f"The same translation: {self.share}")
+        return "\n".join([*lines, str(self.shortlist)] if self.shortlist else lines)
 
     @property
     def share(self) -> str:

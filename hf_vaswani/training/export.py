@@ -11,6 +11,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, S
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
+from ..engines.shortlist import SHORTLIST_FILE, learn_shortlist
 from ..errors import TrainingError, counted
 from ..generation.model_checks import damaged_weights
 from ..models.model_files import CONFIG_FILE
@@ -41,6 +42,7 @@ from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .setup.adapter import FinalModel
+from .setup.training_batches import shortlist_text
 from .validation import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
@@ -173,6 +175,11 @@ def save_report(
         part.mkdir(exist_ok=True)
         save_model(part)
         save_tokenizer(setup.tokenizer, part)
+        if setup.recipe.training.shortlist:
+            say("Learning the shortlist")
+            pairs = shortlist_text(setup.recipe, setup.splits)
+            shortlist = learn_shortlist(pairs, setup.tokenizer, setup.model.config)
+            (part / SHORTLIST_FILE).write_text(shortlist, encoding="utf-8")
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
             card = card_text(name or folder.resolve().name, recipe, report, shared)
@@ -190,8 +197,8 @@ def save_report(
         make_readable(part)
         if not is_same_model:
             remove_stale(folder)
-        # A model and an adapter in one folder would be loaded together.
-        for name in (*MODEL_FILES, *ADAPTER_FILES):
+        # A model and an adapter in one folder would be loaded together; a shortlist may be that of another model.
+        for name in (*MODEL_FILES, *ADAPTER_FILES, SHORTLIST_FILE):
             if not (part / name).exists():
                 (folder / name).unlink(missing_ok=True)
         for file in in_order([path for path in part.rglob("*") if path.is_file()]):

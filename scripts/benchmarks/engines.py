@@ -2,7 +2,8 @@
 
     python scripts/benchmarks/engines.py --model outputs/my_model --source test.de --reference test.en
 
-The model is exported with `hf-vaswani export`. Every engine translates through the pipeline, with the model's own
+The model is exported with `hf-vaswani export`, with `--shortlist train.de train.en` also with a shortlist learned from
+these files. Every engine translates through the pipeline, with the model's own
 settings; more rows show what one would write without this package: `ctranslate2.Translator` called directly, and
 transformers' own search over the ONNX graphs. Contestants run in turn, each in its own process; memory is that of the
 process and its workers together. Speeds need an idle machine.
@@ -26,7 +27,9 @@ from hf_vaswani.evaluation.score import bleu, chrf
 
 EXPORTS = {
     "CTranslate2": ("ctranslate2", ()),
+    "CTranslate2 shortlist": ("ctranslate2", ()),
     "CTranslate2 int8": ("ctranslate2", ("--quantization", "int8")),
+    "CTranslate2 int8 shortlist": ("ctranslate2", ("--quantization", "int8")),
     "ONNX": ("onnx", ()),
     "ONNX int8": ("onnx", ("--quantization", "int8")),
 }
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="folder or Hub id")
     parser.add_argument("--source", required=True, help="text to translate, a sentence a line")
     parser.add_argument("--reference", required=True, help="its translations")
+    parser.add_argument("--shortlist", nargs=2, help="sentence pairs to learn a shortlist from")
     parser.add_argument("--num_beams", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="what to compare")
@@ -156,11 +160,14 @@ def main() -> None:
         return
     # The others are compared with the translations of the pipeline.
     kinds = ["pipeline", *(kind for kind in options.kinds if kind != "pipeline")]
+    if not options.shortlist:
+        kinds = [kind for kind in kinds if not kind.endswith("shortlist")]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for kind in {DIRECT.get(kind, kind): None for kind in kinds}:
             if kind in EXPORTS:
                 target, extra = EXPORTS[kind]
+                extra = (*extra, "--shortlist", *options.shortlist) if kind.endswith("shortlist") else extra
                 exported = str(folder_of(kind, home, options.model))
                 if command(["export", options.model, exported, "--to", target, *extra]):
                     raise SystemExit(f"{kind}: hf-vaswani export failed")

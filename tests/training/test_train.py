@@ -41,6 +41,14 @@ def test_training_writes_a_folder_that_loads_and_translates(recipe):
     assert not list(folder.glob("*.bin"))
 
 
+def test_a_run_learns_a_shortlist_from_its_training_text_and_removes_that_of_an_earlier_run(recipe):
+    folder = train(recipe("--shortlist=true", "--max_steps=4")).folder
+    rows = dict(line.split("\t") for line in (folder / "vmap.txt").read_text().splitlines())
+    assert set("abcdefgh") <= set("".join(rows[""].split()))
+    train(recipe("--max_steps=4"))
+    assert not (folder / "vmap.txt").exists()
+
+
 def test_log_contains_loss_learning_rate_and_speed_of_steps_and_the_validations(recipe):
     folder = train(recipe()).folder
     updates = [record for record in records(folder) if "loss" in record]

@@ -234,6 +234,10 @@ class TrainingArguments(Section):
     average_last: int = Key(
         5, "how many of the last checkpoints to average; 1 for the last one alone", ge=1, le=COUNTLESS, resumable=True
     )
+    shortlist: bool = Key(
+        False, "at the end, learn from the training text which target tokens each source token may become; exports to "
+        "CTranslate2, and --shortlist, choose among these only, which is faster", resumable=True
+    )
     license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
     push_to_hub: bool = Key(
         False, "upload the model to the Hub, with the token from hf auth login or HF_TOKEN", resumable=True,
