@@ -21,10 +21,10 @@ from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import length_offset, own_max_length
 from ..errors import InputError
 from ..generation.settings import setting_errors
+from ..models.model_files import SHORTLIST_FILE
 from ..runtime.imports import import_extra
 from .ctranslate2_config import CTranslate2Config
 from .engine_model import EngineModel, empty_table
-from .shortlist import SHORTLIST_FILE
 
 # Settings of a model that do not change its translations.
 WITHOUT_EFFECT = {

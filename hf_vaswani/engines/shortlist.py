@@ -17,9 +17,9 @@ from ..data.encoding import encode_in_slices, plain_encoder
 from ..data.lexical_translation import learn_translations
 from ..errors import InputError
 from ..files import reading
+from ..models.model_files import SHORTLIST_FILE
 from ..text.vocabularies import vocabularies
 
-SHORTLIST_FILE = "vmap.txt"
 # Tokens that are always allowed, the most frequent ones, and the most probable translations of each source token.
 # Measured on Multi30k and Tatoeba with vocabularies of 8,000 to 10,000 tokens.
 FREQUENT, TRANSLATIONS = 1000, 20

@@ -23,6 +23,8 @@ from ..generation.settings import check_generation_file
 from ..runtime.machine import free_memory
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+# Of CTranslate2: which target tokens it chooses from, given those of the source.
+SHORTLIST_FILE = "vmap.txt"
 # Bytes per parameter in float32.
 FLOAT_BYTES = 4
 # What exports for other engines have in place of weight files, by model type.

@@ -16,7 +16,6 @@ from ..data.encoding import EncodedPairs, PackedIds, encode_pairs
 from ..data.filters import FilterSettings
 from ..data.prepared import tokenize
 from ..data.sources.text_source import TextSource
-from ..engines.shortlist import shortlist_errors
 from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
 from ..files import collect_errors
@@ -95,8 +94,11 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
     model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer))
-    if recipe.training.shortlist and (errors := shortlist_errors(tokenizer, model.config)):
-        raise InputError.of([f"training.shortlist: {error}" for error in errors])
+    if recipe.training.shortlist:
+        from ..engines.shortlist import shortlist_errors
+
+        if errors := shortlist_errors(tokenizer, model.config):
+            raise InputError.of([f"training.shortlist: {error}" for error in errors])
     teacher = first_on_each_machine(processes, lambda: open_teacher(recipe, tokenizer, model))
     choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]

@@ -11,10 +11,9 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, S
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..engines.shortlist import SHORTLIST_FILE, learn_shortlist
 from ..errors import TrainingError, counted
 from ..generation.model_checks import damaged_weights
-from ..models.model_files import CONFIG_FILE
+from ..models.model_files import CONFIG_FILE, SHORTLIST_FILE
 from ..records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from .build import TrainingSetup
@@ -42,7 +41,8 @@ from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .setup.adapter import FinalModel
-from .setup.training_batches import shortlist_text
+from .setup.splits import sample_pairs
+from .setup.training_batches import tokenizer_text
 from .validation import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
@@ -176,10 +176,7 @@ def save_report(
         save_model(part)
         save_tokenizer(setup.tokenizer, part)
         if setup.recipe.training.shortlist:
-            say("Learning the shortlist")
-            pairs = shortlist_text(setup.recipe, setup.splits)
-            shortlist = learn_shortlist(pairs, setup.tokenizer, setup.model.config)
-            (part / SHORTLIST_FILE).write_text(shortlist, encoding="utf-8")
+            save_shortlist(setup, part)
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
             card = card_text(name or folder.resolve().name, recipe, report, shared)
@@ -208,3 +205,14 @@ def save_report(
         return report
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def save_shortlist(setup: TrainingSetup, folder: Path) -> None:
+    """Learn a shortlist from the training text, or from about a million pairs of it, and write it into a folder."""
+    from ..engines.shortlist import MOST_PAIRS, learn_shortlist
+
+    say("Learning which target tokens each source token may become, for exports to CTranslate2")
+    text = setup.splits.train and sample_pairs(setup.splits, setup.recipe.data, MOST_PAIRS)
+    pairs = text or tokenizer_text(setup.recipe, setup.splits)
+    shortlist = learn_shortlist(pairs, setup.tokenizer, setup.model.config)
+    (folder / SHORTLIST_FILE).write_text(shortlist, encoding="utf-8")

@@ -13,10 +13,9 @@ from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..data.tokenizers.tokenizer import SAVED_FILES, load_tokenizer
 from ..engines.engine_folders import WEIGHT_FILES
-from ..engines.shortlist import SHORTLIST_FILE
 from ..errors import InputError, reason
 from ..files import file_digest
-from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_settings, has_weights
+from ..models.model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE, check_settings, has_weights
 from ..pipeline.engine import SourceTooLong
 from ..pipeline.serving import computes_the_same, is_installed, note_key
 from ..text.languages import group_languages, language_pairs

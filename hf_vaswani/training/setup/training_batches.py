@@ -14,11 +14,10 @@ from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCor
 from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import tokenize, usable
 from ...data.sources.text_files import Pair
-from ...engines.shortlist import MOST_PAIRS
 from ...errors import InputError, counted
 from ..optimization.step_batches import Corpus
 from ..recipe.recipe import Recipe
-from .splits import Splits, filter_settings, sample_pairs, stream_of
+from .splits import Splits, filter_settings, stream_of
 
 # The number of pairs at the beginning of a stream that a new tokenizer is trained on.
 STREAM_SAMPLE = 1_000_000
@@ -31,13 +30,6 @@ TEXT_FIELDS = ("longest_training_source", "multi_sentence_share", "length_ratio"
 def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs that a new tokenizer is trained on; from streams, the first million in total."""
     return splits.train if splits.train is not None else StreamSample(recipe, splits)
-
-
-def shortlist_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
-    """The pairs that a shortlist is learned from: about a million from all parts of the text."""
-    if splits.train is None:
-        return StreamSample(recipe, splits)
-    return sample_pairs(splits, recipe.data, MOST_PAIRS)
 
 
 class StreamSample:
