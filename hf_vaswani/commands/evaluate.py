@@ -33,6 +33,7 @@ from .options import (
 from .reports import write_result
 
 if TYPE_CHECKING:
+    from ..pipeline.serving import Serving
     from ..translation.reranking import Reranker
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
@@ -129,6 +130,7 @@ def run(options: argparse.Namespace) -> None:
     from .text_warnings import score_arguments, score_warnings
 
     errors = _option_errors(options) + _output_errors(options)
+    servings = collect_errors(errors, partial(_servings, options)) or []
     collect_errors(errors, lambda: make_metrics(options.metrics, **score_arguments(options, [])))
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
@@ -141,6 +143,8 @@ def run(options: argparse.Namespace) -> None:
     models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
         collect_errors(errors, partial(check_language_options, options, *model))
+    for serving, model in zip(servings, models):
+        collect_errors(errors, partial(_check_engine, serving, model))
     reranker = collect_errors(errors, lambda: _reranker(options, list(filter(None, models))))
     if errors:
         raise InputError.of(errors)
@@ -149,7 +153,7 @@ def run(options: argparse.Namespace) -> None:
     references = [texts[path] for path in options.reference]
     for warning in score_warnings(options, models, settings, texts):
         print(warning, file=sys.stderr)
-    systems = _translate(models, reranker, texts.get(options.source), options)
+    systems = _translate(models, servings, reranker, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]
     if options.confidence or len(systems) > 1:
         results = bootstrap(systems, references, options.metrics, options.resamples, options.seed, **settings)
@@ -169,7 +173,8 @@ def run(options: argparse.Namespace) -> None:
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
-    record = _json(names, options.reference, results, sentences)
+    engines = [_engine(serving) for serving in servings] + [{}] * len(options.hypotheses)
+    record = _json(names, options.reference, engines, results, sentences)
     write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -225,16 +230,42 @@ def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
     return open_reranker(options.rerank_with, options.rerank_weight, translated, languages(options))
 
 
+def _servings(options: argparse.Namespace) -> "list[Serving]":
+    """What computes each model's translations; an `InputError` if that is not installed."""
+    from ..pipeline.serving import Serving
+
+    with option_names():
+        return [Serving(options.engine or "auto", options.quantize) for _ in options.models]
+
+
+def _check_engine(serving: "Serving", model: "tuple | None") -> None:
+    """Raise an `InputError` if the engine that was asked for cannot compute a model."""
+    if model:
+        with option_names():
+            serving.check(model[0])
+
+
+def _engine(serving: "Serving") -> dict[str, str]:
+    """What computed a model's translations, by the names of the options."""
+    quantized = {"quantize": serving.quantize} if serving.quantize else {}
+    return {"engine": ", ".join(sorted(serving.used)), **quantized}
+
+
 def _translate(
-    models: list, reranker: "Reranker | None", sources: list[str] | None, options: argparse.Namespace
+    models: list,
+    servings: "list[Serving]",
+    reranker: "Reranker | None",
+    sources: list[str] | None,
+    options: argparse.Namespace,
 ) -> list[list[str]]:
     """Translate with each model, and write its translations as soon as they are complete."""
     from ..translation.lines import write_translations
     from ..translation.translate import translate
 
     systems = []
-    for (model, tokenizer), path in zip_longest(models, options.output):
+    for (model, tokenizer), serving, path in zip_longest(models, servings, options.output):
         settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
+        settings |= {"engine": serving, "quantize": None}
         with option_names():
             systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
         if path:
@@ -267,11 +298,13 @@ def _text(names: list[str], results: list[list]) -> str:
     return "\n".join(lines)
 
 
-def _json(names: list[str], references: list[str], results: list[list], sentences: list) -> dict:
-    """All results in full precision."""
+def _json(
+    names: list[str], references: list[str], engines: list[dict[str, str]], results: list[list], sentences: list
+) -> dict:
+    """All results in full precision, with the engine that computed the translations of models."""
     systems = []
-    for name, scores, each in zip(names, results, sentences):
-        systems.append({"system": name, "scores": [_score(score) for score in scores]})
+    for name, engine, scores, each in zip(names, engines, results, sentences):
+        systems.append({"system": name, **engine, "scores": [_score(score) for score in scores]})
         if each is not None:
             systems[-1]["sentences"] = [
                 {"name": score.name, "signature": score.signature, "scores": score.values} for score in each

@@ -176,8 +176,8 @@ def _compare(
     exported, is_greedy = target.open(folder, model), target.num_beams == 1
     beams = 1 if is_greedy else model.generation_config.num_beams or 1
     sources, references = texts[options.source], [texts[path] for path in options.reference]
-    run = partial(translate, tokenizer=tokenizer, texts=sources, show_progress=True, num_beams=beams, engine="torch")
-    outputs = [run(model), run(exported)]
+    run = partial(translate, tokenizer=tokenizer, texts=sources, show_progress=True, num_beams=beams)
+    outputs = [run(model, engine="torch"), run(exported)]
     settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
     losses = [
         MetricLoss(own.name, own.value, other.value, own.signature)

@@ -25,6 +25,8 @@ OPTION_NAMES = {
     "tgt_lang": "--target_language",
     'quantize="int8"': "--quantize int8",
     'engine="torch"': "--engine torch",
+    'engine="ctranslate2"': "--engine ctranslate2",
+    'engine="onnx"': "--engine onnx",
     "return_alignments": "--alignments",
     "epsilon_cutoff": "--mbr",
 }
@@ -218,14 +220,16 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--engine",
-        choices=["auto", "torch", "ctranslate2"],
-        help="what computes: PyTorch, or CTranslate2, several times as fast on a CPU, which converts the model once "
-        "(default: CTranslate2 where it gives the same translations and there is enough text)",
+        choices=["auto", "torch", "ctranslate2", "onnx"],
+        help="what computes: PyTorch; CTranslate2, several times as fast on a CPU; or ONNX Runtime, for models of "
+        "this package. The model is converted once (default: CTranslate2 where it gives the same translations and "
+        "there is enough text)",
     )
     parser.add_argument(
         "--quantize",
         choices=["int8"],
-        help="compute with 8-bit weights in CTranslate2: faster, with nearly the same results",
+        help="compute with 8-bit weights, in CTranslate2 unless --engine onnx is given: faster, with nearly the same "
+        "results",
     )
 
 

@@ -98,7 +98,7 @@ class CTranslate2Model(EngineModel):
     """
 
     config_class = CTranslate2Config
-    engine_name = "CTranslate2"
+    engine_key, engine_name = "ctranslate2", "CTranslate2"
     # The engine forms batches itself and distributes them to its workers.
     makes_batches = True
     length_follows_source: bool

@@ -15,11 +15,14 @@ from ..errors import InputError
 class EngineModel(PreTrainedModel):
     """A model that another engine computes, opened from a folder that `hf-vaswani export` has written.
 
-    Subclasses take the config and the folder, and set `config_class` and `engine_name`.
+    Subclasses take the config and the folder, and set `config_class`, `engine_key` (what options call the engine) and
+    `engine_name`.
     """
 
     main_input_name = "input_ids"
-    engine_name = ""
+    engine_key = engine_name = ""
+    # The folder's config; `config` may be that of the model that was converted.
+    stored: PreTrainedConfig
 
     @classmethod
     def from_pretrained(cls, path: str | Path, *args, config: PreTrainedConfig | None = None, **kwargs):
@@ -42,6 +45,21 @@ class EngineModel(PreTrainedModel):
         """Arguments for the engine among those of `from_pretrained`; none by default."""
         return {}
 
+    def target_log_probabilities(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each token of given targets, with the end token but without the start token.
+
+        Args:
+            sources: token ids as the tokenizer returns them.
+            targets: token ids without start and end.
+        """
+        pairs = zip(sources, map(self.with_ends, targets))
+        return [target_log_probabilities(self, source, target) for source, target in pairs]
+
+    def with_ends(self, target: list[int]) -> list[int]:
+        """Token ids with the decoder's start token and the end token around them."""
+        eos = self.stored.eos_token_id
+        return [self.stored.decoder_start_token_id, *target, eos if isinstance(eos, int) else eos[0]]
+
     def save_pretrained(self, *args, **kwargs) -> None:
         raise InputError(f"A model of {self.engine_name} cannot be saved; copy its folder instead.")
 
@@ -63,6 +81,14 @@ def empty_table(rows: int) -> nn.Module:
     """A table of embeddings without values, for callers that ask only how many rows it has."""
     with torch.device("meta"):
         return nn.Embedding(rows, 1)
+
+
+@torch.no_grad()
+def target_log_probabilities(model: PreTrainedModel, source: list[int], target: list[int]) -> list[float]:
+    """The log-probability of each token of a target but the first, by the logits of a model."""
+    ids, shifted = torch.tensor([source], device=model.device), torch.tensor([target], device=model.device)
+    logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), decoder_input_ids=shifted[:, :-1]).logits
+    return logits[0].float().log_softmax(-1).gather(-1, shifted[0, 1:, None])[:, 0].tolist()
 
 
 def weights_digest(model: nn.Module) -> str:

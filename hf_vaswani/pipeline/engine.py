@@ -292,16 +292,17 @@ class TranslationEngine:
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
 
     def _searching(self, segments: list[Segment]) -> "TranslationEngine":
-        """This engine, or a copy of it in which CTranslate2 takes the place of the model."""
+        """This engine, or a copy of it in which that of another engine takes the place of the model."""
+        serving, model, lengths = self.pipeline.serving, None, [segment.length for segment in segments]
         # Methods that have been replaced may be meant to see the model, and its batches.
-        if any(name in vars(self.pipeline) for name in STAGES) or self.pipeline.changes_stages:
-            return self
-        lengths = [segment.length for segment in segments]
-        model = self.pipeline.serving.engine_for(self.pipeline.model, self.arguments, self.forward, lengths)
+        if not (any(name in vars(self.pipeline) for name in STAGES) or self.pipeline.changes_stages):
+            model = serving.engine_for(self.pipeline.model, self.arguments, self.forward, lengths)
+        if segments:
+            serving.used.add(getattr(model or self.pipeline.model, "engine_key", "torch"))
         if model is None:
             return self
         pipeline = copy.copy(self.pipeline)
-        pipeline.model = model
+        pipeline.model, pipeline.device = model, model.device
         return replace(self, pipeline=pipeline)
 
     def _makes_batches(self) -> bool:

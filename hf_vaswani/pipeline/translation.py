@@ -94,8 +94,8 @@ class TranslationPipeline(Pipeline):
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
     `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … `pipeline()`
     accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts `engine`,
-    what computes the translations (`"auto"`, `"torch"` or `"ctranslate2"`), and `quantize="int8"`, for 8-bit weights
-    in CTranslate2. The model itself is not changed.
+    what computes the translations (`"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`), and `quantize="int8"`, for 8-bit
+    weights in CTranslate2 or ONNX Runtime. The model itself is not changed.
     """
 
     _load_tokenizer = True
@@ -120,7 +120,8 @@ class TranslationPipeline(Pipeline):
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
         from .serving import Serving  # importing the training loop does not need it
 
-        self.serving = Serving(kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None))
+        engine, quantize = kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None)
+        self.serving = engine if isinstance(engine, Serving) else Serving(engine, quantize)
         self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
@@ -137,8 +138,7 @@ class TranslationPipeline(Pipeline):
                 f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
                 "Copy or download the model again."
             )
-        if self.serving.quantize and (name := getattr(self.model, "engine_name", "")):
-            raise ValueError(f'quantize="int8" is not for {name}. Export the model with --quantization int8.')
+        self.serving.check(self.model)
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
         if warning := tokenizer_warning(self.model, self.tokenizer):

@@ -17,7 +17,7 @@ from ..errors import InputError, reason
 from ..files import file_digest
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE, check_settings, has_weights
 from ..pipeline.engine import SourceTooLong
-from ..pipeline.serving import computes_the_same, is_installed, note_key
+from ..pipeline.serving import Serving, computes_the_same, note_files
 from ..text.languages import group_languages, language_pairs
 from .lines import Line, LineTranslator
 from .load import adapter_base, load_ensemble
@@ -109,43 +109,45 @@ class TranslatorSettings:
             takes_prefixes: whether translations will have prefixes.
 
         Raises:
-            InputError: the models cannot be loaded, or the arguments cannot be used.
+            InputError: the models cannot be loaded, the engine is not installed, or the arguments cannot be used.
         """
-        key = self._conversion_key()
-        if key and (converted := self._find_converted(key)):
-            is_asked_for = self.engine == "ctranslate2" or self.quantize is not None
+        try:
+            serving = Serving(self.engine, self.quantize)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        files = self._files_digest() if serving.is_possible else None
+        if files and (converted := self._find_converted(serving, files)):
             try:
                 translate = self.translator(*converted, takes_prefixes, quantize=None)
-                if is_asked_for or computes_the_same(
+                if serving.is_asked_for or computes_the_same(
                     converted[0], translate.engine.arguments, translate.engine.forward
                 ):
                     return translate
             except InputError:
-                if is_asked_for:
+                if serving.is_asked_for:
                     raise
         model, tokenizer = load_ensemble(list(self.models), self.dtype)
-        if key:
-            note_key(model, key)
+        # By itself, the engine does not take the place of a model in 16 bits; and files may have been replaced.
+        if files and model.dtype == torch.float32 and files == self._files_digest():
+            note_files(model, files)
         return self.translator(model, tokenizer, takes_prefixes, self.quantize)
 
-    def _conversion_key(self) -> str | None:
-        """The key of the model's conversion; `None` if CTranslate2 cannot take the place of the model."""
+    def _files_digest(self) -> str | None:
+        """What a conversion of the model is found by; `None` if that could not take the place of the model."""
         arguments = {name for name, value in self.arguments.items() if value not in (None, False)}
         [model, *others] = self.models
-        if self.engine == "torch" or others or self.dtype not in (None, "float32") or arguments & NEEDS_MODEL:
+        if others or self.dtype not in (None, "float32") or arguments & NEEDS_MODEL:
             return None
-        if torch.accelerator.is_available() or not is_installed() or not Path(model).is_dir():
+        if torch.accelerator.is_available() or not Path(model).is_dir():
             return None
         is_whole = has_weights(Path(model)) and (Path(model) / GENERATION_FILE).exists()
-        return content_digest(model) if is_whole and not adapter_base(model) else None
+        return f"{content_digest(model)} {self.dtype}" if is_whole and not adapter_base(model) else None
 
-    def _find_converted(self, key: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
-        from ..engines.engine_cache import find_converted
-
+    def _find_converted(self, serving: Serving, files: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
         folder = self.models[0]
         check_settings(Path(folder))
         config, settings = AutoConfig.from_pretrained(folder), GenerationConfig.from_pretrained(folder)
-        engine = find_converted(key, config, settings, self.quantize)
+        engine = serving.find(files, config, settings)
         return None if engine is None else (engine, load_tokenizer(folder))
 
     def translator(

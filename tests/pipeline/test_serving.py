@@ -8,9 +8,10 @@ import time
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessorList, pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, LogitsProcessorList, pipeline
 
-from hf_vaswani.engines import engine_cache
+from hf_vaswani.engines import converters, engine_cache
+from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
 from hf_vaswani.pipeline import serving
 
@@ -256,7 +257,7 @@ def test_eight_bits_are_close_and_need_the_engine(saved_model, searched, monkeyp
     assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
     with pytest.raises(ValueError, match='leave out engine="torch"'):
         pipeline("translation", model=saved_model, quantize="int8", engine="torch")
-    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    monkeypatch.setattr(converters, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'CTranslate2 is not installed. Install it with: pip install "hf-vaswani'):
         pipeline("translation", model=saved_model, quantize="int8")
     assert texts_of(pipeline("translation", model=saved_model)) and model is not None
@@ -280,3 +281,72 @@ def test_conversions_unused_for_a_month_are_removed(saved_model, cache):
     model.save_pretrained(other)
     texts_of(pipeline("translation", model=str(other), engine="ctranslate2"))
     assert old not in cache.iterdir() and len(list(cache.iterdir())) == 1
+
+
+class TestOnnxRuntime:
+    @pytest.fixture(autouse=True)
+    def installed(self):
+        pytest.importorskip("onnx")
+        pytest.importorskip("onnxruntime")
+
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"num_beams": 1, "early_stopping": None}, {"no_repeat_ngram_size": 2}, {"num_beam_groups": 1}],
+        ids=lambda options: next(iter(options), "beam"),
+    )
+    def test_it_computes_the_search_of_the_model(self, saved_model, options, cache):
+        outputs = [
+            pipeline("translation", model=saved_model, engine=engine)(
+                TEXTS, return_scores=True, **{**SEARCH, **options}
+            )
+            for engine in ("torch", "onnx")
+        ]
+        [texts, scores] = [[[result[key] for result in output] for output in outputs]
+                           for key in ("translation_text", "score")]  # fmt: skip
+        assert texts[0] == texts[1] and scores[0] == pytest.approx(scores[1], abs=1e-4)
+        assert len(list((cache.parent / "onnx").iterdir())) == 1 and not cache.exists()
+
+    def test_a_model_is_converted_once_and_noticed_if_it_changes(self, tokenizer, caplog):
+        model = tiny_model()
+        translators = [pipeline("translation", model=model, tokenizer=tokenizer, engine="onnx") for _ in range(2)]
+        outputs = [texts_of(translator) for translator in translators]
+        assert outputs[0] == outputs[1] and caplog.text.count("Converting the model to ONNX Runtime") == 1
+        with torch.no_grad():
+            model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
+        after = texts_of(translators[0])
+        assert after != outputs[0] and caplog.text.count("Converting the model to ONNX Runtime") == 2
+        assert after == texts_of(pipeline("translation", model=model, tokenizer=tokenizer, engine="torch"))
+
+    def test_eight_bits_are_those_of_onnx_runtime(self, saved_model, cache):
+        scores = [
+            [result["score"] for result in pipeline("translation", model=saved_model, engine="onnx", quantize=bits)(
+                TEXTS, **SEARCH, return_scores=True)]
+            for bits in (None, "int8")
+        ]  # fmt: skip
+        assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
+        assert len(list((cache.parent / "onnx").iterdir())) == 2 and not cache.exists()
+
+    def test_alignments_need_the_model(self, saved_model):
+        with pytest.raises(ValueError, match="ONNX Runtime cannot compute this: alignments need the attention"):
+            pipeline("translation", model=saved_model, engine="onnx")(TEXTS, return_alignments=True)
+
+    def test_models_of_other_families_are_refused_when_the_pipeline_is_made(self, tmp_path):
+        model, tokenizer = family("Marian", tmp_path)
+        with pytest.raises(ValueError, match="models of type marian, only those of this package"):
+            pipeline("translation", model=model, tokenizer=tokenizer, engine="onnx")
+
+    @pytest.mark.parametrize("library", ["onnx", "onnxruntime"])
+    def test_missing_library_names_the_extra(self, saved_model, library, monkeypatch):
+        monkeypatch.setattr(converters, "find_spec", lambda name: None if name == library else name)
+        with pytest.raises(ValueError, match=r'ONNX Runtime is not installed. .*pip install "hf-vaswani\[onnx'):
+            pipeline("translation", model=saved_model, engine="onnx")
+
+
+def test_exported_model_is_computed_by_its_own_engine(saved_model, tmp_path):
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
+    export_model(model, tokenizer, tmp_path / "exported")
+    translator = pipeline("translation", model=str(tmp_path / "exported"), engine="ctranslate2")
+    assert len(texts_of(translator)) == len(TEXTS) and translator.serving.used == {"ctranslate2"}
+    for engine in ("torch", "onnx"):
+        with pytest.raises(ValueError, match=f'was exported for CTranslate2. Leave out engine="{engine}"'):
+            pipeline("translation", model=str(tmp_path / "exported"), engine=engine)

@@ -1,13 +1,16 @@
 """Commands open a converted model in place of the model, where that gives the same translations."""
 
+import json
+
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig, pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.pipeline import serving
 from hf_vaswani.translation import translator_settings
 from hf_vaswani.translation.batch_translator import BatchTranslator
+from hf_vaswani.translation.lines import Line
 
 pytest.importorskip("ctranslate2")
 
@@ -100,3 +103,47 @@ def test_batches_are_translated_with_the_same_engine(saved_model, loads):
     for _ in range(2):
         assert BatchTranslator(saved_model, **options)({"text": LINES})["translation"] == expected
     assert len(loads) == 2
+
+
+def test_all_ways_to_translate_share_one_conversion(translated, saved_model, loads, cache, write_lines, capsys):
+    files = ["--source", write_lines("texts", LINES), "--reference", write_lines("references", LINES)]
+    assert main(["evaluate", str(saved_model), *files, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["systems"][0]["engine"] == "ctranslate2"
+    [converted] = cache.iterdir()
+    made = converted.stat().st_ctime_ns, (converted / "model.bin").stat().st_mtime_ns
+    outputs = [translated(), translated()]
+    assert outputs[0] == outputs[1] and len(loads) == 1
+    translator = pipeline("translation", model=str(saved_model))
+    assert translator(LINES, num_beams=3, max_new_tokens=8) == [
+        {"translation_text": line} for line in outputs[0].splitlines()
+    ]
+    assert list(cache.iterdir()) == [converted] and (converted / "model.bin").stat().st_mtime_ns == made[1]
+
+
+def test_onnx_runtime_is_opened_from_its_cache_too(translated, loads, cache):
+    pytest.importorskip("onnxruntime")
+    outputs = [translated("--engine", "onnx") for _ in range(2)]
+    assert outputs[0] == outputs[1] == translated("--engine", "torch") and len(loads) == 2
+    assert len(list((cache.parent / "onnx").iterdir())) == 1
+
+
+def test_files_of_16_bits_stay_with_pytorch_even_if_they_are_converted(translated, saved_model, loads):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model, dtype=torch.bfloat16)
+    model.save_pretrained(saved_model)
+    for options in (("--engine", "ctranslate2"), ("--dtype", "float32"), ()):
+        translated(*options)
+    assert len(loads) == 3
+    expected = translated("--engine", "torch")
+    assert translated() == expected
+
+
+def test_note_of_weights_that_were_changed_after_loading_is_not_made(saved_model, cache):
+    settings = translator_settings.TranslatorSettings((str(saved_model),), engine="ctranslate2")
+    translate = settings.open()
+    assert len(list((cache.parent / "weights").iterdir())) == 1
+    (cache.parent / "weights").rename(cache.parent / "before")
+    model = translate.engine.pipeline.model
+    with torch.no_grad():
+        model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
+    translate([Line("w1 w2")])
+    assert len(list(cache.iterdir())) == 2 and not (cache.parent / "weights").exists()

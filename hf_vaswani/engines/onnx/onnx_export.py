@@ -43,6 +43,15 @@ def write(
     """
     if features := unsupported_features(model):
         raise InputError.of([f"ONNX cannot represent {feature}." for feature in features])
+    write_without_tokenizer(model, folder, quantization)
+    model.generation_config.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+
+
+def write_without_tokenizer(
+    model: VaswaniForConditionalGeneration, folder: Path, quantization: str | None = None
+) -> None:
+    """Write the graphs and the config; arguments as in [`write`]."""
     quantization = checked_quantization(quantization)
     write_together(
         {
@@ -54,8 +63,6 @@ def write(
     fields = {name: value for name, value in model.config.to_dict().items() if name not in CODE_FIELDS}
     fields |= {"weights_digest": weights_digest(model), "num_weights": model.num_parameters()}
     OnnxConfig.from_dict({**fields, "architectures": ["OnnxModel"]}).save_pretrained(folder)
-    model.generation_config.save_pretrained(folder)
-    save_tokenizer(tokenizer, folder)
 
 
 def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:

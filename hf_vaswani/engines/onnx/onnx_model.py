@@ -245,11 +245,12 @@ class OnnxModel(FastGenerationMixin, EngineModel):
     """
 
     config_class = OnnxConfig
-    engine_name = "ONNX Runtime"
+    engine_key, engine_name = "onnx", "ONNX Runtime"
     _supports_sdpa = True
 
     def __init__(self, config: VaswaniConfig, folder: str | Path):
         super().__init__(config)
+        self.stored = config
         self.graphs = OnnxGraphs(config, Path(folder))
         self.encoder = OnnxEncoder(config, self.graphs)
         settings = Path(folder) / GENERATION_CONFIG_NAME
@@ -270,7 +271,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
 
     def num_parameters(self, *args, **kwargs) -> int:
         """The number of parameters of the exported model; 0 if unknown."""
-        return getattr(self.config, "num_weights", 0)
+        return getattr(self.stored, "num_weights", 0)
 
     def get_encoder(self, *args, **kwargs) -> nn.Module:
         return self.encoder
