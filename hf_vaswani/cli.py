@@ -22,6 +22,7 @@ from .commands import (
     push,
     recipes,
     score,
+    serve,
     sweep,
     tokenizer,
     train,
@@ -36,8 +37,8 @@ from .files import option_errors, os_error
 from .runtime.signals import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, sweep, verify, recipes, tokenizer, translate, app, score, evaluate, importing, export, curves, attention,
-    beam_tree, card, push, pull, average, corpus,
+    train, sweep, verify, recipes, tokenizer, translate, app, serve, score, evaluate, importing, export, curves,
+    attention, beam_tree, card, push, pull, average, corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1

@@ -1,0 +1,135 @@
+"""The server as an application of Ray Serve, which `serve build`, `serve deploy` and KubeRay can import.
+
+A config file names `hf_vaswani.server.application:build` and gives it the fields of [`ServerArguments`].
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+from ..files import file_digest
+from .accounts import Account, Accounts, Limits, read_accounts
+from .api import make_app
+from .catalog import Catalog, read_catalog
+from .replica import Translator
+from .service import Service
+
+NAME, API = "hf_vaswani", "Api"
+IMPORT_PATH = f"{__name__}:build"
+# Requests of any kind that are under way, and parts of requests that wait for one model, at most.
+MOST_REQUESTS, MOST_CHUNKS = 1000, 2000
+DRAIN_SECONDS = 60
+MODEL_FILES = (".json", ".safetensors", ".bin")
+
+
+class ServerArguments(BaseModel):
+    """What is served, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    models: list[str] = Field(min_length=1, description="folders or Hub ids, also SOURCE-TARGET=MODEL")
+    engine: str = "auto"
+    quantize: str | None = None
+    replicas: int = Field(1, ge=1, description="processes that translate with each model")
+    max_replicas: int | None = Field(None, ge=1, description="as many as the load needs, up to this number")
+    threads: int | None = Field(None, ge=1, description="threads of each; default: the cores, shared by all")
+    gpus: float = Field(0, ge=0, description="GPUs of each")
+    keys: str | None = Field(None, description="file of keys, see accounts.py")
+    log_file: str | None = Field(None, description="file for a line of JSON per request; default: standard error")
+    limits: Limits = Limits()
+
+    def threads_each(self) -> int:
+        # max_replicas need not run at once.
+        return self.threads or max((os.cpu_count() or 1) // (len(self.models) * self.replicas), 1)
+
+
+def build(arguments: ServerArguments) -> serve.Application:
+    """The application of a server.
+
+    Raises:
+        InputError: a model cannot be served, or the file of keys cannot be used.
+    """
+    catalog, accounts = read_catalog(arguments.models), read_accounts(arguments.keys)
+    translators = [_translator(arguments, name, path) for name, path in catalog.models.items()]
+    api = serve.deployment(
+        serve.ingress()(_Api), name=API, max_ongoing_requests=MOST_REQUESTS, graceful_shutdown_timeout_s=DRAIN_SECONDS,
+        ray_actor_options={"num_cpus": 0},
+    )  # fmt: skip
+    return api.bind(catalog, accounts, arguments.limits, arguments.log_file, *translators)
+
+
+def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Application:
+    threads = arguments.threads_each()
+    options: dict[str, Any] = {"num_replicas": arguments.replicas}
+    if arguments.max_replicas and arguments.max_replicas > arguments.replicas:
+        scaling = {"min_replicas": arguments.replicas, "max_replicas": arguments.max_replicas}
+        options = {"autoscaling_config": {**scaling, "target_ongoing_requests": 16}}
+    deployment = serve.deployment(
+        Translator,
+        name=name,
+        max_ongoing_requests=MOST_CHUNKS,
+        max_queued_requests=MOST_CHUNKS,
+        graceful_shutdown_timeout_s=DRAIN_SECONDS,
+        health_check_period_s=5,
+        health_check_timeout_s=60,
+        user_config={"model": model, "version": model_version(model)},
+        ray_actor_options={
+            "num_cpus": threads,
+            "num_gpus": arguments.gpus,
+            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(threads)}},
+        },
+        **options,
+    )
+    return deployment.bind(model, arguments.engine, arguments.quantize)
+
+
+def model_version(model: str) -> str:
+    """What changes when the files of a model's folder do; a Hub id has its own revisions, and is not watched."""
+    files = sorted(path for path in Path(model).glob("*") if path.suffix in MODEL_FILES and path.is_file())
+    return " ".join(f"{path.name}:{file_digest(path)}" for path in files)
+
+
+class _Api:
+    """The replica that clients reach: it holds quotas and documents, so there is one."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        accounts: dict[str, Account],
+        limits: Limits,
+        log_file: str | None,
+        *handles: DeploymentHandle,
+    ):
+        _log_requests(log_file)
+        self.routes = make_app(catalog, dict(zip(catalog.models, handles)), Accounts(accounts), limits)
+        self.service: Service = self.routes.state.service
+
+    def __serve_build_asgi_app__(self) -> Any:
+        return self.routes
+
+    async def drain(self, seconds: float) -> int:
+        """Take no more work, wait until what is under way is done, and return how many requests are left."""
+        self.service.is_draining = True
+        for _ in range(round(seconds * 10)):
+            if not self.service.under_way:
+                break
+            await asyncio.sleep(0.1)
+        return self.service.under_way
+
+
+def _log_requests(path: str | None) -> None:
+    """Write a line of JSON for each request to a file, or to standard error."""
+    logger = logging.getLogger("hf_vaswani.server")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    if not logger.handlers:
+        handler = logging.FileHandler(path, encoding="utf-8") if path else logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)

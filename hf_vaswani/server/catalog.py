@@ -1,0 +1,165 @@
+"""Which of the served models translates which pair of languages, and how its tokenizer spells them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from transformers import AutoConfig
+
+from ..app.models import check_model, language_choices
+from ..data.tokenizers.tokenizer import load_tokenizer
+from ..errors import InputError
+from ..files import collect_errors
+from ..text.languages import is_same_language, language_pairs
+from ..translation.load import adapter_base
+
+# A model may be given with its languages: de-en=outputs/my_model.
+WITH_LANGUAGES = re.compile(r"(?P<source>[A-Za-z]{2,3}(?:_\w+)?)-(?P<target>[A-Za-z]{2,3}(?:_\w+)?)=(?P<model>.+)")
+
+
+class Pair(NamedTuple):
+    """Codes of a source and a target language as clients know them: `de`, `pt-BR`, `zh-Hans`."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """What translates a pair.
+
+    Attributes:
+        model: name of the served model.
+        languages: the arguments that its pipeline needs, `src_lang` and `tgt_lang`; empty for a model of one pair.
+    """
+
+    model: str
+    languages: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All pairs that are served.
+
+    Attributes:
+        models: folder or Hub id of each model, by the name that it is served under.
+        routes: what translates each pair.
+    """
+
+    models: dict[str, str]
+    routes: dict[Pair, Route]
+
+    def sources(self) -> list[str]:
+        return sorted({pair.source for pair in self.routes})
+
+    def targets(self, source: str | None = None) -> list[str]:
+        """The languages that are translated into, from one language or from any."""
+        return sorted({pair.target for pair in self.routes if source in (None, pair.source)})
+
+    def find(self, source: str, target: str) -> tuple[Pair, Route] | None:
+        """The pair that a request asks for: that with its codes, or else one with the same languages.
+
+        `en` finds `en-GB`, and `EN-US` finds `en`, as DeepL's clients ask for it.
+        """
+        asked = Pair(public_code(source), public_code(target))
+        if asked in self.routes:
+            return asked, self.routes[asked]
+        alike = (pair for pair in self.routes if all(map(is_same_language, asked, pair)))
+        pair = next(alike, None)
+        return None if pair is None else (pair, self.routes[pair])
+
+
+def public_code(code: str) -> str:
+    """The usual code of a language that a tokenizer or a client spells in its own way: `deu_Latn` is `de`."""
+    from langcodes import standardize_tag
+
+    code = code.strip("_<>").replace("_XX", "")
+    try:
+        return standardize_tag(code)
+    except ValueError:
+        return code.lower()
+
+
+def language_name(code: str) -> str:
+    """The English name of a language."""
+    from langcodes import Language
+
+    try:
+        return Language.get(code).display_name("en")
+    except ValueError:
+        return code
+
+
+def read_catalog(models: Sequence[str]) -> Catalog:
+    """Find out which pairs models translate; their weights are not loaded.
+
+    Args:
+        models: folders or Hub ids, each with its languages if it does not know them itself: `de-en=FOLDER`.
+
+    Raises:
+        InputError: a model cannot be served, does not know its languages, or two translate the same pair.
+    """
+    names: dict[str, str] = {}
+    routes: dict[Pair, Route] = {}
+    errors: list[str] = []
+    for given in models:
+        match = WITH_LANGUAGES.fullmatch(given)
+        path = match["model"] if match else given
+        asked = (match["source"], match["target"]) if match else None
+        name = _free_name(Path(path).name, names)
+        names[name] = path
+        pairs = collect_errors(errors, lambda path=path, asked=asked: _pairs(path, asked))
+        for pair, languages in (pairs or {}).items():
+            if pair in routes:
+                other = names[routes[pair].model]
+                errors.append(f"{other} and {path} both translate {pair.source} to {pair.target}; serve one of them")
+            else:
+                routes[pair] = Route(name, tuple(languages.items()))
+    if errors:
+        raise InputError.of(errors)
+    return Catalog(names, routes)
+
+
+def _pairs(path: str, asked: tuple[str, str] | None) -> dict[Pair, dict[str, str]]:
+    """The pairs of a model, with the arguments that its pipeline needs for each."""
+    check_model(path)
+    base = adapter_base(path) or path
+    config, tokenizer = AutoConfig.from_pretrained(base), load_tokenizer(path)
+    model: Any = SimpleNamespace(config=config)  # all that the functions below read
+    choices = language_choices(model, tokenizer)
+    if asked:
+        arguments = {"src_lang": asked[0], "tgt_lang": asked[1]} if choices.sources else {}
+        return {Pair(*map(public_code, asked)): arguments}
+    if not choices.sources:
+        pairs = [pair for pair in language_pairs(model, tokenizer) if all(pair)]
+        if not pairs:
+            raise InputError(f"{path} does not say what it translates. Name its languages: de-en={path}")
+        return {Pair(*(public_code(str(code)) for code in pair)): {} for pair in pairs}
+    codes = _public_codes([*choices.sources, *choices.targets])
+    if known := language_pairs(model, tokenizer):  # T5 has prefixes for some pairs only
+        combinations = [(str(source), str(target)) for source, target in known if source and target]
+    else:
+        combinations = [(source, target) for source in choices.sources for target in choices.targets]
+    return {
+        Pair(codes[source], codes[target]): {"src_lang": source, "tgt_lang": target}
+        for source, target in combinations
+        if codes[source] != codes[target]
+    }
+
+
+def _public_codes(codes: Sequence[str]) -> dict[str, str]:
+    """The public code of each of a tokenizer's codes: without a region that no other code has: `de_DE` is `de`."""
+    own = {code: public_code(code) for code in codes}
+    languages = [code.split("-")[0] for code in {*own.values()}]
+    return {code: tag.split("-")[0] if languages.count(tag.split("-")[0]) == 1 else tag for code, tag in own.items()}
+
+
+def _free_name(name: str, names: dict[str, str]) -> str:
+    number = 2
+    free = name
+    while free in names:
+        free, number = f"{name}-{number}", number + 1
+    return free

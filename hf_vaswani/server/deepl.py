@@ -1,0 +1,232 @@
+"""The routes of DeepL's API that one's own models can serve; what they cannot is refused by name."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
+
+from .accounts import Refused
+from .catalog import language_name
+from .documents import Document, read_texts, safe_name
+from .libretranslate import FORM, JSON, UPLOAD, download
+from .markup import Markup
+from .requests import body_of, checked, read_fields, read_upload
+from .service import Service
+
+SCHEME = "DeepL-Auth-Key"
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+# What an account without a quota may use.
+NO_LIMIT = 1_000_000_000_000
+# Values with which a feature that is not there makes no difference.
+REFUSED = {
+    "formality": ("default", "prefer_less", "prefer_more"),
+    "style_id": (),
+    "translation_memory_id": (),
+    "custom_instructions": ("", []),
+    "glossary_id": (),
+}
+
+
+def _as_list(value: Any) -> Any:
+    """Names of tags: a list, or a text with commas."""
+    if isinstance(value, str):
+        value = value.split(",")
+    return [name.strip() for entry in value for name in str(entry).split(",") if name.strip()]
+
+
+Tags = Annotated[list[str], BeforeValidator(_as_list)]
+
+
+class TranslateRequest(BaseModel):
+    text: list[str] = Field(description="texts to translate", min_length=1)
+    target_lang: str
+    source_lang: str | None = None
+    context: str = Field("", description="accepted, and not used")
+    split_sentences: Literal["0", "1", "nonewlines"] = "1"
+    preserve_formatting: bool = False
+    tag_handling: Literal["xml", "html"] | None = None
+    outline_detection: bool = True
+    ignore_tags: Tags = []
+    non_splitting_tags: Tags = []
+    splitting_tags: Tags = []
+    model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = None
+    show_billed_characters: bool = False
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("split_sentences", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return str(int(value)) if isinstance(value, bool | int) else value
+
+    @field_validator("tag_handling", mode="before")
+    @classmethod
+    def _none_if_empty(cls, value: Any) -> Any:
+        return value or None
+
+
+class DocumentRequest(BaseModel):
+    target_lang: str
+    source_lang: str | None = None
+    filename: str | None = None
+    output_format: str | None = None
+
+
+class DocumentKey(BaseModel):
+    document_key: str
+
+
+def make_router(service: Service) -> APIRouter:
+    router = APIRouter(tags=["DeepL"])
+
+    def enter(request: Request, fields: dict[str, Any]) -> str:
+        scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
+        given = key.strip() if scheme.lower() in (SCHEME.lower(), "bearer") else fields.get("auth_key")
+        return service.accounts.enter(given)
+
+    @router.post("/v2/translate", openapi_extra=body_of(JSON, FORM, model=TranslateRequest))
+    async def translate(request: Request) -> dict[str, Any]:
+        """Translate texts."""
+        fields = await read_fields(request)
+        account = enter(request, fields)
+        refuse_features(fields)
+        call = checked(TranslateRequest, fields)
+        characters = service.check_size(call.text)
+        routes = [_route(service, text, call.source_lang, call.target_lang) for text in call.text]
+        service.accounts.charge(account, characters)
+        answers = await asyncio.gather(*(
+            _translate(service, call, [text for text, other in zip(call.text, routes) if other == found], found)
+            for found in dict.fromkeys(routes)
+        ))  # fmt: skip
+        translated = {found: iter(answer) for found, answer in zip(dict.fromkeys(routes), answers)}
+        translations = []
+        for text, found in zip(call.text, routes):
+            entry: dict[str, Any] = {"detected_source_language": found[0].source.split("-")[0].upper()}
+            entry |= {"text": next(translated[found]), "billed_characters": len(text)}
+            if call.model_type:
+                entry["model_type_used"] = call.model_type.removeprefix("prefer_")
+            translations.append(entry)
+        return {"translations": translations}
+
+    @router.get("/v2/languages")
+    @router.post("/v2/languages", include_in_schema=False)
+    async def languages(request: Request) -> list[dict[str, Any]]:
+        """The source or target languages that are served."""
+        fields = await read_fields(request)
+        enter(request, fields)
+        kind = fields.get("type", "source")
+        if kind not in ("source", "target"):
+            raise Refused(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
+        is_target = kind == "target"
+        codes = service.catalog.targets() if is_target else service.catalog.sources()
+        extra = {"supports_formality": False} if is_target else {}
+        return [{"language": code.upper(), "name": language_name(code), **extra} for code in codes]
+
+    @router.get("/v2/usage")
+    @router.post("/v2/usage", include_in_schema=False)
+    async def usage(request: Request) -> dict[str, int]:
+        """What the key has used since the server was started."""
+        account = enter(request, await read_fields(request))
+        limit = service.accounts.limit(account)
+        used = service.accounts.used_characters(account)
+        return {"character_count": used, "character_limit": NO_LIMIT if limit is None else limit}
+
+    @router.post("/v2/document", openapi_extra=body_of(UPLOAD, model=DocumentRequest))
+    async def upload(request: Request) -> dict[str, str]:
+        """Send a document to be translated."""
+        fields = await read_fields(request)
+        account = enter(request, fields)
+        refuse_features(fields)
+        call = checked(DocumentRequest, {name: value for name, value in fields.items() if name != "file"})
+        name, content = await read_upload(fields, service.limits.body)
+        name = safe_name(call.filename or name)
+        suffix = name.rpartition(".")[2].lower()
+        if call.output_format and call.output_format.lower() != suffix:
+            raise Refused(400, f"output_format {call.output_format} not supported: documents keep their format")
+        texts, fill = read_texts(name, content)
+        characters = service.check_size(texts)
+        found = _route(service, "\n".join(texts), call.source_lang, call.target_lang)
+        if call.source_lang and found[0].source == found[0].target:
+            raise Refused(400, "Source and target language are equal.")
+        service.accounts.charge(account, characters)
+        document = Document(name, len(content), account, characters)
+        service.documents.add(document)
+
+        async def work() -> None:
+            try:
+                translations = await service.translate(texts, *found)
+                document.result = fill([best for best, *_ in translations])
+            except Exception as error:
+                document.error = str(error) if isinstance(error, Refused) else "The document could not be translated"
+
+        document.task = asyncio.create_task(work())
+        return {"document_id": document.id, "document_key": document.key}
+
+    async def find(request: Request, number: str) -> Document:
+        fields = await read_fields(request)
+        account = enter(request, fields)
+        return service.documents.find(number, checked(DocumentKey, fields).document_key, account)
+
+    @router.post("/v2/document/{number}", openapi_extra=body_of(JSON, FORM, model=DocumentKey))
+    async def status(request: Request, number: str) -> dict[str, Any]:
+        """How far a document is."""
+        document = await find(request, number)
+        answer: dict[str, Any] = {"document_id": document.id, "status": document.status}
+        if document.error:
+            return answer | {"error_message": document.error, "message": document.error}
+        if document.result is None:
+            return answer | {"seconds_remaining": 1}
+        return answer | {"seconds_remaining": 0, "billed_characters": document.characters}
+
+    @router.post("/v2/document/{number}/result", openapi_extra=body_of(JSON, FORM, model=DocumentKey))
+    async def result(request: Request, number: str) -> Response:
+        """Download a translated document, once."""
+        document = await find(request, number)
+        if document.result is None:
+            raise Refused(503, "Document translation is not done")
+        del service.documents.by_id[document.id]
+        return download(document)
+
+    @router.api_route("/v2/glossaries{rest:path}", methods=METHODS, include_in_schema=False)
+    @router.api_route("/v3/glossaries{rest:path}", methods=METHODS, include_in_schema=False)
+    @router.api_route("/v2/glossary-language-pairs{rest:path}", methods=["GET"], include_in_schema=False)
+    @router.api_route("/v2/write/{rest:path}", methods=["POST"], include_in_schema=False)
+    @router.api_route("/v3/{rest:path}", methods=METHODS, include_in_schema=False)
+    async def absent(request: Request, rest: str) -> None:
+        enter(request, {})
+        raise Refused(501, f"{request.url.path} is not served here: there are no glossaries, style rules or rewriting")
+
+    return router
+
+
+def refuse_features(fields: dict[str, Any]) -> None:
+    """Refuse what these models cannot do.
+
+    Raises:
+        Refused: a field asks for it; the message names it.
+    """
+    for name, neutral in REFUSED.items():
+        value = fields.get(name)
+        if value is not None and value not in neutral:
+            raise Refused(400, f"{name} is not supported by this server; leave it out")
+
+
+def _route(service: Service, text: str, source: str | None, target: str):
+    """The pair and what translates it; without a source language, the text's own is guessed."""
+    return service.route(source or service.detect([text], target).language, target)
+
+
+async def _translate(service: Service, call: TranslateRequest, texts: list[str], found) -> list[str]:
+    if call.tag_handling:
+        documents = [Markup(text, call.tag_handling == "html", call.ignore_tags) for text in texts]
+        pieces = [piece for document in documents for piece in document.texts]
+        translated = iter(await service.translate(pieces, *found))
+        return [document.fill([next(translated)[0] for _ in document.texts]) for document in documents]
+    if call.split_sentences == "nonewlines":
+        texts = [" ".join(text.split()) for text in texts]
+    return [best for best, *_ in await service.translate(texts, *found)]

@@ -1,0 +1,170 @@
+"""Translates texts of any length for the routes: cuts them into lines and chunks, and counts what is done."""
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from .accounts import Accounts, Limits, Refused
+from .catalog import Catalog, Pair, Route
+from .detection import Detected, Detector
+from .documents import Documents
+from .replica import Chunk, Translated
+
+# Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
+CHUNK_TEXTS, CHUNK_CHARACTERS, CHUNKS = 32, 4_000, 8
+LINE = re.compile(r"[^\r\n]+")
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+TOKENS = (8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384)
+
+
+class Metrics:
+    """What `/metrics` reports."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        given: dict[str, Any] = {"registry": self.registry, "namespace": "hf_vaswani"}
+        self.requests = Counter("requests", "requests answered", ["route", "status"], **given)
+        self.seconds = Histogram("request_seconds", "time of a request", ["route"], buckets=SECONDS, **given)
+        self.characters = Counter("characters", "source characters translated", ["source", "target"], **given)
+        self.tokens = Counter("source_tokens", "source tokens translated", ["model"], **given)
+        self.batch = Histogram("batch_tokens", "source tokens translated together", ["model"], buckets=TOKENS, **given)
+        self.waited = Histogram("queue_seconds", "time until a batch began", ["model"], buckets=SECONDS, **given)
+        self.under_way = Gauge("chunks_under_way", "parts of requests queued or in translation", ["model"], **given)
+        self.errors = Counter("errors", "requests that failed, by kind", ["kind"], **given)
+
+    def note(self, model: str, done: Translated) -> None:
+        self.tokens.labels(model).inc(done.tokens)
+        self.batch.labels(model).observe(done.batch_tokens)
+        self.waited.labels(model).observe(done.waited)
+
+
+class Service:
+    """What all routes share.
+
+    Args:
+        handles: what translates, by the name of the model: a deployment's handle, or anything with such a method.
+    """
+
+    def __init__(self, catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, limits: Limits):
+        self.catalog, self.handles, self.accounts, self.limits = catalog, handles, accounts, limits
+        self.detector = Detector(catalog.sources())
+        self.documents, self.metrics = Documents(), Metrics()
+        self.started = time.monotonic()
+        self.under_way, self.is_draining = 0, False
+
+    def route(self, source: str, target: str) -> tuple[Pair, Route]:
+        """What translates a pair.
+
+        Raises:
+            Refused: nothing does; the message says what is served.
+        """
+        found = self.catalog.find(source, target)
+        if found is None:
+            if not any(self.catalog.find(source, code) for code in self.catalog.targets()):
+                raise Refused(
+                    400, f"{source} is not supported as source language: {', '.join(self.catalog.sources())}"
+                )
+            if not any(self.catalog.find(code, target) for code in self.catalog.sources()):
+                raise Refused(
+                    400, f"{target} is not supported as target language: {', '.join(self.catalog.targets())}"
+                )
+            raise Refused(400, f"{source} is not translated to {target} here")
+        return found
+
+    def detect(self, texts: Sequence[str], target: str | None = None) -> Detected:
+        """The most probable language of texts among those that are translated into the target."""
+        ranked = self.detector.detect(texts)
+        if target is None:
+            return ranked[0]
+        fitting = [one for one in ranked if self.catalog.find(one.language, target)]
+        return fitting[0] if fitting else ranked[0]
+
+    def check_size(self, texts: Sequence[str]) -> int:
+        """The characters of texts.
+
+        Raises:
+            Refused: there are too many of them, or of texts.
+        """
+        if len(texts) > self.limits.texts:
+            raise Refused(400, f"Invalid request: {len(texts):,} texts exceed the limit of {self.limits.texts:,}")
+        total = sum(map(len, texts))
+        if total > self.limits.characters:
+            raise Refused(
+                400, f"Invalid request: {total:,} characters exceed the text limit of {self.limits.characters:,}"
+            )
+        return total
+
+    async def translate(self, texts: Sequence[str], pair: Pair, route: Route, n_best: int = 1) -> list[list[str]]:
+        """The translations of each text, best first.
+
+        Lines are translated each for itself; line breaks and the whitespace around lines stay as they are.
+
+        Raises:
+            Refused: the request takes too long, or a text cannot be translated.
+        """
+        lines = [text for whole in texts for text in _lines(whole)]
+        try:
+            found = iter(await asyncio.wait_for(self._translate_lines(lines, route, n_best), self.limits.seconds))
+        except asyncio.TimeoutError:
+            raise Refused(504, f"The translation took more than {self.limits.seconds:g} seconds") from None
+        self.metrics.characters.labels(*pair).inc(sum(map(len, texts)))
+        results = []
+        for whole in texts:
+            translated = [next(found) for _ in _lines(whole)]
+            most = max(map(len, translated), default=1)
+            # A line with fewer translations than others keeps its best one.
+            results.append([_filled(whole, [line[k] if k < len(line) else line[0] for line in translated])
+                            for k in range(most)])  # fmt: skip
+        return results
+
+    async def _translate_lines(self, lines: list[str], route: Route, n_best: int) -> list[tuple[str, ...]]:
+        room = asyncio.Semaphore(CHUNKS)
+        handle, gauge = self.handles[route.model], self.metrics.under_way.labels(route.model)
+
+        async def translate(texts: list[str]) -> tuple[tuple[str, ...], ...]:
+            async with room:
+                gauge.inc()
+                try:
+                    done = await handle.translate.remote(Chunk(tuple(texts), route.languages, n_best))
+                finally:
+                    gauge.dec()
+            self.metrics.note(route.model, done)
+            return done.translations
+
+        tasks = [asyncio.ensure_future(translate(chunk)) for chunk in _chunks(lines)]
+        try:
+            return [translations for part in await asyncio.gather(*tasks) for translations in part]
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in LINE.findall(text) if line.strip()]
+
+
+def _filled(text: str, translations: Sequence[str]) -> str:
+    rest = iter(translations)
+
+    def fill(match: re.Match) -> str:
+        line = match.group()
+        body = line.strip()
+        return line.replace(body, next(rest), 1) if body else line
+
+    return LINE.sub(fill, text)
+
+
+def _chunks(lines: Sequence[str]) -> list[list[str]]:
+    chunks: list[list[str]] = []
+    size = 0
+    for line in lines:
+        if not chunks or len(chunks[-1]) >= CHUNK_TEXTS or size + len(line) > CHUNK_CHARACTERS:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(line)
+        size += len(line)
+    return chunks
