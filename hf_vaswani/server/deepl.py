@@ -223,7 +223,9 @@ def _route(service: Service, text: str, source: str | None, target: str):
 
 async def _translate(service: Service, call: TranslateRequest, texts: list[str], found) -> list[str]:
     if call.tag_handling:
-        documents = [Markup(text, call.tag_handling == "html", call.ignore_tags) for text in texts]
+        documents = [
+            Markup(text, call.tag_handling == "html", call.ignore_tags, call.splitting_tags) for text in texts
+        ]
         pieces = [piece for document in documents for piece in document.texts]
         translated = iter(await service.translate(pieces, *found))
         return [document.fill([next(translated)[0] for _ in document.texts]) for document in documents]

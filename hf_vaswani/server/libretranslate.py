@@ -1,6 +1,7 @@
 """The routes of LibreTranslate's API, as its clients call them."""
 
 from typing import Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -100,7 +101,8 @@ def make_router(service: Service) -> APIRouter:
         document = Document(safe_name(name), len(content), account, characters)
         document.result = fill([best for best, *_ in await service.translate(texts, pair, route)])
         service.documents.add(document)
-        return {"translatedFileUrl": str(request.url_for("download_file", name=f"{document.id}.{document.name}"))}
+        path = f"download_file/{document.id}.{quote(document.name)}"
+        return {"translatedFileUrl": f"{request.base_url}{path}"}
 
     @router.get("/download_file/{name}")
     async def download_file(name: str) -> Response:
@@ -138,7 +140,5 @@ def _others(hypotheses: list[str]) -> list[str]:
 
 def download(document: Document) -> Response:
     """The answer that a translated document is downloaded with."""
-    from urllib.parse import quote
-
     header = f"attachment; filename*=UTF-8''{quote(document.name)}"
     return Response(document.result, media_type="application/octet-stream", headers={"content-disposition": header})

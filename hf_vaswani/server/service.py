@@ -64,14 +64,11 @@ class Service:
         """
         found = self.catalog.find(source, target)
         if found is None:
-            if not any(self.catalog.find(source, code) for code in self.catalog.targets()):
-                raise Refused(
-                    400, f"{source} is not supported as source language: {', '.join(self.catalog.sources())}"
-                )
-            if not any(self.catalog.find(code, target) for code in self.catalog.sources()):
-                raise Refused(
-                    400, f"{target} is not supported as target language: {', '.join(self.catalog.targets())}"
-                )
+            sources, targets = self.catalog.sources(), self.catalog.targets()
+            if not any(self.catalog.find(source, code) for code in targets):
+                raise Refused(400, f"{source} is not supported as source language; there are {', '.join(sources)}")
+            if not any(self.catalog.find(code, target) for code in sources):
+                raise Refused(400, f"{target} is not supported as target language; there are {', '.join(targets)}")
             raise Refused(400, f"{source} is not translated to {target} here")
         return found
 

@@ -1,0 +1,61 @@
+"""The server's application with models that write in capitals, in this process."""
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("ray.serve")
+
+from starlette.testclient import TestClient
+
+from hf_vaswani.server.accounts import Account, Accounts, Limits
+from hf_vaswani.server.api import make_app
+from hf_vaswani.server.catalog import Catalog, Pair, Route
+from hf_vaswani.server.replica import TextError, Translated
+
+
+class Shouting:
+    """Stands in for the handle of a deployment: `remote` methods, which capitalize.
+
+    Attributes:
+        chunks: what it was given.
+    """
+
+    def __init__(self):
+        self.chunks = []
+        self.seconds = 0.0
+        self.translate = self.check = self
+
+    async def remote(self, chunk=None):
+        if chunk is None:
+            return True
+        self.chunks.append(chunk)
+        await asyncio.sleep(self.seconds)
+        if "impossible" in chunk.texts:
+            raise TextError("it cannot be encoded")
+        found = tuple((text.upper(), *(f"{text.upper()}{n}" for n in range(1, chunk.n_best))) for text in chunk.texts)
+        return Translated(found, len(chunk.texts), len(chunk.texts), 0.0, 0.0)
+
+
+@pytest.fixture
+def model():
+    return Shouting()
+
+
+@pytest.fixture
+def serve(model):
+    """Makes a client of a server for German, English and French."""
+
+    def make(accounts=None, **limits):
+        codes = [("de", "en"), ("en", "de"), ("fr", "en")]
+        catalog = Catalog({"m": "folder"}, {Pair(*pair): Route("m") for pair in codes})
+        known = {key: Account(**values) for key, values in (accounts or {}).items()}
+        app = make_app(catalog, {"m": model}, Accounts(known), Limits(**limits))
+        return TestClient(app, raise_server_exceptions=False)
+
+    return make
+
+
+@pytest.fixture
+def client(serve):
+    return serve()

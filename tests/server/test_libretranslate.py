@@ -1,0 +1,103 @@
+"""LibreTranslate's API, as its clients use it."""
+
+import pytest
+
+
+def translate(client, **fields):
+    return client.post("/translate", json={"source": "de", "target": "en", **fields})
+
+
+def test_text_and_list_are_answered_in_their_own_shape(client):
+    assert translate(client, q="ein Hund").json() == {"translatedText": "EIN HUND"}
+    assert translate(client, q=["ein", "Hund"]).json() == {"translatedText": ["EIN", "HUND"]}
+    assert translate(client, q=[]).json() == {"translatedText": []}
+
+
+def test_form_and_address_are_read_as_json_is(client):
+    fields = {"q": "ein Hund", "source": "de", "target": "en"}
+    answers = [client.post("/translate", data=fields), client.post("/translate", params=fields)]
+    assert [answer.json() for answer in answers] == [{"translatedText": "EIN HUND"}] * 2
+
+
+def test_language_is_guessed_once_for_all_texts(client):
+    answer = translate(client, q=["Das ist ein kleiner Hund.", "Guten Tag"], source="auto").json()
+    assert answer["translatedText"] == ["DAS IST EIN KLEINER HUND.", "GUTEN TAG"]
+    assert [entry["language"] for entry in answer["detectedLanguage"]] == ["de", "de"]
+    assert (
+        translate(client, q="Ceci est un petit chien.", source="auto").json()["detectedLanguage"]["language"] == "fr"
+    )
+
+
+def test_alternatives_follow_the_best_translation(client):
+    assert translate(client, q="a", alternatives=2).json() == {"translatedText": "A", "alternatives": ["A1", "A2"]}
+    assert translate(client, q=["a", "b"], alternatives=1).json()["alternatives"] == [["A1"], ["B1"]]
+
+
+def test_lines_are_translated_one_by_one_and_keep_their_whitespace(client, model):
+    assert translate(client, q=" ein\r\n\n\t Hund \n").json() == {"translatedText": " EIN\r\n\n\t HUND \n"}
+    assert [chunk.texts for chunk in model.chunks] == [("ein", "Hund")]
+
+
+def test_html_keeps_its_tags(client):
+    html = '<p>ein <a href="x?a=1&b=2">Hund</a> &amp; eine Katze</p>'
+    answer = translate(client, q=html, format="html").json()["translatedText"]
+    assert answer == '<p>EIN <a href="x?a=1&b=2">HUND</a> &amp; EINE KATZE</p>'
+
+
+@pytest.mark.parametrize("change, status, message", [
+    ({"q": None}, 400, "missing q parameter"),
+    ({"q": 5}, 400, "q: Input should be a valid string"),
+    ({"target": ""}, 400, "missing target parameter"),
+    ({"source": "xx"}, 400, "xx is not supported as source language; there are de, en, fr"),
+    ({"target": "fr"}, 400, "fr is not supported as target language"),
+    ({"source": "fr", "target": "de"}, 400, "fr is not translated to de here"),
+    ({"format": "pdf"}, 400, "format: Input should be 'text' or 'html'"),
+    ({"alternatives": 10}, 400, "alternatives parameter must be <= 9"),
+    ({"alternatives": "many"}, 400, "alternatives"),
+    ({"q": "impossible"}, 400, "A text cannot be translated: it cannot be encoded"),
+])  # fmt: skip
+def test_wrong_request_is_named(client, change, status, message):
+    fields = {"q": "a", "source": "de", "target": "en", **change}
+    answer = client.post("/translate", json={name: value for name, value in fields.items() if value is not None})
+    assert answer.status_code == status and message in answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b'"text"'])
+def test_body_that_is_no_json_object_is_named(client, body):
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and "body" in answer.json()["error"]
+
+
+def test_languages_name_their_targets(client):
+    assert client.get("/languages").json() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": ["de"]},
+        {"code": "fr", "name": "French", "targets": ["en"]},
+    ]
+
+
+def test_detection_ranks_the_served_languages(client):
+    found = client.post("/detect", data={"q": "Ich habe einen kleinen Hund."}).json()
+    assert found[0]["language"] == "de" and found[0]["confidence"] > 50
+    assert {entry["language"] for entry in found} == {"de", "en", "fr"}
+
+
+def test_file_is_translated_and_downloaded_by_its_name(client):
+    files, fields = {"file": ("../../mein text.txt", b"ein\nHund\n")}, {"source": "de", "target": "en"}
+    address = client.post("/translate_file", files=files, data=fields).json()["translatedFileUrl"]
+    assert address.endswith(".mein%20text.txt")
+    answer = client.get(address)
+    assert answer.content == b"EIN\nHUND\n" and "mein%20text.txt" in answer.headers["content-disposition"]
+
+
+@pytest.mark.parametrize("name, content, message", [
+    ("a.exe", b"x", "file format .exe not supported"), ("a.txt", b"\xff\xfe", "not UTF-8"), ("a.txt", b"", "is empty"),
+])  # fmt: skip
+def test_file_that_is_not_text_is_named(client, name, content, message):
+    answer = client.post("/translate_file", files={"file": (name, content)}, data={"source": "de", "target": "en"})
+    assert answer.status_code == 400 and message in answer.json()["error"]
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "x.txt", "%2e%2e%2fetc%2fpasswd"])
+def test_only_translated_files_can_be_downloaded(client, name):
+    assert client.get(f"/download_file/{name}").status_code == 404

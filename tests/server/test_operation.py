@@ -1,0 +1,124 @@
+"""Keys, limits, metrics, and what happens when something fails."""
+
+import json
+import logging
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.server.accounts import Account, read_accounts
+
+HUND = {"q": "Hund", "source": "de", "target": "en"}
+
+
+def test_key_is_needed_once_there_are_keys(serve):
+    client = serve({"k1": {}})
+    assert client.post("/translate", json=HUND).status_code == 403
+    assert client.post("/translate", json={**HUND, "api_key": "wrong"}).json() == {"error": "Invalid API key"}
+    assert client.post("/translate", json={**HUND, "api_key": "k1"}).status_code == 200
+    fields = {"text": ["Hund"], "source_lang": "DE", "target_lang": "EN-US"}
+    statuses = [
+        client.post("/v2/translate", json=fields, headers={"Authorization": f"DeepL-Auth-Key {key}"}).status_code
+        for key in ("k2", "k1")
+    ]
+    assert statuses == [403, 200]
+
+
+def test_quota_counts_characters_of_both_apis(serve):
+    client = serve({"k": {"characters": 10}})
+    assert client.post("/translate", json={**HUND, "api_key": "k"}).status_code == 200
+    header = {"Authorization": "DeepL-Auth-Key k"}
+    assert client.get("/v2/usage", headers=header).json() == {"character_count": 4, "character_limit": 10}
+    fields = {"text": ["Hunde da"], "source_lang": "DE", "target_lang": "EN-US"}
+    assert client.post("/v2/translate", json=fields, headers=header).status_code == 456
+    assert client.post("/translate", json={**HUND, "q": "Hunde da", "api_key": "k"}).status_code == 403
+
+
+def test_requests_of_a_minute_are_limited(serve):
+    client = serve({"k": {"requests_per_minute": 2}})
+    statuses = [client.post("/translate", json={**HUND, "api_key": "k"}).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+
+
+@pytest.mark.parametrize("limits, texts, message", [
+    ({"characters": 5}, ["Hunde", "da"], "7 characters exceed the text limit of 5"),
+    ({"texts": 1}, ["Hunde", "da"], "2 texts exceed the limit of 1"),
+    ({"body": 10}, ["a" * 70_000], "the body has more than 10 bytes"),
+])  # fmt: skip
+def test_large_request_is_refused(serve, limits, texts, message):
+    answer = serve(**limits).post("/translate", json={**HUND, "q": texts})
+    assert answer.status_code in (400, 413) and message in answer.json()["error"]
+
+
+def test_request_that_takes_too_long_is_ended(serve, model):
+    model.seconds = 5
+    answer = serve(seconds=0.05).post("/translate", json=HUND)
+    assert answer.status_code == 504 and "more than 0.05 seconds" in answer.json()["error"]
+
+
+def test_large_request_is_cut_into_chunks_in_order(client, model):
+    texts = [f"t{number}" for number in range(1000)]
+    answer = client.post("/translate", json={**HUND, "q": texts}).json()["translatedText"]
+    assert answer == [text.upper() for text in texts]
+    assert max(len(chunk.texts) for chunk in model.chunks) == 32
+
+
+def test_unforeseen_error_is_answered_and_does_not_show_its_text(serve, model):
+    async def fail(chunk):
+        raise ZeroDivisionError("secret")
+
+    model.remote = fail
+    answer = serve().post("/translate", json=HUND)
+    assert answer.status_code == 500 and answer.json() == {"error": "The translation failed"}
+
+
+def test_unknown_address_is_answered_in_the_form_of_its_api(client):
+    assert client.get("/nowhere").json() == {"error": "Not Found"}
+    assert client.get("/v2/nowhere").json() == {"message": "Not Found"}
+
+
+def test_server_that_is_about_to_stop_refuses_work_but_lives(client):
+    client.app.state.service.is_draining = True
+    assert [client.get("/health").status_code, client.get("/ready").status_code] == [200, 503]
+    assert client.post("/translate", json=HUND).status_code == 503
+
+
+def test_metrics_count_requests_characters_and_tokens(client):
+    client.post("/translate", json=HUND)
+    lines = client.get("/metrics").text.splitlines()
+    assert 'hf_vaswani_requests_total{route="/translate",status="200"} 1.0' in lines
+    assert 'hf_vaswani_characters_total{source="de",target="en"} 4.0' in lines
+    assert 'hf_vaswani_source_tokens_total{model="m"} 1.0' in lines
+
+
+def test_each_request_is_logged_with_its_id(client, caplog):
+    with caplog.at_level(logging.INFO, "hf_vaswani.server"):
+        answer = client.post("/translate", json=HUND, headers={"X-Request-ID": "r1"})
+    entry = json.loads(caplog.records[-1].message)
+    assert answer.headers["x-request-id"] == "r1"
+    assert (entry["id"], entry["path"], entry["status"]) == ("r1", "/translate", 200)
+
+
+def test_pages_of_other_sites_may_call(client):
+    answer = client.options("/translate", headers={"Origin": "https://a.example"})
+    assert answer.status_code == 204 and answer.headers["access-control-allow-origin"] == "*"
+
+
+def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
+    file = tmp_path / "keys.json"
+    file.write_text('{"a": {"characters": 5}}')
+    file.chmod(0o600)
+    monkeypatch.setenv("HF_VASWANI_KEYS", "b, c")
+    assert read_accounts(str(file)) == {"a": Account(characters=5), "b": Account(), "c": Account()}
+
+
+@pytest.mark.parametrize("content, mode, message", [
+    ("{}", 0o644, "other users may read it"), ("[]", 0o600, "is not a file of keys"), ("{", 0o600, "not a file of keys"),
+    ('{"a": {"letters": 1}}', 0o600, "an account is wrong: letters"),
+])  # fmt: skip
+def test_wrong_file_of_keys_is_named(tmp_path, content, mode, message):
+    file = tmp_path / "keys.json"
+    file.write_text(content)
+    file.chmod(mode)
+    with pytest.raises(InputError, match=message):
+        read_accounts(str(file))
