@@ -1,10 +1,13 @@
 """Guesses the language of a text among those that are served, with py3langid."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from .catalog import public_code
+
+# Characters of a text that are looked at.
+ENOUGH = 5000
 
 
 class Detected(NamedTuple):
@@ -16,27 +19,32 @@ class Detector:
     """Guesses languages.
 
     Args:
-        codes: those that may be guessed; a language that the detector does not know is never guessed.
+        codes: those that may be guessed; a language that the library does not know is never guessed.
     """
 
     def __init__(self, codes: Sequence[str]):
+        self.codes = list(codes)
+        # Clients repeat themselves.
+        self._cached_rank = lru_cache(1024)(self._rank)
+
+    @cached_property
+    def _identifier(self) -> "tuple[Any, dict[str, str]]":
+        """What ranks languages, and the served code of each that it knows."""
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
         identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        known = {public_code(str(label)): str(label) for label in identifier.labels}
-        self._codes = {known[code.split("-")[0]]: code for code in codes if code.split("-")[0] in known}
-        self._fallback = codes[0]
-        if self._codes:
-            identifier.set_languages(list(self._codes))
-        # The identifier is cheap, but clients repeat themselves.
-        self.rank = lru_cache(1024)(lambda text: self._rank(identifier, text))
+        labels = {public_code(str(label)): str(label) for label in identifier.labels}
+        known = {labels[base]: code for code in self.codes if (base := code.split("-")[0]) in labels}
+        if known:
+            identifier.set_languages(list(known))
+        return identifier, known
 
     def detect(self, texts: Sequence[str]) -> list[Detected]:
         """The languages of texts taken together, the most probable one first."""
-        return self.rank("\n".join(texts)[:5000])
+        return self._cached_rank("\n".join(texts)[:ENOUGH])
 
-    def _rank(self, identifier, text: str) -> list[Detected]:
-        if not self._codes or not any(map(str.isalpha, text)):
-            return [Detected(self._fallback, 0.0)]
-        ranked = identifier.rank(text)
-        return [Detected(self._codes[str(label)], round(100 * float(share), 1)) for label, share in ranked]
+    def _rank(self, text: str) -> list[Detected]:
+        identifier, known = self._identifier
+        if not known or not any(map(str.isalpha, text)):
+            return [Detected(self.codes[0], 0.0)]
+        return [Detected(known[str(label)], round(100 * float(share), 1)) for label, share in identifier.rank(text)]

@@ -113,7 +113,7 @@ def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content, mode, message", [
-    ("{}", 0o644, "other users may read it"), ("[]", 0o600, "is not a file of keys"), ("{", 0o600, "not a file of keys"),
+    ("{}", 0o644, "other users may read it"), ("[]", 0o600, "is not a file of keys"), ("{", 0o600, "is not a file"),
     ('{"a": {"letters": 1}}', 0o600, "an account is wrong: letters"),
 ])  # fmt: skip
 def test_wrong_file_of_keys_is_named(tmp_path, content, mode, message):
