@@ -23,6 +23,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--space", metavar="NAME", help="also push a Space to try the model in, with the page of hf-vaswani app"
     )
+    parser.add_argument(
+        "--handler", action="store_true", help="add handler.py, with which an Inference Endpoint serves the model"
+    )
     parser.set_defaults(run=run)
 
 
@@ -30,8 +33,9 @@ def run(options: argparse.Namespace) -> None:
     from ..hub.push import push
 
     address = push(
-        options.folder, options.repository, options.private, options.revision, options.message, options.space
-    )
+        options.folder, options.repository, options.private, options.revision, options.message, options.space,
+        options.handler,
+    )  # fmt: skip
     print(f"{options.folder} is on the Hub: {address}")
     card = Path(options.folder) / "README.md"
     if card.exists() and options.repository not in card.read_text(encoding="utf-8", errors="replace"):

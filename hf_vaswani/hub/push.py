@@ -1,5 +1,6 @@
 """Uploads a trained model, and its Space, to the Hub: what people need to use it, and none of the run's state."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
@@ -15,7 +16,7 @@ from ..engines import ctranslate2_config
 from ..engines.engine_folders import PAGE_FILE, is_exported, is_page
 from ..engines.onnx import onnx_config
 from ..errors import InputError
-from ..files import check_types, collect_errors, read_json
+from ..files import check_types, collect_errors, read_json, writing
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
 from ..records.run_report import EVAL_RESULTS
 from .markdown import one_line, quoted
@@ -41,10 +42,11 @@ PUSHED = (
     "adapter_config.json", "tokenizer_config.json", "tokenizer.json", "*_tokenizer.json", "special_tokens_map.json",
     "added_tokens.json", "*vocab.json", "*vocabulary.json", "vocab*", "vmap.txt", "merges.txt", "dict.*.txt",
     "bpecodes", "codes", "*.model", "*.spm", "*.jinja", "configuration_*.py", "generation_*.py", "modeling_*.py",
-    "pipeline_*.py", "tokenization_*.py", "README.md", "results.json", "*.png", "*.svg", "LICENSE*", "NOTICE*",
+    "pipeline_*.py", "tokenization_*.py", "handler.py", "README.md", "results.json", "*.png", "*.svg", "LICENSE*", "NOTICE*",
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 # Of a Space.
+HANDLER_FILE = "handler.py"  # of this package, and of an endpoint
 APP_FILE, REQUIREMENTS_FILE, CARD_FILE = "app.py", "requirements.txt", "README.md"
 APP = '''\
 """Serves a page to try the model on."""
@@ -65,6 +67,7 @@ def push(
     revision: str | None = None,
     message: str = "",
     space: str | None = None,
+    handler: bool = False,
 ) -> str:
     """Upload the model in a folder, or its web page to a static Space.
 
@@ -77,6 +80,7 @@ def push(
         revision: branch to upload to, created if it is missing; default: `main`.
         message: commit message; default: `"Upload model"`.
         space: name of a Space where the model can be tried on the page of `hf-vaswani app`; created if it is missing.
+        handler: write `handler.py` into the folder, with which an Inference Endpoint serves the model.
 
     Returns:
         The address of the commit.
@@ -87,6 +91,8 @@ def push(
     """
     folder = Path(folder)
     check_folder(folder)
+    if handler:
+        _write_handler(folder)
     files = list(files_to_push(folder))
     check_links(folder, files)
     kind = SPACE if is_page(folder) else MODEL
@@ -101,6 +107,18 @@ def push(
     if opened:
         push_space(opened, name, needed_extras(folder))
     return address
+
+
+def _write_handler(folder: Path) -> None:
+    """Write the handler of an Inference Endpoint.
+
+    Raises:
+        InputError: an endpoint could not load the model with transformers alone.
+    """
+    if is_page(folder) or is_exported(folder) or not (folder / CONFIG_FILE).exists():
+        raise InputError(f"{folder} does not hold a model of transformers, which --handler needs. Leave it out.")
+    with writing(folder / HANDLER_FILE):
+        shutil.copyfile(Path(__file__).with_name(HANDLER_FILE), folder / HANDLER_FILE)
 
 
 def check_folder(folder: Path) -> None:

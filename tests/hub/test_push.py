@@ -314,3 +314,32 @@ def test_page_without_a_list_of_files_is_one_error(tmp_path, page):
     (tmp_path / "index.html").touch()
     with pytest.raises(InputError, match=r"page\.json: files is"):
         check_folder(tmp_path)
+
+
+def test_pushed_handler_translates_without_this_package(hub_here, run_folder, tmp_path):
+    assert main(["push", str(run_folder), "you/de-en", "--handler"]) == 0
+    files = hub_here.repositories["you/de-en"]["main"]
+    folder = tmp_path / "endpoint"
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from handler import EndpointHandler
+print(EndpointHandler(sys.argv[1])({"inputs": ["w1 w2", "w3"], "parameters": {"max_new_tokens": 4}}))
+print("hf_vaswani" in sys.modules)
+"""
+    done = execute([sys.executable, "-c", code, str(folder)], hub_here, tmp_path)
+    assert done.returncode == 0, done.stderr
+    from transformers import pipeline
+
+    expected = pipeline("translation", model=str(run_folder))(["w1 w2", "w3"], max_new_tokens=4)
+    assert done.stdout.splitlines()[-2:] == [repr(expected), "False"]
+
+
+def test_handler_of_an_export_is_refused(tmp_path, capsys):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "you/de-en"}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    assert main(["push", str(tmp_path), "you/de-en", "--handler"]) == 2
+    assert "--handler" in capsys.readouterr().err
