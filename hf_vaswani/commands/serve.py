@@ -48,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..runtime.imports import import_extra
 
-    for library in ("ray", "fastapi", "py3langid", "langcodes", "multipart"):
+    for library in ("ray", "fastapi", "py3langid", "langcodes", "python_multipart"):
         import_extra(library, "serve")
     from ..server.accounts import Limits
     from ..server.application import ServerArguments
