@@ -42,7 +42,8 @@ PUSHED = (
     "adapter_config.json", "tokenizer_config.json", "tokenizer.json", "*_tokenizer.json", "special_tokens_map.json",
     "added_tokens.json", "*vocab.json", "*vocabulary.json", "vocab*", "vmap.txt", "merges.txt", "dict.*.txt",
     "bpecodes", "codes", "*.model", "*.spm", "*.jinja", "configuration_*.py", "generation_*.py", "modeling_*.py",
-    "pipeline_*.py", "tokenization_*.py", "handler.py", "README.md", "results.json", "*.png", "*.svg", "LICENSE*", "NOTICE*",
+    "pipeline_*.py", "tokenization_*.py", "handler.py", "README.md", "results.json", "*.png", "*.svg",
+    "LICENSE*", "NOTICE*",
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 # Of a Space.
