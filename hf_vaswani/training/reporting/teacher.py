@@ -71,7 +71,8 @@ def timed(
 ) -> tuple[list[str], float]:
     """Translations of texts, and the speed in sentences per second."""
     was_training = model.training
-    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, engine="torch")
+    engine = getattr(model, "engine_key", "torch")  # a teacher may be an exported folder
+    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, engine=engine)
     translate = LineTranslator(translator, **search)
     lines = [Line(text) for text in texts]
     translate(lines[:WARM_UP])
