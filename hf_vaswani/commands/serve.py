@@ -22,8 +22,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="folder or Hub id; with its languages, if it does not know them: de-en=MODEL",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
-    parser.add_argument("--port", type=up_to(65535), default=5000, metavar="N", help="(default: 5000)")
-    parser.add_argument("--engine", choices=["auto", "torch", "ctranslate2"], default="auto", help="(default: auto)")
+    parser.add_argument(
+        "--port", type=up_to(65535), default=5000, metavar="N", help="port to listen on (default: 5000)"
+    )
+    parser.add_argument(
+        "--engine", choices=["auto", "torch", "ctranslate2"], default="auto", help="what computes (default: auto)"
+    )
     parser.add_argument("--quantize", choices=["int8"], help="compute with 8-bit weights")
     parser.add_argument("--replicas", type=batch, default=1, metavar="N", help="processes a model (default: 1)")
     parser.add_argument("--max_replicas", type=batch, metavar="N", help="start more under load, up to N")
@@ -32,9 +36,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--keys", metavar="FILE", help="JSON file of API keys; without keys, everybody is served")
     parser.add_argument("--log_file", metavar="FILE", help="line of JSON per request (default: standard error)")
     limits = parser.add_argument_group("limits of a request")
-    limits.add_argument("--characters", type=batch, default=100_000, metavar="N", help="(default: 100,000)")
-    limits.add_argument("--texts", type=batch, default=10_000, metavar="N", help="(default: 10,000)")
-    limits.add_argument("--seconds", type=batch, default=300, metavar="N", help="(default: 300)")
+    limits.add_argument("--characters", type=batch, default=100_000, metavar="N", help="characters (default: 100,000)")
+    limits.add_argument("--texts", type=batch, default=10_000, metavar="N", help="texts (default: 10,000)")
+    limits.add_argument(
+        "--seconds", type=batch, default=300, metavar="N", help="seconds that it may take (default: 300)"
+    )
     ray = parser.add_argument_group("Ray")
     ray.add_argument("--address", metavar="ADDRESS", help="cluster to serve on, such as auto (default: this machine)")
     ray.add_argument(

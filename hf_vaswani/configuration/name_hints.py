@@ -126,7 +126,8 @@ ADVICE = {
 # Command → what it is called elsewhere.
 OTHER_COMMANDS = {
     "translate": "generate interactive predict inference infer decode fairseq-generate fairseq-interactive",
-    "app": "serve server demo gui ui web",
+    "app": "demo gui ui web",
+    "serve": "server api rest http deploy",
     "train": "fit finetune fine-tune fairseq-train",
     "evaluate": "eval test validate validation sacrebleu bleu",
     "tokenizer": "preprocess binarize build_vocab build-vocab tokenize fairseq-preprocess",

@@ -92,7 +92,7 @@ def test_unexpected_arguments_are_rejected(errors_of):
         ("trian", "did you mean 'train'?"),
         ("avarage", "did you mean 'average'?"),
         ("generate", "here it is 'translate'"),
-        ("serve", "here it is 'app'"),
+        ("server", "here it is 'serve'"),
         ("convert", "here it is 'import' or 'export'"),
         ("x", "see hf-vaswani --help"),
     ],
@@ -120,7 +120,8 @@ def test_help_explains_every_option_of_a_command(name, capsys):
         assert shown.startswith(f"usage: hf-vaswani {name}")
     for action in PARSERS[name]._actions:
         assert len(action.help) >= 10
-        assert str(action.metavar or action.option_strings[-1]) in shown
+        names = action.metavar if isinstance(action.metavar, tuple) else [action.metavar or action.option_strings[-1]]
+        assert " ".join(names) in shown
     assert len(PARSERS[name].description) > 30
 
 
