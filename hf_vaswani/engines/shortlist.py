@@ -20,7 +20,7 @@ from ..files import reading
 from ..models.model_files import SHORTLIST_FILE
 from ..text.vocabularies import vocabularies
 
-# Tokens that are always allowed, the most frequent ones, and the most probable translations of each source token.
+# How many tokens are always allowed, the most frequent ones, and how many translations of each source token.
 # Measured on Multi30k and Tatoeba with vocabularies of 8,000 to 10,000 tokens.
 FREQUENT, TRANSLATIONS = 1000, 20
 MOST_PAIRS = 1_000_000

@@ -235,8 +235,8 @@ class TrainingArguments(Section):
         5, "how many of the last checkpoints to average; 1 for the last one alone", ge=1, le=COUNTLESS, resumable=True
     )
     shortlist: bool = Key(
-        False, "at the end, learn from the training text which target tokens each source token may become; exports to "
-        "CTranslate2, and --shortlist, choose among these only, which is faster", resumable=True
+        False, "at the end, learn from the training text which target tokens each source token may become: exports to "
+        "CTranslate2 choose among these only, which is faster, with nearly the same translations", resumable=True
     )
     license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
     push_to_hub: bool = Key(
