@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from ..errors import InputError
 from ..files import collect_errors
 from ..models.model_files import check_settings, find_model_kind
+from ..pipeline.serving import AUTO, Serving
 from ..pipeline.translation import TranslationPipeline
 from ..text.languages import language_codes, language_pairs
 from ..translation.load import adapter_base, check_folder, load
@@ -52,6 +53,7 @@ class LoadedModel:
     """A model, and the pipelines that translate with it.
 
     Attributes:
+        engine: what computes translations, as the pipeline takes it.
         lock: held while the model computes or the languages of its tokenizer are set.
     """
 
@@ -59,8 +61,10 @@ class LoadedModel:
     model: PreTrainedModel
     tokenizer: Tokenizer
     lock: RLock = field(default_factory=RLock)
+    engine: str = AUTO
 
     def __post_init__(self):
+        self.serving = Serving(self.engine)  # of all its pipelines, whose work adds up
         self.choices = language_choices(self.model, self.tokenizer)
         self._pipelines: dict[Languages, TranslationPipeline] = {}
 
@@ -78,10 +82,9 @@ class LoadedModel:
         with self.lock:
             if languages not in self._pipelines:
                 device = None if getattr(self.model, "hf_device_map", None) else self.model.device
+                arguments = {"device": device, "engine": self.serving, **languages.arguments()}
                 try:
-                    self._pipelines[languages] = TranslationPipeline(
-                        self.model, tokenizer=self.tokenizer, device=device, **languages.arguments()
-                    )
+                    self._pipelines[languages] = TranslationPipeline(self.model, tokenizer=self.tokenizer, **arguments)
                 except ValueError as error:
                     raise InputError(" ".join(str(error).split())) from None
             return self._pipelines[languages]
@@ -93,9 +96,15 @@ class ModelShelf:
     Args:
         names: folders or Hub ids.
         trust_remote_code: run code that comes with models of types that are unknown to transformers and this package.
+        engine: what computes translations: `"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`.
+
+    Raises:
+        ValueError: the engine is unknown or not installed.
     """
 
-    def __init__(self, names: Sequence[str], trust_remote_code: bool = False):
+    def __init__(self, names: Sequence[str], trust_remote_code: bool = False, engine: str = AUTO):
+        Serving(engine)  # fails before any model is loaded
+        self.engine = engine
         self.names = tuple(dict.fromkeys(names))
         self.trust_remote_code = trust_remote_code
         self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
@@ -110,7 +119,7 @@ class ModelShelf:
                 while len(self._loaded) >= KEPT:
                     self._loaded.popitem(last=False)
                 code = self.trust_remote_code and has_unknown_type(name)
-                self._loaded[name] = LoadedModel(name, *load(name, trust_remote_code=code))
+                self._loaded[name] = LoadedModel(name, *load(name, trust_remote_code=code), engine=self.engine)
             self._loaded.move_to_end(name)
             return self._loaded[name]
 

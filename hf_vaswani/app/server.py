@@ -33,6 +33,7 @@ def launch(
     host: str | None = None,
     port: int | None = None,
     trust_remote_code: bool = False,
+    engine: str = "auto",
 ) -> None:
     """Serve a page to try models on, until Ctrl+C or SIGTERM.
 
@@ -41,12 +42,14 @@ def launch(
         host: address to listen on; default: `GRADIO_SERVER_NAME`, which a Space sets, or this machine alone.
         port: port to listen on; default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
         trust_remote_code: run code that comes with models of types that transformers and this package do not know.
+        engine: what computes translations: `"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`.
 
     Raises:
+        ValueError: the engine is unknown or not installed.
         InputError: a model cannot be tried, the port is not free, or gradio is not installed.
     """
     # SIGTERM ends the process as Ctrl+C does, so that the uploads are removed.
-    with StopSignals(at_once=True), served(models, host, port, trust_remote_code) as address:
+    with StopSignals(at_once=True), served(models, host, port, trust_remote_code, engine) as address:
         print(f"Open {address} in a browser. Ctrl+C stops the server.", flush=True)
         with suppress(KeyboardInterrupt):
             Event().wait()
@@ -58,6 +61,7 @@ def served(
     host: str | None = None,
     port: int | None = None,
     trust_remote_code: bool = False,
+    engine: str = "auto",
 ) -> Iterator[str]:
     """Serve the page while the block runs, and yield its address; arguments and errors are those of [`launch`]."""
     gradio = import_extra("gradio", "app")
@@ -67,7 +71,7 @@ def served(
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder, _environment(GRADIO_TEMP_DIR=folder):
         from .page import make_page
 
-        page, here = make_page(ModelShelf(names, trust_remote_code), Path(folder)), Path(__file__).parent
+        page, here = make_page(ModelShelf(names, trust_remote_code, engine), Path(folder)), Path(__file__).parent
         try:
             _, address, _ = page.launch(
                 server_name=host,

@@ -3,7 +3,7 @@
 import argparse
 
 from ..files import InputPath
-from .options import MODEL, up_to
+from .options import MODEL, add_engine_option, option_names, up_to
 
 DESCRIPTION = """\
 Serve a page in the browser to try models on: text and files, word links, attention, searches, scores, and two models
@@ -31,10 +31,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="run code shipped with models of types unknown to transformers",
     )
+    add_engine_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..app.server import launch
 
-    launch(options.models, options.host, options.port, options.trust_remote_code)
+    with option_names():
+        launch(options.models, options.host, options.port, options.trust_remote_code, options.engine or "auto")

@@ -218,18 +218,22 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
         metavar="N",
         help="processes that translate in parallel on a CPU; translations stay the same (default: one per core)",
     )
+    add_engine_option(parser)
+    parser.add_argument(
+        "--quantize",
+        choices=["int8"],
+        help="compute with 8-bit weights, in CTranslate2 unless --engine onnx is given: faster, with nearly the same "
+        "results",
+    )
+
+
+def add_engine_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--engine",
         choices=["auto", "torch", "ctranslate2", "onnx"],
         help="what computes: PyTorch; CTranslate2, several times as fast on a CPU; or ONNX Runtime, for models of "
         "this package. The model is converted once (default: CTranslate2 where it gives the same translations and "
         "there is enough text)",
-    )
-    parser.add_argument(
-        "--quantize",
-        choices=["int8"],
-        help="compute with 8-bit weights, in CTranslate2 unless --engine onnx is given: faster, with nearly the same "
-        "results",
     )
 
 
