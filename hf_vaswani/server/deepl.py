@@ -192,14 +192,19 @@ def make_router(service: Service) -> APIRouter:
         del service.documents.by_id[document.id]
         return download(document)
 
+    @router.get("/v2/glossary-language-pairs")
+    async def glossary_pairs(request: Request) -> dict[str, list]:
+        """The pairs that glossaries can be made for: none."""
+        enter(request, await read_fields(request))
+        return {"supported_languages": []}
+
     @router.api_route("/v2/glossaries{rest:path}", methods=METHODS, include_in_schema=False)
     @router.api_route("/v3/glossaries{rest:path}", methods=METHODS, include_in_schema=False)
-    @router.api_route("/v2/glossary-language-pairs{rest:path}", methods=["GET"], include_in_schema=False)
     @router.api_route("/v2/write/{rest:path}", methods=["POST"], include_in_schema=False)
     @router.api_route("/v3/{rest:path}", methods=METHODS, include_in_schema=False)
     async def absent(request: Request, rest: str) -> None:
         enter(request, {})
-        raise Refused(501, f"{request.url.path} is not served here: there are no glossaries, style rules or rewriting")
+        raise Refused(400, f"{request.url.path} is not served here: there are no glossaries, style rules or rewriting")
 
     return router
 
@@ -218,7 +223,7 @@ def refuse_features(fields: dict[str, Any]) -> None:
 
 def _route(service: Service, text: str, source: str | None, target: str):
     """The pair and what translates it; without a source language, the text's own is guessed."""
-    return service.route(source or service.detect([text], target).language, target)
+    return service.route(source or service.detect([text], target).language, target, ("source_lang", "target_lang"))
 
 
 async def _translate(service: Service, call: TranslateRequest, texts: list[str], found) -> list[str]:

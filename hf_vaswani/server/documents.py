@@ -92,11 +92,11 @@ def read_texts(name: str, content: bytes) -> "tuple[Sequence[str], Callable[[Seq
     """
     suffix = PurePosixPath(name).suffix.lower()
     if suffix not in FORMATS:
-        raise Refused(400, f"Invalid request: file format {suffix or name} not supported; use {', '.join(FORMATS)}")
+        raise Refused(400, f"Invalid file: format {suffix or name} not supported; there are {', '.join(FORMATS)}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(400, f"Invalid request: the file is not UTF-8 text ({error.reason})") from None
+        raise Refused(400, f"Invalid file: it is not UTF-8 text ({error.reason})") from None
     mark = content[: len(content) - len(text.encode())]
     if suffix == ".txt":
         return [text], lambda translations: mark + translations[0].encode()

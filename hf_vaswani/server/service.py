@@ -56,8 +56,11 @@ class Service:
         self.started = time.monotonic()
         self.under_way, self.is_draining = 0, False
 
-    def route(self, source: str, target: str) -> tuple[Pair, Route]:
+    def route(self, source: str, target: str, names: Sequence[str] = ("source", "target")) -> tuple[Pair, Route]:
         """What translates a pair.
+
+        Args:
+            names: what the request calls the two languages.
 
         Raises:
             Refused: nothing does; the message says what is served.
@@ -66,9 +69,9 @@ class Service:
         if found is None:
             sources, targets = self.catalog.sources(), self.catalog.targets()
             if not any(self.catalog.find(source, code) for code in targets):
-                raise Refused(400, f"{source} is not supported as source language; there are {', '.join(sources)}")
+                raise Refused(400, f"{names[0]} {source} is not supported; there are {', '.join(sources)}")
             if not any(self.catalog.find(code, target) for code in sources):
-                raise Refused(400, f"{target} is not supported as target language; there are {', '.join(targets)}")
+                raise Refused(400, f"{names[1]} {target} is not supported; there are {', '.join(targets)}")
             raise Refused(400, f"{source} is not translated to {target} here")
         return found
 

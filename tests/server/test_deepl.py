@@ -30,7 +30,7 @@ def test_ignored_tags_keep_their_place_and_their_content(client):
 
 @pytest.mark.parametrize("change, message", [
     ({"text": None}, "missing text parameter"),
-    ({"target_lang": "FR"}, "FR is not supported as target language"),
+    ({"target_lang": "FR"}, "target_lang FR is not supported"),
     ({"formality": "more"}, "formality is not supported by this server"),
     ({"glossary_id": "1"}, "glossary_id is not supported by this server"),
     ({"tag_handling": "docx"}, "tag_handling"),
@@ -46,7 +46,7 @@ def test_formality_that_makes_no_difference_is_accepted(client):
 
 def test_glossaries_are_refused_by_name(client):
     answer = client.get("/v2/glossaries")
-    assert answer.status_code == 501 and "/v2/glossaries is not served here" in answer.json()["message"]
+    assert answer.status_code == 400 and "/v2/glossaries is not served here" in answer.json()["message"]
 
 
 def test_languages_and_usage(client):

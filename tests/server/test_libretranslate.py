@@ -48,8 +48,8 @@ def test_html_keeps_its_tags(client):
     ({"q": None}, 400, "missing q parameter"),
     ({"q": 5}, 400, "q: Input should be a valid string"),
     ({"target": ""}, 400, "missing target parameter"),
-    ({"source": "xx"}, 400, "xx is not supported as source language; there are de, en, fr"),
-    ({"target": "fr"}, 400, "fr is not supported as target language"),
+    ({"source": "xx"}, 400, "source xx is not supported; there are de, en, fr"),
+    ({"target": "fr"}, 400, "target fr is not supported; there are de, en"),
     ({"source": "fr", "target": "de"}, 400, "fr is not translated to de here"),
     ({"format": "pdf"}, 400, "format: Input should be 'text' or 'html'"),
     ({"alternatives": 10}, 400, "alternatives parameter must be <= 9"),
@@ -91,7 +91,7 @@ def test_file_is_translated_and_downloaded_by_its_name(client):
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.exe", b"x", "file format .exe not supported"), ("a.txt", b"\xff\xfe", "not UTF-8"), ("a.txt", b"", "is empty"),
+    ("a.exe", b"x", "Invalid file: format .exe not supported"), ("a.txt", b"\xff\xfe", "not UTF-8"), ("a.txt", b"", "is empty"),
 ])  # fmt: skip
 def test_file_that_is_not_text_is_named(client, name, content, message):
     answer = client.post("/translate_file", files={"file": (name, content)}, data={"source": "de", "target": "en"})
