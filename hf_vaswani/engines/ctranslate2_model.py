@@ -120,6 +120,7 @@ class CTranslate2Model(EngineModel):
         self.length_follows_source = isinstance(self.config, VaswaniConfig | CTranslate2Config)
         engine = import_extra("ctranslate2")
         self.workers = torch.get_num_threads()
+        self.callers = 1  # threads that translate at the same time, each with its share of the workers
         name, _, index = device.partition(":")
         try:
             self.translator = engine.Translator(
@@ -302,7 +303,8 @@ class CTranslate2Model(EngineModel):
     def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
         """The size of a batch, about `most` tokens, with which all workers get as many batches."""
         total = sum(map(len, rows))
-        batches = self.workers * math.ceil(total / (self.workers * most))
+        workers = max(self.workers // self.callers, 1)
+        batches = workers * math.ceil(total / (workers * most))
         # With room for padding.
         return max(math.ceil(1.1 * total / batches), max(map(len, rows)))
 

@@ -51,6 +51,7 @@ class Serving:
 
     Attributes:
         used: the engines that have computed something.
+        opened: the engine that took the model's place last, if any.
 
     Raises:
         ValueError: there is no such engine, it is not installed, or it has no such weights.
@@ -72,6 +73,7 @@ class Serving:
         self.is_possible = engine != TORCH and error is None
         self.work = 0  # source tokens times hypotheses that PyTorch has searched
         self.used: set[str] = set()
+        self.opened: EngineModel | None = None
 
     def check(self, model: PreTrainedModel) -> None:
         """Raise a `ValueError` if the engine that was asked for cannot compute a model."""
@@ -111,6 +113,7 @@ class Serving:
             with _lock:
                 engine, reason = self._open(model, sum(lengths) * arguments.rows())
         if engine is not None:
+            self.opened = engine
             # Those that the model has now: they may have been changed since the engine was opened.
             engine.config, engine.generation_config = model.config, model.generation_config
             reason = refusal(engine, arguments, max(lengths))

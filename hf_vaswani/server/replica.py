@@ -9,12 +9,25 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..app.models import language_choices
+from ..engines.ctranslate2_model import CTranslate2Model
+from ..engines.engine_model import EngineModel
 from ..errors import reason
+from ..pipeline.engine import SourceTooLong, TranslationEngine
+from ..pipeline.translation import TranslationPipeline
 
 # Source tokens that are translated together, at most; a request is cut into chunks far below that.
 BATCH_TOKENS = 8192
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
 ANY_AMOUNT = 10**12
+
+
+# The arguments of a pipeline, `src_lang` and `tgt_lang`; none for a model of one pair.
+Languages = tuple[tuple[str, str], ...]
+# The translations of each text of a chunk, best first, or why there are none.
+Result = list[tuple[str, ...]] | Exception
 
 
 @dataclass(frozen=True)
@@ -23,12 +36,11 @@ class Chunk:
 
     Attributes:
         texts: a line each.
-        languages: arguments of the pipeline, `src_lang` and `tgt_lang`; empty for a model of one pair.
         n_best: number of translations of each text.
     """
 
     texts: tuple[str, ...]
-    languages: tuple[tuple[str, str], ...] = ()
+    languages: Languages = ()
     n_best: int = 1
 
 
@@ -69,52 +81,66 @@ class Batcher:
     together then waits in many small batches.
 
     Args:
-        work: translates chunks together; runs in a thread of its own.
+        work: translates chunks together, in the lane of that number; runs in a thread of its own.
         count: the number of source tokens of a chunk.
+        lanes: number of batches that are translated at the same time.
+        batch_tokens: source tokens of a batch, at most.
     """
 
     def __init__(
         self,
-        work: Callable[[list[Chunk]], list[list[tuple[str, ...]] | Exception]],
+        work: Callable[[int, list[Chunk]], list[Result]],
         count: Callable[[Chunk], int],
+        lanes: int = 1,
         batch_tokens: int = BATCH_TOKENS,
     ):
         self.work, self.count, self.batch_tokens = work, count, batch_tokens
+        self.free = set(range(lanes))
         self.waiting: deque[_Waiting] = deque()
-        self.task: asyncio.Task | None = None
+        self.tasks: set[asyncio.Task] = set()
 
     async def __call__(self, chunk: Chunk) -> Translated:
         entry = _Waiting(chunk, self.count(chunk))
         self.waiting.append(entry)
-        if self.task is None or self.task.done():
-            self.task = asyncio.get_running_loop().create_task(self._translate_all())
+        if self.free:
+            # Not at once: what arrives together is translated together.
+            asyncio.get_running_loop().call_soon(self._start)
         return await entry.done  # a caller that gives up cancels it
 
-    async def _translate_all(self) -> None:
-        while batch := self._next_batch():
-            started, total = time.monotonic(), sum(entry.tokens for entry in batch)
-            try:
-                results = await asyncio.to_thread(self.work, [entry.chunk for entry in batch])
-            except Exception as error:
-                results = [error] * len(batch)
-            took = time.monotonic() - started
-            for entry, result in zip(batch, results):
-                if entry.done.done():  # cancelled
-                    continue
-                if isinstance(result, Exception):
-                    entry.done.set_exception(result)
-                else:
-                    waited = started - entry.since
-                    entry.done.set_result(Translated(tuple(result), entry.tokens, total, waited, took))
+    def _start(self) -> None:
+        """Start a batch in each lane that is free, as long as something waits."""
+        while self.free and (batch := self._next_batch()):
+            task = asyncio.get_running_loop().create_task(self._translate(self.free.pop(), batch))
+            self.tasks.add(task)  # or else it might be collected as garbage
+            task.add_done_callback(self.tasks.discard)
 
-    def _next_batch(self) -> list[_Waiting]:
+    async def _translate(self, lane: int, batch: "list[_Waiting]") -> None:
+        started, total = time.monotonic(), sum(entry.tokens for entry in batch)
+        results: list[Result]
+        try:
+            results = await asyncio.to_thread(self.work, lane, [entry.chunk for entry in batch])
+        except Exception as error:
+            results = [error] * len(batch)
+        took = time.monotonic() - started
+        for entry, result in zip(batch, results):
+            if entry.done.done():  # cancelled
+                continue
+            if isinstance(result, Exception):
+                entry.done.set_exception(result)
+            else:
+                waited = started - entry.since
+                entry.done.set_result(Translated(tuple(result), entry.tokens, total, waited, took))
+        self.free.add(lane)
+        self._start()
+
+    def _next_batch(self) -> "list[_Waiting]":
+        """What has waited longest, as much as leaves as much to the other free lanes."""
+        share = sum(entry.tokens for entry in self.waiting) / max(len(self.free), 1)
+        most = min(share, self.batch_tokens)
         batch: list[_Waiting] = []
         total = 0
-        while self.waiting:
-            entry = self.waiting[0]
-            if batch and total + entry.tokens > self.batch_tokens:
-                break
-            self.waiting.popleft()
+        while self.waiting and (not batch or total + self.waiting[0].tokens / 2 <= most):
+            entry = self.waiting.popleft()
             if not entry.done.done():
                 batch.append(entry)
                 total += entry.tokens
@@ -133,7 +159,7 @@ class Translator:
         self.options = {"engine": engine, "quantize": quantize}
         self.loaded = _Loaded(model, **self.options)
         self.version: str | None = None
-        self.batcher = Batcher(self._work, lambda chunk: self.loaded.count(chunk))
+        self.batcher = Batcher(self._work, lambda chunk: self.loaded.count(chunk), len(self.loaded.lanes))
 
     async def reconfigure(self, config: dict[str, Any]) -> None:
         """Open the model again if its files have changed; until then, the old one translates."""
@@ -148,26 +174,35 @@ class Translator:
         """Answer, which a process that is still opening its model does not."""
         return True
 
-    def _work(self, chunks: list[Chunk]) -> list[list[tuple[str, ...]] | Exception]:
-        return self.loaded.translate(chunks)
+    def _work(self, lane: int, chunks: list[Chunk]) -> list[Result]:
+        loaded = self.loaded
+        return loaded.lanes[lane % len(loaded.lanes)].translate(chunks)
 
 
 class _Loaded:
-    """A model in memory."""
+    """A model in memory.
+
+    Attributes:
+        lanes: what translates at the same time: as many as CTranslate2 has workers, or one.
+    """
 
     def __init__(self, model: str, engine: str, quantize: str | None):
         from ..translation.load import load
 
         self.model, self.tokenizer = load(model)
-        # The engine's thread uses the other one.
+        options = {"engine": engine, "quantize": quantize}
+        first = _Lane(self.model, self.tokenizer, options)
+        # Converts the model, or opens its conversion.
+        first.translate([Chunk(("a",), languages=self._some_languages())])
+        opened, count = first.opened(), 1
+        if isinstance(opened, CTranslate2Model):
+            count = opened.callers = opened.workers
+        # The languages of a tokenizer are set while it encodes, so that each thread needs its own.
+        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), options) for _ in range(count - 1)]
+        self.lanes = [first, *others]
         self.counter = copy.deepcopy(self.tokenizer)
-        self.options = {"engine": engine, "quantize": quantize}
-        self.pipelines: dict[tuple, Any] = {}
-        self.translate([Chunk(("a",), languages=self._some_languages())])
 
-    def _some_languages(self) -> tuple[tuple[str, str], ...]:
-        from ..app.models import language_choices
-
+    def _some_languages(self) -> Languages:
         choices = language_choices(self.model, self.tokenizer)
         if not choices.sources:
             return ()
@@ -177,10 +212,22 @@ class _Loaded:
     def count(self, chunk: Chunk) -> int:
         return sum(map(len, self.counter(list(chunk.texts))["input_ids"]))
 
-    def translate(self, chunks: Sequence[Chunk]) -> list[list[tuple[str, ...]] | Exception]:
-        results: list[list[tuple[str, ...]] | Exception] = [[]] * len(chunks)
 
-        def kind(number: int) -> tuple:
+class _Lane:
+    """The pipelines of one thread, by their languages."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: dict[str, str | None]):
+        self.model, self.tokenizer, self.options = model, tokenizer, options
+        self.pipelines: dict[Languages, TranslationPipeline] = {}
+
+    def opened(self) -> EngineModel | None:
+        """The engine that has taken the model's place, if any."""
+        return next((pipeline.serving.opened for pipeline in self.pipelines.values()), None)
+
+    def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
+        results: list[Result] = [[]] * len(chunks)
+
+        def kind(number: int) -> tuple[Languages, int]:
             return chunks[number].languages, chunks[number].n_best
 
         for (languages, n_best), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
@@ -190,14 +237,14 @@ class _Loaded:
             for number in alike:
                 own = [next(found) for _ in chunks[number].texts]
                 errors = [result for result in own if isinstance(result, Exception)]
-                results[number] = errors[0] if errors else own
+                results[number] = errors[0] if errors else [result for result in own if isinstance(result, tuple)]
         return results
 
     def _translate_texts(
-        self, texts: list[str], languages: tuple[tuple[str, str], ...], n_best: int
-    ) -> list[tuple[str, ...] | Exception]:
+        self, texts: list[str], languages: Languages, n_best: int
+    ) -> list[tuple[str, ...] | TextError]:
         results = self._engine(languages, n_best).translate(texts)
-        if too_long := [number for number, result in enumerate(results) if isinstance(result, ValueError)]:
+        if too_long := [number for number, result in enumerate(results) if isinstance(result, SourceTooLong)]:
             # Cut into pieces, which a text within the limit is not.
             again = self._engine(languages, n_best, True).translate([texts[number] for number in too_long])
             for number, result in zip(too_long, again):
@@ -208,9 +255,7 @@ class _Loaded:
             for result in results
         ]  # fmt: skip
 
-    def _engine(self, languages: tuple[tuple[str, str], ...], n_best: int, split: bool | None = None) -> Any:
-        from ..pipeline.translation import TranslationPipeline
-
+    def _engine(self, languages: Languages, n_best: int, split: bool | None = None) -> TranslationEngine:
         if languages not in self.pipelines:
             pipeline = TranslationPipeline(self.model, tokenizer=self.tokenizer, **self.options, **dict(languages))
             pipeline.serving.work = ANY_AMOUNT
