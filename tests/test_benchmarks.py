@@ -21,6 +21,14 @@ SMALL = {
     "measuring": {"SIDE": 32},
     "grown_models": {"SIZES": {"tiny": (3, 64, 96, 70)}},
     "training": {"SIZES": {"tiny": (1, 32, 2, 32)}, "VOCABULARY": 60, "TOKENS": 64},
+    "families": {
+        "SIZE": {"d_model": 16, "ffn_dim": 16, "layers": 1, "heads": 2, "vocab_size": 60},
+        "LIMIT": 8,
+        "SAMPLES": 4,
+        "SHORTEST": 2,
+        "LONGEST": 6,
+        "BATCHES": (4,),
+    },
     "preparation": {"VOCABULARY": 200},
     "scaling": {"SECONDS": 0.01},
     "step_memory": {"VOCABULARY": 60, "SENTENCES": 4, "LENGTH": 6},
@@ -103,6 +111,12 @@ def test_engines(benchmark, saved_model, text):
     kinds.insert(3, "CTranslate2 shortlist")
     options = ["--source", text, "--reference", text, "--rounds", 1, "--shortlist", text, text, "--kinds", *kinds]
     assert list(contestants(benchmark("engines", "--model", saved_model, *options))) == kinds
+
+
+@pytest.mark.parametrize("family", ["m2m_100", "t5"])
+def test_families(benchmark, family):
+    notes = contestants(benchmark("families", "--families", family, "--rounds", 1, "--sentences", 10))
+    assert list(notes) == ["generate", "generate sorted", "pipeline"]
 
 
 def test_training(benchmark, text):
