@@ -1,5 +1,6 @@
 """Starts the server on this machine or on a Ray cluster, and stops it without losing a request."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -89,8 +90,12 @@ def _connect(arguments: ServerArguments, address: str | None) -> None:
 
 def drain() -> None:
     """Refuse new requests, and wait for those under way."""
+
+    async def finish() -> int:
+        return await serve.get_deployment_handle(API, NAME).drain.remote(DRAIN_SECONDS)
+
     try:
-        left = serve.get_deployment_handle(API, NAME).drain.remote(DRAIN_SECONDS).result(timeout_s=DRAIN_SECONDS + 5)
+        left = asyncio.run(asyncio.wait_for(finish(), DRAIN_SECONDS + 5))
     except Exception as error:
         print(f"The requests under way could not be waited for: {reason(error)}", file=sys.stderr)
         return
