@@ -228,6 +228,7 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
 
 
 def add_engine_option(parser: argparse._ActionsContainer) -> None:
+    """The option `--engine` of commands that translate."""
     parser.add_argument(
         "--engine",
         choices=["auto", "torch", "ctranslate2", "onnx"],

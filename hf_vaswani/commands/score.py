@@ -18,6 +18,7 @@ from .options import (
     check_language_options,
     languages,
     length,
+    option_names,
 )
 from .reports import LineReports, progress_bar, write_result
 
@@ -63,6 +64,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="do not score pairs with more tokens on either side (default: %(default)s)",
     )
+    score.add_argument(
+        "--engine",
+        choices=["auto", "torch", "ctranslate2"],
+        default="torch",
+        help="what computes: PyTorch; CTranslate2, for which the model is converted once; or auto: CTranslate2 where "
+        "it gives the same and there is enough text (default: torch)",
+    )
     add_language_options(score)
     score.set_defaults(run=run, saves_memory="Lower --batch_tokens or --max_length.")
 
@@ -80,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
         print(warning, file=sys.stderr)
     reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
     files = (options.source, options.target)
-    with progress_bar() as bar:
+    with option_names(), progress_bar() as bar:
         for score in score_pairs(
             model,
             tokenizer,
@@ -89,6 +97,7 @@ def run(options: argparse.Namespace) -> None:
             max_length=options.max_length,
             with_tokens=options.tokens,
             **languages(options),
+            engine=options.engine,
             report=reports.of(options.source),
         ):
             write_result(_as_json(score) if options.format == "json" else _as_text(score))

@@ -187,7 +187,9 @@ class CTranslate2Model(EngineModel):
             targets: token ids without start and end.
         """
         rows = [[[tokens[i] for i in ids] for ids in side] for tokens, side in zip(self.tokens, (sources, targets))]
-        scores = self.translator.score_batch(*rows, max_batch_size=BATCH_TOKENS, batch_type="tokens")
+        # Without a limit of length, beyond which the engine would cut silently.
+        limits = {"max_input_length": 0, "max_batch_size": BATCH_TOKENS, "batch_type": "tokens"}
+        scores = self.translator.score_batch(*rows, **limits)
         return [result.log_probs for result in scores]
 
     def generate(

@@ -36,6 +36,8 @@ from .repository import file_names
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
 MOST_FIGURES = 4
+# Names of engines, by what options call them.
+ENGINES = {"torch": "PyTorch", "ctranslate2": "CTranslate2", "onnx": "ONNX Runtime"}
 # Candidates of minimum Bayes risk decoding if a command does not name a number.
 DEFAULT_SAMPLES = 32
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
@@ -70,6 +72,7 @@ def card_text(
         is_tokenized=_is_tokenized(recipe),
         scores=_scores(recipe, report),
         signatures=_signatures(report),
+        engines=_engines(report),
         unreachable=_unreachable(recipe, report),
         report=report,
         texts=_texts(recipe, report),
@@ -169,6 +172,12 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
         if (signature := getattr(scores, f"{key}_signature"))
     ]
     return list(dict.fromkeys(found))
+
+
+def _engines(report: RunReport) -> str:
+    """The engines that computed the translations that were scored; empty if the report does not name them."""
+    keys = dict.fromkeys(scores.engine for scores in report.tests.values() if scores.engine)
+    return " and ".join(ENGINES.get(key, key) for key in keys)
 
 
 def _unreachable(recipe: Sections, report: RunReport) -> str:

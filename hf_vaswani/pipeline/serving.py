@@ -123,6 +123,28 @@ class Serving:
             raise self._error(reason)
         return None if reason else engine
 
+    def scorer_for(self, model: PreTrainedModel, obstacle: str | None, work: int) -> EngineModel | None:
+        """The engine that computes the log-probabilities of given targets, or `None` if the model itself does.
+
+        Args:
+            obstacle: why the engine's log-probabilities would not be the model's, if so.
+            work: number of tokens.
+
+        Raises:
+            ValueError: the engine was asked for, but cannot do this.
+        """
+        if not self._may_replace(model):
+            return None
+        engine, reason = None, model_obstacle(model) or obstacle
+        if reason is None and (model.training or any(map(is_watched, model.modules()))):
+            reason = "the model is in training mode, or has hooks"
+        if reason is None:
+            with _lock:
+                engine, reason = self._open(model, work)
+        if reason and self.is_asked_for:
+            raise self._error(reason)
+        return engine
+
     def find(self, files: str, config: PreTrainedConfig, generation_config: GenerationConfig) -> EngineModel | None:
         """The conversion of a model that is not loaded, if the cache has one and knows that it is that of its files.
 

@@ -149,12 +149,14 @@ class TestScores(RecordPart):
 
     Attributes:
         unreachable: number of references that the model cannot write, by cause; `None` if there are none.
+        engine: what computed the translations; `None` in reports from before it was recorded.
     """
 
     __test__ = False  # for pytest, which would take it for tests
 
     sentences: int | None = None
     unreachable: dict[str, int] | None = None
+    engine: str | None = None
     bleu: float | None = None
     bleu_signature: str | None = None
     chrf2: float | None = None

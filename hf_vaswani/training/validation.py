@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ..translation.reranking import Reranker
 
 SAMPLING_SEED = 0
+# What computes the translations that are scored, as the pipeline's `engine`.
+ENGINE = "torch"
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class ScoredTest:
 
     def scores(self) -> TestScores:
         """The scores, without the texts."""
-        values: dict[str, Any] = {"sentences": len(self.pairs)}
+        values: dict[str, Any] = {"sentences": len(self.pairs), "engine": ENGINE}
         for search, translations in self.translations.items():
             for score in translations.scores:
                 name = f"{search}_{score.name.lower()}" if search else score.name.lower()
@@ -236,7 +238,7 @@ class Validator:
         """Translate texts, shared among the processes; `options` are those of `translation.translate`."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
         # Each process holds the whole model, and the number of batches may differ between processes.
-        share = translate(model, self.tokenizer, texts[rank::processes], engine="torch", synced_gpus=False, **options)
+        share = translate(model, self.tokenizer, texts[rank::processes], engine=ENGINE, synced_gpus=False, **options)
         translations = [""] * len(texts)
         for number, part in enumerate(gather_object([share])):
             translations[number::processes] = part

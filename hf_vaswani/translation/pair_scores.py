@@ -17,12 +17,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
+from ..engines.engine_model import EngineModel
 from ..generation.alignment import evaluation, to_tokens
 from ..generation.model_checks import position_limit
-from ..generation.output_scores import forced_output, token_log_probabilities
+from ..generation.output_scores import decoder_start, forced_output, token_log_probabilities
 from ..generation.settings import check_number
 from ..pipeline.arguments import GenerateArguments
 from ..pipeline.batches import token_batches
+from ..pipeline.serving import TORCH, Serving
 from ..pipeline.translation import translation_task
 from ..text.inputs import check_many, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
@@ -63,6 +65,7 @@ def score_pairs(
     with_tokens: bool = False,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
+    engine: str = TORCH,
     report: Callable[[int, str], None] = lambda number, why: logger.warning("Pair %d is not scored: %s", number, why),
 ) -> Iterator[PairScore | None]:
     """Score pairs of a source and a target.
@@ -73,13 +76,16 @@ def score_pairs(
         max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
         with_tokens: also give the log-probability of each token.
         src_lang, tgt_lang: languages, for multilingual tokenizers.
+        engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same and there
+            is enough text.
         report: called with the number, from 1, of each pair that is not scored, and why; default: logs a warning.
 
     Returns:
         An iterator over the score of each pair; `None` for one that cannot be scored.
 
     Raises:
-        ValueError: a number is invalid, at once; or something is not a pair of texts, when it is reached.
+        ValueError: a number is invalid, or the engine cannot be used, at once; or, when it is reached, something is
+            not a pair of texts, or the engine cannot score it.
     """
     check_target_encoding(tokenizer)
     check_many("pairs", pairs, "(source, target)")
@@ -90,6 +96,9 @@ def score_pairs(
             check_text(name, code)
     task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
     prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
+    serving = Serving(engine)
+    if engine != TORCH:  # which stands for the model itself, also that of an exported folder
+        serving.check(model)
     positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
     limit = min(n for n in (max_length, *positions) if n is not None)
 
@@ -108,15 +117,31 @@ def score_pairs(
                 else:
                     continue
                 del encoded[row]
+            obstacle = _engine_obstacle(model, [labels for _, labels in encoded.values()])
+            scorer = serving.scorer_for(model, obstacle, sum(longest)) if encoded else None
             by_length = sorted(encoded, key=longest.__getitem__)
             for batch in token_batches(by_length, longest.__getitem__, batch_tokens or BATCH_TOKENS):
-                values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens)
+                values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens, scorer)
                 for row, score in zip(batch, values):
                     scored[row] = score
             yield from scored
             first += len(window)
 
     return scores()
+
+
+def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str | None:
+    """Why an engine would not give targets, as labels, the log-probabilities that the model gives, if so."""
+    if model.generation_config.renormalize_logits:
+        return "the model's search renormalizes its logits"
+    start, eos = decoder_start(model), model.config.eos_token_id
+    ends = [eos] if isinstance(eos, int) else eos or []
+    for row in labels:
+        if int(forced_output(model, torch.tensor([row]))[0, 0]) != start:
+            return f"targets start from another token than {start}"
+        if row[-1] not in ends[:1]:
+            return "targets do not end with the end token"
+    return None
 
 
 def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
@@ -134,10 +159,42 @@ def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> 
 
 @torch.inference_mode()
 def _score_batch(
-    model: PreTrainedModel, tokenizer, pairs: list[EncodedPair], tgt_lang: str | None, with_tokens: bool
+    model: PreTrainedModel,
+    tokenizer,
+    pairs: list[EncodedPair],
+    tgt_lang: str | None,
+    with_tokens: bool,
+    engine: EngineModel | None,
 ) -> list[PairScore]:
     config = model.generation_config
     sources, labels = zip(*pairs)
+    if engine is None:
+        chosen = _log_probabilities(model, tokenizer, sources, labels).tolist()
+    else:
+        chosen = engine.target_log_probabilities(list(sources), [row[:-1] for row in labels])
+    # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
+    forced = config.forced_bos_token_id
+    if tgt_lang:
+        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes
+        forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
+    scores, penalty = [], GenerateArguments(model, {}, {}).scoring().penalty
+    for target, values in zip(labels, chosen):
+        if forced is not None and target[0] == forced:
+            values = [0.0, *values[1:]]
+        # mBART's tokenizer puts the language after the end token, where no model looks for it.
+        ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
+        values = values[: ends[-1] if ends else len(target)]
+        total = math.fsum(values)
+        tokens = tuple(zip(to_tokens(tokenizer, target, is_target=True), values)) if with_tokens else None
+        scores.append(PairScore(total, len(values), total / penalty(len(values)), tokens))
+    return scores
+
+
+def _log_probabilities(
+    model: PreTrainedModel, tokenizer, sources: Sequence[list[int]], labels: Sequence[list[int]]
+) -> torch.Tensor:
+    """The model's log-probabilities of labels, `(batch, target_length)`; those of padding mean nothing."""
+    config = model.generation_config
     pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
     source_ids, label_ids, mask = (
         pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=filler).to(model.device)
@@ -149,20 +206,4 @@ def _score_batch(
         # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
     with evaluation(model) if model.training else nullcontext(model) as scorer:
-        chosen = token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
-    # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
-    forced = config.forced_bos_token_id
-    if tgt_lang:
-        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes
-        forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
-    if forced is not None:
-        chosen[:, 0] = chosen[:, 0].masked_fill(label_ids[:, 0] == forced, 0.0)
-    scores, penalty = [], GenerateArguments(model, {}, {}).scoring().penalty
-    for target, values in zip(labels, chosen.tolist()):
-        # mBART's tokenizer puts the language after the end token, where no model looks for it.
-        ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
-        values = values[: ends[-1] if ends else len(target)]
-        total = math.fsum(values)
-        tokens = tuple(zip(to_tokens(tokenizer, target, is_target=True), values)) if with_tokens else None
-        scores.append(PairScore(total, len(values), total / penalty(len(values)), tokens))
-    return scores
+        return token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)

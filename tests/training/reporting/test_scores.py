@@ -155,6 +155,12 @@ def test_perplexity_is_reported_with_the_loss(recipe):
     assert f"perplexity {perplexity:.2f};" in summary(results)
 
 
+def test_report_and_card_name_the_engine_of_the_scored_translations(recipe):
+    folder = train(recipe(*FEW)).folder
+    assert stored(folder)["tests"]["test"]["engine"] == "torch"
+    assert "PyTorch computed the translations." in (folder / "README.md").read_text(encoding="utf-8")
+
+
 # What may change, and what is rejected.
 
 
