@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
 from .accounts import Refused
-from .catalog import language_name
+from .catalog import Pair, Route, language_name
 from .documents import Document, read_texts, safe_name
 from .libretranslate import FORM, JSON, UPLOAD, download
 from .markup import Markup
@@ -221,12 +221,14 @@ def refuse_features(fields: dict[str, Any]) -> None:
             raise Refused(400, f"{name} is not supported by this server; leave it out")
 
 
-def _route(service: Service, text: str, source: str | None, target: str):
+def _route(service: Service, text: str, source: str | None, target: str) -> tuple[Pair, Route]:
     """The pair and what translates it; without a source language, the text's own is guessed."""
     return service.route(source or service.detect([text], target).language, target, ("source_lang", "target_lang"))
 
 
-async def _translate(service: Service, call: TranslateRequest, texts: list[str], found) -> list[str]:
+async def _translate(
+    service: Service, call: TranslateRequest, texts: list[str], found: tuple[Pair, Route]
+) -> list[str]:
     if call.tag_handling:
         documents = [
             Markup(text, call.tag_handling == "html", call.ignore_tags, call.splitting_tags) for text in texts
