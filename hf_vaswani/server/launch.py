@@ -82,6 +82,8 @@ def _connect(arguments: ServerArguments, address: str | None) -> None:
     # Ray tells on standard error what it does at each step, and in its own files, which stay.
     os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # Ray gives its workers the lowest priority but four, which is for batch jobs.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         ray.init(namespace=NAME, logging_level=logging.WARNING, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:

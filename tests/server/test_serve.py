@@ -62,7 +62,7 @@ class Server:
             self.process = subprocess.Popen(
                 [*command, "--log_file", str(home / "log.jsonl")], stdout=output, stderr=output
             )
-        self.wait_for("Serving at", 120)
+        self.wait_for("Serving at", 400)
 
     def wait_for(self, words: str, seconds: float) -> None:
         end = time.monotonic() + seconds
