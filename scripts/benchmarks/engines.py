@@ -78,7 +78,7 @@ def make_engine(kind: str, folder: Path, beams: int) -> tuple[Callable[[list[str
         return ctranslate2_directly(folder, beams), folder_size(folder)
     if kind.endswith("search"):
         return transformers_search(folder, beams), folder_size(folder)
-    options: dict[str, object] = {"engine": "torch"}
+    options: dict[str, object] = {} if kind in EXPORTS else {"engine": "torch"}
     if kind == "pipeline int8":
         options = {"quantize": "int8"}
     elif kind in QUANTIZED:
