@@ -110,12 +110,12 @@ def translate_in_batches(
     return translations
 
 
-def measure(contestant: str, folder: Path) -> None:
+def measure(contestant: str, folder: Path, sizes: list[int]) -> None:
     """Translate in this process, and print what was measured."""
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     texts = (folder / "texts.txt").read_text(encoding="utf-8").splitlines()
     if contestant == "pipeline":
-        translator = pipeline("translation", model=model, tokenizer=tokenizer)
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, engine="ctranslate2")
         translator(texts)  # converts the model
         start = time.perf_counter()
         found = [result["translation_text"] for result in translator(texts)]
@@ -124,7 +124,7 @@ def measure(contestant: str, folder: Path) -> None:
         if contestant == "generate sorted":
             texts.sort(key=lambda text: len(text.split()))
         seconds, size = 0.0, 0
-        for candidate in BATCHES:
+        for candidate in sizes:
             start = time.perf_counter()
             result = translate_in_batches(model, tokenizer, texts, candidate)
             took = time.perf_counter() - start
@@ -149,7 +149,9 @@ def tables(home: Path, options: argparse.Namespace) -> list[Table]:
         made.append(
             compare(
                 f"{family}, 6+6/512, random: {len(texts)} sentences, beam 4", "sentences", CONTESTANTS, options.rounds,
-                lambda name, folder=folder: in_own_process(__file__, "--contestant", name, "--folder", folder),
+                lambda name, folder=folder: in_own_process(
+                    __file__, "--contestant", name, "--folder", folder, "--batches", *options.batches
+                ),
             )
         )  # fmt: skip
         print(f"\n{made[-1].markdown()}", flush=True)
@@ -161,13 +163,14 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--batches", nargs="+", type=int, default=list(BATCHES), help="sizes that generate() tries")
     parser.add_argument("--output", type=Path, help="JSON file of all results")
     parser.add_argument("--contestant", choices=CONTESTANTS, help="measure this one here")
     parser.add_argument("--folder", type=Path, help="where its model and its texts are")
     options = parser.parse_args()
     if options.contestant:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-        measure(options.contestant, options.folder)
+        measure(options.contestant, options.folder, options.batches)
         return
     with tempfile.TemporaryDirectory() as home:
         made = tables(Path(home), options)
