@@ -56,11 +56,13 @@ def make_model(family: str) -> PreTrainedModel:
         sizes = {"layers": SIZE["layers"], "attention_heads": SIZE["heads"], "ffn_dim": SIZE["ffn_dim"]}
         names |= {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
         names |= {"max_position_embeddings": 256, "init_std": 0.05, "forced_eos_token_id": None}
-    config = AutoConfig.for_model(family, decoder_start_token_id=1, **ids, **names)
+    # As in the checkpoints: padding, or the end of the sentence.
+    start = 1 if family in ("marian", "t5") else 2
+    config = AutoConfig.for_model(family, decoder_start_token_id=start, **ids, **names)
     model = AutoModelForSeq2SeqLM.from_config(config).eval()
     if family != "t5":
         fit_end(model)
-    model.generation_config.update(num_beams=4, early_stopping=True, max_length=LIMIT, decoder_start_token_id=1)
+    model.generation_config.update(num_beams=4, early_stopping=True, max_length=LIMIT)
     return model
 
 
