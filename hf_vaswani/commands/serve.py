@@ -3,7 +3,7 @@
 import argparse
 
 from ..errors import InputError
-from .options import batch, up_to
+from .options import add_engine_option, batch, option_names, up_to
 
 DESCRIPTION = """\
 Serve models to the clients of LibreTranslate and DeepL, on this machine or on a Ray cluster. Texts of all clients that
@@ -25,9 +25,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--port", type=up_to(65535), default=5000, metavar="N", help="port to listen on (default: 5000)"
     )
-    parser.add_argument(
-        "--engine", choices=["auto", "torch", "ctranslate2"], default="auto", help="what computes (default: auto)"
-    )
+    add_engine_option(parser)
     parser.add_argument("--quantize", choices=["int8"], help="compute with 8-bit weights")
     parser.add_argument("--replicas", type=batch, default=1, metavar="N", help="processes a model (default: 1)")
     parser.add_argument("--max_replicas", type=batch, metavar="N", help="start more under load, up to N")
@@ -64,9 +62,11 @@ def run(options: argparse.Namespace) -> None:
         raise InputError(f"--max_replicas {options.max_replicas} is less than --replicas {options.replicas}")
     arguments = ServerArguments(
         limits=Limits(characters=options.characters, texts=options.texts, seconds=options.seconds),
-        **{name: getattr(options, name) for name in ServerArguments.model_fields if name != "limits"},
+        engine=options.engine or "auto",
+        **{name: getattr(options, name) for name in ServerArguments.model_fields if name not in ("engine", "limits")},
     )
     if options.print_config:
         print(config_file(arguments, options.host, options.port), end="")
         return
-    launch(arguments, options.host, options.port, options.address)
+    with option_names():
+        launch(arguments, options.host, options.port, options.address)

@@ -7,14 +7,14 @@ import asyncio
 import logging
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from ..files import file_digest
+from ..pipeline.serving import Serving
+from ..translation.translator_settings import content_digest
 from .accounts import Account, Accounts, Limits, read_accounts
 from .api import make_app
 from .catalog import Catalog, read_catalog
@@ -26,7 +26,6 @@ IMPORT_PATH = f"{__name__}:build"
 # Requests of any kind that are under way, and parts of requests that wait for one model, at most.
 MOST_REQUESTS, MOST_CHUNKS = 1000, 2000
 DRAIN_SECONDS = 60
-MODEL_FILES = (".json", ".safetensors", ".bin")
 
 
 class ServerArguments(BaseModel):
@@ -55,7 +54,9 @@ def build(arguments: ServerArguments) -> serve.Application:
 
     Raises:
         InputError: a model cannot be served, or the file of keys cannot be used.
+        ValueError: the engine is unknown or not installed.
     """
+    Serving(arguments.engine, arguments.quantize)  # fails before anything starts
     catalog, accounts = read_catalog(arguments.models), read_accounts(arguments.keys)
     translators = [_translator(arguments, name, path) for name, path in catalog.models.items()]
     api = serve.deployment(
@@ -79,7 +80,7 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
         graceful_shutdown_timeout_s=DRAIN_SECONDS,
         health_check_period_s=5,
         health_check_timeout_s=60,
-        user_config={"model": model, "version": model_version(model)},
+        user_config={"model": model, "version": content_digest(model)},
         ray_actor_options={
             "num_cpus": threads,
             "num_gpus": arguments.gpus,
@@ -88,12 +89,6 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
         **options,
     )
     return deployment.bind(model, arguments.engine, arguments.quantize)
-
-
-def model_version(model: str) -> str:
-    """What changes when the files of a model's folder do; a Hub id has its own revisions, and is not watched."""
-    files = sorted(path for path in Path(model).glob("*") if path.suffix in MODEL_FILES and path.is_file())
-    return " ".join(f"{path.name}:{file_digest(path)}" for path in files)
 
 
 class _Api:

@@ -3,13 +3,15 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from transformers import AutoConfig
 
-from ..app.models import check_model, language_choices
+from ..app.models import NO_LANGUAGES, Languages, check_model, language_choices
 from ..data.tokenizers.tokenizer import load_tokenizer
 from ..errors import InputError
 from ..files import collect_errors
@@ -33,11 +35,11 @@ class Route:
 
     Attributes:
         model: name of the served model.
-        languages: the arguments that its pipeline needs, `src_lang` and `tgt_lang`; empty for a model of one pair.
+        languages: those that its pipeline is told; none for a model of one pair.
     """
 
     model: str
-    languages: tuple[tuple[str, str], ...] = ()
+    languages: Languages = NO_LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -52,26 +54,42 @@ class Catalog:
     models: dict[str, str]
     routes: dict[Pair, Route]
 
+    @cached_property
+    def _targets(self) -> dict[str, list[str]]:
+        """The targets of each source: a model for 200 languages has 40,000 pairs, too many to go through each time."""
+        targets: dict[str, list[str]] = {}
+        for source, target in sorted(self.routes):
+            targets.setdefault(source, []).append(target)
+        return targets
+
+    @cached_property
+    def _all_targets(self) -> list[str]:
+        return sorted({target for targets in self._targets.values() for target in targets})
+
     def sources(self) -> list[str]:
-        return sorted({pair.source for pair in self.routes})
+        return list(self._targets)
 
     def targets(self, source: str | None = None) -> list[str]:
         """The languages that are translated into, from one language or from any."""
-        return sorted({pair.target for pair in self.routes if source in (None, pair.source)})
+        return self._all_targets if source is None else self._targets.get(source, [])
 
     def find(self, source: str, target: str) -> tuple[Pair, Route] | None:
         """The pair that a request asks for: that with its codes, or else one with the same languages.
 
         `en` finds `en-GB`, and `EN-US` finds `en`, as DeepL's clients ask for it.
         """
-        asked = Pair(public_code(source), public_code(target))
-        if asked in self.routes:
-            return asked, self.routes[asked]
-        alike = (pair for pair in self.routes if all(map(is_same_language, asked, pair)))
-        pair = next(alike, None)
+        sources, targets = _alike(public_code(source), self.sources()), _alike(public_code(target), self.targets())
+        pairs = (Pair(*codes) for codes in product(sources, targets))
+        pair = next((pair for pair in pairs if pair in self.routes), None)
         return None if pair is None else (pair, self.routes[pair])
 
 
+def _alike(code: str, codes: Sequence[str]) -> list[str]:
+    """Those of some codes that may stand for a language, the code itself first."""
+    return sorted((other for other in codes if is_same_language(code, other)), key=lambda other: other != code)
+
+
+@lru_cache(4096)
 def public_code(code: str) -> str:
     """The usual code of a language that a tokenizer or a client spells in its own way: `deu_Latn` is `de`."""
     from langcodes import standardize_tag
@@ -117,34 +135,33 @@ def read_catalog(models: Sequence[str]) -> Catalog:
                 other = names[routes[pair].model]
                 errors.append(f"{other} and {path} both translate {pair.source} to {pair.target}; serve one of them")
             else:
-                routes[pair] = Route(name, tuple(languages.items()))
+                routes[pair] = Route(name, languages)
     if errors:
         raise InputError.of(errors)
     return Catalog(names, routes)
 
 
-def _pairs(path: str, asked: tuple[str, str] | None) -> dict[Pair, dict[str, str]]:
-    """The pairs of a model, with the arguments that its pipeline needs for each."""
+def _pairs(path: str, asked: tuple[str, str] | None) -> dict[Pair, Languages]:
+    """The pairs of a model, with the languages that its pipeline is told for each."""
     check_model(path)
     base = adapter_base(path) or path
     config, tokenizer = AutoConfig.from_pretrained(base), load_tokenizer(path)
     model: Any = SimpleNamespace(config=config)  # all that the functions below read
     choices = language_choices(model, tokenizer)
     if asked:
-        arguments = {"src_lang": asked[0], "tgt_lang": asked[1]} if choices.sources else {}
-        return {Pair(*map(public_code, asked)): arguments}
+        return {Pair(*map(public_code, asked)): Languages(*asked) if choices.sources else NO_LANGUAGES}
     if not choices.sources:
         pairs = [pair for pair in language_pairs(model, tokenizer) if all(pair)]
         if not pairs:
             raise InputError(f"{path} does not say what it translates. Name its languages: de-en={path}")
-        return {Pair(*(public_code(str(code)) for code in pair)): {} for pair in pairs}
+        return {Pair(*(public_code(str(code)) for code in pair)): NO_LANGUAGES for pair in pairs}
     codes = _public_codes([*choices.sources, *choices.targets])
     if known := language_pairs(model, tokenizer):  # T5 has prefixes for some pairs only
         combinations = [(str(source), str(target)) for source, target in known if source and target]
     else:
         combinations = [(source, target) for source in choices.sources for target in choices.targets]
     return {
-        Pair(codes[source], codes[target]): {"src_lang": source, "tgt_lang": target}
+        Pair(codes[source], codes[target]): Languages(source, target)
         for source, target in combinations
         if codes[source] != codes[target]
     }

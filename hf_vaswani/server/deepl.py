@@ -233,9 +233,7 @@ async def _translate(
         documents = [
             Markup(text, call.tag_handling == "html", call.ignore_tags, call.splitting_tags) for text in texts
         ]
-        pieces = [piece for document in documents for piece in document.texts]
-        translated = iter(await service.translate(pieces, *found))
-        return [document.fill([next(translated)[0] for _ in document.texts]) for document in documents]
+        return await service.translate_markup(documents, *found)
     if call.split_sentences == "nonewlines":
         texts = [" ".join(text.split()) for text in texts]
     return [best for best, *_ in await service.translate(texts, *found)]

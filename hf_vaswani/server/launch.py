@@ -17,6 +17,7 @@ from ray import serve
 from ray.serve.config import HTTPOptions, ProxyLocation
 
 from ..errors import InputError, reason
+from ..runtime.signals import StopSignals
 from .application import API, DRAIN_SECONDS, IMPORT_PATH, NAME, ServerArguments, build
 
 HOST, PORT = "127.0.0.1", 5000
@@ -33,15 +34,14 @@ def launch(arguments: ServerArguments, host: str, port: int, address: str | None
     Raises:
         InputError: a model cannot be served, the port is not free, or the cluster cannot be reached.
     """
-    with served(arguments, host, port, address) as url:
-        stop, reload = Event(), Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+    reload = Event()
+    # In this order, since Ray sets a handler of its own when it starts.
+    with served(arguments, host, port, address) as url, StopSignals() as signals:
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, lambda *_: reload.set())
         print(f"Serving at {url}. Its API: {url}/docs. Ctrl+C stops the server.", flush=True)
-        while not stop.wait(0.5):
-            if reload.is_set():
+        while not signals.received:
+            if reload.wait(0.5):
                 reload.clear()
                 _reload(arguments)
         print("Stopping: requests under way are finished.", flush=True)

@@ -11,7 +11,7 @@ from .accounts import Refused
 from .catalog import language_name
 from .documents import FORMATS, Document, read_texts, safe_name
 from .markup import Markup
-from .requests import body_of, checked, read_fields, read_upload
+from .requests import Model, body_of, checked, read_fields, read_upload
 from .service import Service
 
 JSON, FORM, UPLOAD = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -46,7 +46,7 @@ def make_router(service: Service) -> APIRouter:
         """Translate a text, or several."""
         fields = await read_fields(request)
         account = service.accounts.enter(fields.get("api_key"))
-        call = checked(TranslateRequest, {name: value for name, value in fields.items() if value != ""})
+        call = _call(TranslateRequest, fields)
         if call.alternatives > service.limits.alternatives:
             raise Refused(400, f"Invalid request: alternatives parameter must be <= {service.limits.alternatives}")
         texts = call.q if isinstance(call.q, list) else [call.q]
@@ -55,10 +55,9 @@ def make_router(service: Service) -> APIRouter:
         pair, route = service.route(detected.language if detected else call.source, call.target)
         service.accounts.charge(account, characters)
         if call.format == "html":
-            documents = [Markup(text) for text in texts]
-            pieces = [text for document in documents for text in document.texts]
-            found = iter(await service.translate(pieces, pair, route))
-            results = [[document.fill([next(found)[0] for _ in document.texts])] for document in documents]
+            results = [
+                [text] for text in await service.translate_markup([Markup(text) for text in texts], pair, route)
+            ]
         else:
             results = await service.translate(texts, pair, route, 1 + call.alternatives)
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in results]}
@@ -74,7 +73,7 @@ def make_router(service: Service) -> APIRouter:
         """Guess the language of a text."""
         fields = await read_fields(request)
         service.accounts.enter(fields.get("api_key"))
-        call = checked(DetectRequest, {name: value for name, value in fields.items() if value != ""})
+        call = _call(DetectRequest, fields)
         texts = call.q if isinstance(call.q, list) else [call.q]
         service.check_size(texts)
         return [{"confidence": share, "language": code} for code, share in service.detector.detect(texts)]
@@ -91,7 +90,7 @@ def make_router(service: Service) -> APIRouter:
         """Translate a file; the answer says where to download the translation."""
         fields = await read_fields(request)
         account = service.accounts.enter(fields.get("api_key"))
-        call = checked(FileRequest, {name: value for name, value in fields.items() if value != ""})
+        call = _call(FileRequest, fields)
         name, content = await read_upload(fields, service.limits.body)
         texts, fill = read_texts(name, content)
         characters = service.check_size(texts)
@@ -131,6 +130,11 @@ def make_router(service: Service) -> APIRouter:
         }
 
     return router
+
+
+def _call(kind: type[Model], fields: dict[str, Any]) -> Model:
+    """The fields of a request; one that is empty is missing, as forms send them."""
+    return checked(kind, {name: value for name, value in fields.items() if value != ""})
 
 
 def _others(hypotheses: list[str]) -> list[str]:

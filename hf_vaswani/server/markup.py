@@ -202,35 +202,15 @@ class _Tags(HTMLParser):
         line, column = self.getpos()
         self.offsets.append((self.starts[line - 1] + column, is_tag))
 
-    def handle_starttag(self, tag, attrs):
+    def _note_tag(self, *_) -> None:
         self._note(True)
 
-    def handle_startendtag(self, tag, attrs):
-        self._note(True)
-
-    def handle_endtag(self, tag):
-        self._note(True)
-
-    def handle_comment(self, data):
-        self._note(True)
-
-    def handle_decl(self, decl):
-        self._note(True)
-
-    def unknown_decl(self, data):
-        self._note(True)
-
-    def handle_pi(self, data):
-        self._note(True)
-
-    def handle_data(self, data):
+    def _note_text(self, *_) -> None:
         self._note(False)
 
-    def handle_entityref(self, name):
-        self._note(False)
-
-    def handle_charref(self, name):
-        self._note(False)
+    handle_starttag = handle_startendtag = handle_endtag = handle_comment = _note_tag
+    handle_decl = unknown_decl = handle_pi = _note_tag
+    handle_data = handle_entityref = handle_charref = _note_text
 
 
 def _html_pieces(content: str) -> list[tuple[str, bool]]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..app.models import language_choices
+from ..app.models import NO_LANGUAGES, Languages, language_choices
 from ..engines.ctranslate2_model import CTranslate2Model
-from ..engines.engine_model import EngineModel
 from ..errors import reason
 from ..pipeline.engine import SourceTooLong, TranslationEngine
+from ..pipeline.serving import Serving
 from ..pipeline.translation import TranslationPipeline
 
 # Source tokens that are translated together, at most; a request is cut into chunks far below that.
@@ -23,9 +23,6 @@ BATCH_TOKENS = 8192
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
 ANY_AMOUNT = 10**12
 
-
-# The arguments of a pipeline, `src_lang` and `tgt_lang`; none for a model of one pair.
-Languages = tuple[tuple[str, str], ...]
 # The translations of each text of a chunk, best first, or why there are none.
 Result = list[tuple[str, ...]] | Exception
 
@@ -40,7 +37,7 @@ class Chunk:
     """
 
     texts: tuple[str, ...]
-    languages: Languages = ()
+    languages: Languages = NO_LANGUAGES
     n_best: int = 1
 
 
@@ -52,14 +49,13 @@ class Translated:
         translations: those of each text, best first.
         tokens: source tokens of the chunk.
         batch_tokens: source tokens that were translated together with it.
-        waited, took: seconds until it was begun, and until its batch was done.
+        waited: seconds until it was begun.
     """
 
     translations: tuple[tuple[str, ...], ...]
     tokens: int
     batch_tokens: int
     waited: float
-    took: float
 
 
 class TextError(ValueError):
@@ -121,15 +117,13 @@ class Batcher:
             results = await asyncio.to_thread(self.work, lane, [entry.chunk for entry in batch])
         except Exception as error:
             results = [error] * len(batch)
-        took = time.monotonic() - started
         for entry, result in zip(batch, results):
             if entry.done.done():  # cancelled
                 continue
             if isinstance(result, Exception):
                 entry.done.set_exception(result)
             else:
-                waited = started - entry.since
-                entry.done.set_result(Translated(tuple(result), entry.tokens, total, waited, took))
+                entry.done.set_result(Translated(tuple(result), entry.tokens, total, started - entry.since))
         self.free.add(lane)
         self._start()
 
@@ -190,24 +184,23 @@ class _Loaded:
         from ..translation.load import load
 
         self.model, self.tokenizer = load(model)
-        options = {"engine": engine, "quantize": quantize}
-        first = _Lane(self.model, self.tokenizer, options)
+        serving, count = Serving(engine, quantize), 1
+        serving.work = ANY_AMOUNT
+        first = _Lane(self.model, self.tokenizer, serving)
         # Converts the model, or opens its conversion.
         first.translate([Chunk(("a",), languages=self._some_languages())])
-        opened, count = first.opened(), 1
-        if isinstance(opened, CTranslate2Model):
-            count = opened.callers = opened.workers
+        if isinstance(serving.opened, CTranslate2Model):
+            count = serving.opened.callers = serving.opened.workers
         # The languages of a tokenizer are set while it encodes, so that each thread needs its own.
-        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), options) for _ in range(count - 1)]
+        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), serving) for _ in range(count - 1)]
         self.lanes = [first, *others]
         self.counter = copy.deepcopy(self.tokenizer)
 
     def _some_languages(self) -> Languages:
         choices = language_choices(self.model, self.tokenizer)
         if not choices.sources:
-            return ()
-        source = choices.source or choices.sources[0]
-        return (("src_lang", source), ("tgt_lang", choices.targets[0]))
+            return NO_LANGUAGES
+        return Languages(choices.source or choices.sources[0], choices.targets[0])
 
     def count(self, chunk: Chunk) -> int:
         return sum(map(len, self.counter(list(chunk.texts))["input_ids"]))
@@ -216,13 +209,9 @@ class _Loaded:
 class _Lane:
     """The pipelines of one thread, by their languages."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: dict[str, str | None]):
-        self.model, self.tokenizer, self.options = model, tokenizer, options
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, serving: Serving):
+        self.model, self.tokenizer, self.serving = model, tokenizer, serving
         self.pipelines: dict[Languages, TranslationPipeline] = {}
-
-    def opened(self) -> EngineModel | None:
-        """The engine that has taken the model's place, if any."""
-        return next((pipeline.serving.opened for pipeline in self.pipelines.values()), None)
 
     def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
         results: list[Result] = [[]] * len(chunks)
@@ -257,9 +246,8 @@ class _Lane:
 
     def _engine(self, languages: Languages, n_best: int, split: bool | None = None) -> TranslationEngine:
         if languages not in self.pipelines:
-            pipeline = TranslationPipeline(self.model, tokenizer=self.tokenizer, **self.options, **dict(languages))
-            pipeline.serving.work = ANY_AMOUNT
-            self.pipelines[languages] = pipeline
+            arguments = {"engine": self.serving, **languages.arguments()}
+            self.pipelines[languages] = TranslationPipeline(self.model, tokenizer=self.tokenizer, **arguments)
         beams = max(n_best, self.model.generation_config.num_beams or 1)
         return self.pipelines[languages].engine(
             split_sentences=split, on_error="return", return_warnings=False, num_workers=1, n_best=n_best,

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from .accounts import Accounts, Limits, Refused
 from .catalog import Catalog, Pair, Route
 from .detection import Detected, Detector
 from .documents import Documents
+from .markup import Markup
 from .replica import Chunk, Translated
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
@@ -53,7 +53,6 @@ class Service:
         self.catalog, self.handles, self.accounts, self.limits = catalog, handles, accounts, limits
         self.detector = Detector(catalog.sources())
         self.documents, self.metrics = Documents(), Metrics()
-        self.started = time.monotonic()
         self.under_way, self.is_draining = 0, False
 
     def route(self, source: str, target: str, names: Sequence[str] = ("source", "target")) -> tuple[Pair, Route]:
@@ -120,6 +119,11 @@ class Service:
             results.append([_filled(whole, [line[k] if k < len(line) else line[0] for line in translated])
                             for k in range(most)])  # fmt: skip
         return results
+
+    async def translate_markup(self, documents: Sequence[Markup], pair: Pair, route: Route) -> list[str]:
+        """Documents with their translations in place of their sentences; errors as in [`translate`]."""
+        found = iter(await self.translate([text for document in documents for text in document.texts], pair, route))
+        return [document.fill([next(found)[0] for _ in document.texts]) for document in documents]
 
     async def _translate_lines(self, lines: list[str], route: Route, n_best: int) -> list[tuple[str, ...]]:
         room = asyncio.Semaphore(CHUNKS)

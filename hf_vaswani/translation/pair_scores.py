@@ -117,8 +117,10 @@ def score_pairs(
                 else:
                     continue
                 del encoded[row]
-            obstacle = _engine_obstacle(model, [labels for _, labels in encoded.values()])
-            scorer = serving.scorer_for(model, obstacle, sum(longest)) if encoded else None
+            scorer = None
+            if serving.is_possible and encoded:
+                obstacle = _engine_obstacle(model, [labels for _, labels in encoded.values()])
+                scorer = serving.scorer_for(model, obstacle, sum(longest))
             by_length = sorted(encoded, key=longest.__getitem__)
             for batch in token_batches(by_length, longest.__getitem__, batch_tokens or BATCH_TOKENS):
                 values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens, scorer)

@@ -34,7 +34,7 @@ class Shouting:
         if "impossible" in chunk.texts:
             raise TextError("it cannot be encoded")
         found = tuple((text.upper(), *(f"{text.upper()}{n}" for n in range(1, chunk.n_best))) for text in chunk.texts)
-        return Translated(found, len(chunk.texts), len(chunk.texts), 0.0, 0.0)
+        return Translated(found, len(chunk.texts), len(chunk.texts), 0.0)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("ray.serve")
 
+from hf_vaswani.app.models import Languages
 from hf_vaswani.server.replica import Batcher, Chunk, Translator
 
 from ..families import family, languages
@@ -93,8 +94,7 @@ def test_languages_of_clients_do_not_mix(tmp_path):
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     codes = languages("M2M100")
-    there = tuple(codes.items())
-    back = (("src_lang", codes["tgt_lang"]), ("tgt_lang", codes["src_lang"]))
+    there, back = Languages(*codes.values()), Languages(*reversed(codes.values()))
     chunks = [Chunk(("ein hund", "die wiese"), kind) for kind in (there, back) * 4]
     [lane, *_] = Translator(str(tmp_path / "model")).loaded.lanes
     together = lane.translate(chunks)
