@@ -1,4 +1,4 @@
-"""Translates an uploaded file line by line, as `hf-vaswani translate` does, into a file to download."""
+"""Translates an uploaded document or file of lines, as `hf-vaswani translate` does, into a file to download."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..data.sources.text_files import check_file, iterate_lines
+from ..documents.formats import format_of
+from ..documents.reading import read_document
 from ..errors import InputError, counted
+from ..translation.document_texts import translate_texts
 from ..translation.lines import Line, LineTranslator, as_text, translate_lines
 from ..translation.resumable_output import StreamOutput
 from .limits import LARGEST_FILE, explained
@@ -18,15 +21,16 @@ MOST_REPORTS = 20
 
 @dataclass(frozen=True)
 class FileTranslation:
-    """A translated file, in a folder of its own, its number of lines, and the first 20 problems with them."""
+    """A translated file, in a folder of its own, its number of lines or texts, and the first 20 problems with them."""
 
     path: Path
-    lines: int
+    count: int
     reports: list[str]
+    unit: str = "line"
 
     def summary(self) -> list[str]:
         """What the page says about it."""
-        return [f"{counted(self.lines, 'line')} translated.", *self.reports]
+        return [f"{counted(self.count, self.unit)} translated.", *self.reports]
 
 
 def translate_file(
@@ -36,45 +40,47 @@ def translate_file(
     languages: Languages = NO_LANGUAGES,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FileTranslation:
-    """Translate a text file line by line, and long lines in pieces.
+    """Translate a document, or another text file line by line; long lines in pieces.
 
     Args:
         folder: where the translation goes, into a new folder of its own.
         progress: called with the number of lines translated so far, and the number of all lines.
     """
     if path is None:
-        raise InputError("No file was chosen. Choose a text file with one sentence per line.")
+        raise InputError("No file was chosen. Choose a document, or a text file with one sentence per line.")
     source = Path(path)
     if (size := source.stat().st_size) > LARGEST_FILE:
         raise InputError(
             f"The file is {size / 2**20:.1f} MB, but at most {LARGEST_FILE // 2**20} MB are allowed. Split it, "
             "or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
         )
+    kind = format_of(source.name)
+    is_document = kind is not None and kind != "txt"
+    unit = "text" if is_document else "line"
     reports: list[str] = []
 
     def report(number: int, message: str) -> None:
         if len(reports) < MOST_REPORTS:
-            reports.append(f"Line {number:,}: {message}")
+            reports.append(f"{unit.capitalize()} {number:,}: {message}")
 
     with _under_its_own_name(source), explained():
-        check_file(source)
-        # Read in full first: compressed files are larger than they look.
-        lines, characters = [], 0
-        for line in iterate_lines(source, report):
-            lines.append(Line(line))
-            characters += len(line) + 1
-            if characters > LARGEST_FILE:
-                raise InputError(f"Decompressed, the file has more than {LARGEST_FILE // 2**20} MB. Split it.")
-        if not lines:
-            raise InputError("The file is empty.")
+        if is_document:
+            document = read_document(kind, source.read_bytes())
+            texts = list(dict.fromkeys(document.texts))
+        else:
+            check_file(source)
+            texts = _read_lines(source, report)
+        if not texts:
+            raise InputError(f"There is no text in {source.name}." if is_document else "The file is empty.")
         translator = LineTranslator(loaded.pipeline(languages), split_sentences=True, num_workers=1)
-        target = Path(tempfile.mkdtemp(dir=folder)) / f"{_stem(source)}.translated.txt"
+        suffix = source.suffix.lower() if is_document else ".txt"
+        target = Path(tempfile.mkdtemp(dir=folder)) / f"{_stem(source)}.translated{suffix}"
         done = 0
 
         def more(number: int) -> None:
             nonlocal done
             done += number
-            progress(min(done, len(lines)), len(lines))
+            progress(min(done, len(texts)), len(texts))
 
         translator.engine.progress = more
 
@@ -82,10 +88,24 @@ def translate_file(
             with loaded.lock:
                 return translator(window)
 
-        progress(0, len(lines))
-        with target.open("wb") as file:
-            translate_lines(lines, translate, as_text, StreamOutput(file), report)
-    return FileTranslation(target, len(lines), reports)
+        progress(0, len(texts))
+        if is_document:
+            target.write_bytes(document.fill(translate_texts(document.texts, translate, report)))
+        else:
+            with target.open("wb") as file:
+                translate_lines(map(Line, texts), translate, as_text, StreamOutput(file), report)
+    return FileTranslation(target, len(texts), reports, unit)
+
+
+def _read_lines(source: Path, report: Callable[[int, str], None]) -> list[str]:
+    """All lines of a file, which may be compressed, and then larger than it looks."""
+    lines, characters = [], 0
+    for line in iterate_lines(source, report):
+        lines.append(line)
+        characters += len(line) + 1
+        if characters > LARGEST_FILE:
+            raise InputError(f"Decompressed, the file has more than {LARGEST_FILE // 2**20} MB. Split it.")
+    return lines
 
 
 @contextmanager

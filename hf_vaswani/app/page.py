@@ -248,7 +248,7 @@ def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
 
 
 def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
-    upload = gr.File(label="Text file, one sentence per line", elem_id="upload")
+    upload = gr.File(label="A document, or text with one sentence per line", elem_id="upload")
     button = gr.Button("Translate the file", variant="primary", elem_id="translate-file")
     state = gr.HTML(elem_id="file-state")
     download = gr.File(label="Translation", interactive=False, elem_id="download")
@@ -259,7 +259,7 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
         loaded, languages = _open(shelf, name, source, target)
 
         def show(done: int, total: int) -> None:
-            progress((done, total), desc=f"{done:,} of {counted(total, 'line')}", unit="lines")
+            progress((done, total), desc=f"{done:,} of {counted(total, 'text')}", unit="texts")
 
         result = translate_file(loaded, path, folder, languages, show)
         yield views.paragraphs(*result.summary()), str(result.path)

@@ -12,23 +12,15 @@ from ..errors import counted
 from ..evaluation.beam_tree_figure import number_text
 from ..evaluation.token_text import readable_tokens
 from ..generation.output_scores import Hypothesis
+from ..text.words import Span, word_spans
 from .translate import Sentence, Translation
 
-# In scripts without spaces, each character is a word; in others, letters and what joins them, or a single mark.
-WORD = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
-    r"|[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
-    r"(?:[\w\u0300-\u036f\u200c\u200d'’·-]*\w)?"
-    r"|[^\w\s]"
-)
 # How tokenizers mark the beginning, the inside, and the end of words.
 MARKS = re.compile(r"^(?:▁+|##|Ġ+|￭)|(?:@@|</w>|￭|▁+)$")
 # How many characters between two tokens may belong to neither: whitespace, or what the tokenizer does not know.
 FARTHEST = 24
 MOST_ROWS = 200
 HOW_TO = "Point at a word, tap it, or use the arrow keys to see which source words it comes from."
-
-Span = tuple[int, int]
 
 
 class LinkedSentence(NamedTuple):
@@ -55,11 +47,6 @@ def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypo
         for of_source, of_target in hypothesis["alignment"]:
             links |= {(s, t) for s in numbers[0][of_source] for t in numbers[1][of_target]}
     return LinkedSentence(source, target, source_words, target_words, sorted(links))
-
-
-def word_spans(text: str) -> list[Span]:
-    """Start and end of each word and each punctuation mark of a text."""
-    return [match.span() for match in WORD.finditer(text)]
 
 
 def words_at(words: Sequence[Span], span: Span | None) -> list[int]:

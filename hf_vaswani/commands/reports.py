@@ -15,9 +15,13 @@ class LineReports:
     """Prints warnings about lines to standard error: the first 20 right away, the total number in [`summarize`].
 
     Translations that may be wrong are only counted.
+
+    Args:
+        unit: what has a number.
     """
 
-    def __init__(self):
+    def __init__(self, unit: str = "line"):
+        self.unit = unit
         self.count, self.doubtful, self.first = 0, 0, ""
 
     def of(self, name: str) -> Callable[[int, str], None]:
@@ -26,7 +30,7 @@ class LineReports:
         def report(number: int, what: str) -> None:
             self.count += 1
             if self.count <= SHOWN:
-                tqdm.write(f"warning: {name}, line {number:,}: {what}.", file=sys.stderr)
+                tqdm.write(f"warning: {name}, {self.unit} {number:,}: {what}.", file=sys.stderr)
 
         return report
 
@@ -35,7 +39,7 @@ class LineReports:
 
         def report(number: int, why: str) -> None:
             self.doubtful += 1
-            self.first = self.first or f"{name}, line {number:,}: {why}"
+            self.first = self.first or f"{name}, {self.unit} {number:,}: {why}"
 
         return report
 

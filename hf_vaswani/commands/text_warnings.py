@@ -51,8 +51,19 @@ def file_warnings(
     path: str | None, target_language: str | None, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> list[str]:
     """Warnings about the first lines of a file of sources, and if a target language must be chosen for them."""
-    texts = first_lines(path)
-    warnings = source_warnings(str(path), texts, model, tokenizer)
+    return text_warnings(str(path), first_lines(path), target_language, model, tokenizer)
+
+
+def text_warnings(
+    name: str,
+    texts: Sequence[str],
+    target_language: str | None,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+) -> list[str]:
+    """Warnings about the first ones of some sources, and if a target language must be chosen for them."""
+    texts = texts[:SAMPLE]
+    warnings = source_warnings(name, texts, model, tokenizer)
     if unmarked := unmarked_warning(tokenizer, texts, target_language):
         warnings.append(f"warning: {with_option_names(unmarked)}")
     return warnings

@@ -32,6 +32,7 @@ from .options import (
     up_to,
 )
 from .reports import LineReports, progress_bar
+from .translate_document import DOCUMENTS, default_format, format_errors, translate_document
 from .translate_pairs import (
     SELECTION,
     add_pair_options,
@@ -72,10 +73,11 @@ or arrive slowly from another program, are translated as they come.
 accelerate launch -m hf_vaswani translate and torchrun -m hf_vaswani translate divide the windows among the processes
 that they start, on one machine or several; the output is the same."""
 
-JSONL = """\
-jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with scores and
-alignments if requested, and a "warning" if it may be wrong; "error" instead if there is no translation (default:
-text)"""
+FORMAT = """\
+text: one translation per line; jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]},
+best first, with scores and alignments if requested, and a "warning" if it may be wrong; "error" instead if there is no
+translation; or a document, of which all but its text stays as it is (default: the document's format if both files have
+its suffix, else text)"""
 LONG = "longer sentences are not translated, or only in pieces with --split_sentences (default: the model's limit)"
 SPLIT = """\
 split lines beyond the length limit between sentences, and longer sentences between words; with --no-split_sentences,
@@ -95,7 +97,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     files = parser.add_argument_group("files")
     files.add_argument("--input", **INPUT_FILE, help="file to translate; also .gz .zst (default: standard input)")
     files.add_argument("--output", **OUTPUT_FILE, help="file to write; also .gz .zst (default: standard output)")
-    files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
+    files.add_argument("--format", choices=["text", "jsonl", *DOCUMENTS], help=FORMAT)
     existing = files.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="replace an existing output")
     existing.add_argument("--resume", action="store_true", help="continue an unfinished output")
@@ -155,10 +157,14 @@ def run(options: argparse.Namespace) -> None:
     from ..runtime.process_group import launched_processes
     from ..runtime.processes import on_main_process
 
+    options.format = options.format or default_format(options)
     with launched_processes() as processes:
         on_main_process(processes, lambda: check_pair_options(options))
         if options.pairs:
             _make_pairs(options, processes)
+        elif options.format in DOCUMENTS:
+            errors = lambda: option_errors(options) + format_errors(options) + _same_file_errors(options)  # noqa: E731
+            translate_document(options, processes, partial(_translator, options), errors)
         else:
             _run(options, processes)
 
@@ -283,7 +289,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     from ..data.sources.text_files import check_lines
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
-    errors = option_errors(options)
+    errors = option_errors(options) + format_errors(options)
     if processes > 1:
         errors += [
             f"{processes} processes can divide a file among them, but not a stream. Specify a file with --{name}."

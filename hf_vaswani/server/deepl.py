@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
+from ..documents.markup import read_markup
 from .accounts import Refused
 from .catalog import Pair, Route, language_name
-from .documents import Document, read_texts, safe_name
+from .documents import Document, read_uploaded, safe_name
 from .libretranslate import FORM, JSON, UPLOAD, download
-from .markup import Markup
 from .requests import body_of, checked, read_fields, read_upload
 from .service import Service
 
@@ -148,9 +148,9 @@ def make_router(service: Service) -> APIRouter:
         suffix = name.rpartition(".")[2].lower()
         if call.output_format and call.output_format.lower() != suffix:
             raise Refused(400, f"output_format {call.output_format} not supported: documents keep their format")
-        texts, fill = read_texts(name, content)
-        characters = service.check_size(texts)
-        found = _route(service, "\n".join(texts), call.source_lang, call.target_lang)
+        read = await asyncio.to_thread(read_uploaded, name, content)
+        characters = service.check_size(read.texts)
+        found = _route(service, "\n".join(read.texts), call.source_lang, call.target_lang)
         if call.source_lang and found[0].source == found[0].target:
             raise Refused(400, "Source and target language are equal.")
         service.accounts.charge(account, characters)
@@ -159,8 +159,7 @@ def make_router(service: Service) -> APIRouter:
 
         async def work() -> None:
             try:
-                translations = await service.translate(texts, *found)
-                document.result = fill([best for best, *_ in translations])
+                document.result = await service.translate_document(read, *found)
             except Exception as error:
                 document.error = str(error) if isinstance(error, Refused) else "The document could not be translated"
 
@@ -231,7 +230,7 @@ async def _translate(
 ) -> list[str]:
     if call.tag_handling:
         documents = [
-            Markup(text, call.tag_handling == "html", call.ignore_tags, call.splitting_tags) for text in texts
+            read_markup(text, call.tag_handling == "html", call.ignore_tags, call.splitting_tags) for text in texts
         ]
         return await service.translate_markup(documents, *found)
     if call.split_sentences == "nonewlines":

@@ -3,18 +3,15 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from ..documents import reading
+from ..documents.formats import SUFFIXES, format_of
+from ..errors import InputError
 from .accounts import Refused
-from .markup import Markup
 
-FORMATS = (".txt", ".html", ".htm")
 KEPT_SECONDS, MOST_BYTES = 3600, 200 * 1024 * 1024
-
-# Translates texts, of a source and a target language.
-Translate = Callable[[Sequence[str]], Awaitable[list[str]]]
 
 
 @dataclass(eq=False)
@@ -84,21 +81,17 @@ def safe_name(name: str) -> str:
     return "".join(c for c in base if c.isprintable() and c not in '"<>|:*?') or "document.txt"
 
 
-def read_texts(name: str, content: bytes) -> "tuple[Sequence[str], Callable[[Sequence[str]], bytes]]":
-    """The texts of a document, and what makes its translation from theirs.
+def read_uploaded(name: str, content: bytes) -> reading.Document:
+    """An uploaded document, by the format that its name tells.
 
     Raises:
-        Refused: the format is not known, or the content is not text.
+        Refused: the format is not known, or the content cannot be read.
     """
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix not in FORMATS:
-        raise Refused(400, f"Invalid file: format {suffix or name} not supported; there are {', '.join(FORMATS)}")
+    kind = format_of(name)
+    if kind is None:
+        suffix, known = PurePosixPath(name).suffix.lower(), ", ".join(SUFFIXES)
+        raise Refused(400, f"Invalid file: format {suffix or name} not supported; there are {known}")
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Refused(400, f"Invalid file: it is not UTF-8 text ({error.reason})") from None
-    mark = content[: len(content) - len(text.encode())]
-    if suffix == ".txt":
-        return [text], lambda translations: mark + translations[0].encode()
-    markup = Markup(text)
-    return markup.texts, lambda translations: mark + markup.fill(translations).encode()
+        return reading.read_document(kind, content)
+    except InputError as error:
+        raise Refused(400, f"Invalid file: {error}") from None

@@ -1,5 +1,6 @@
 """The routes of LibreTranslate's API, as its clients call them."""
 
+import asyncio
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -7,10 +8,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from ..documents.formats import SUFFIXES
+from ..documents.markup import read_html
 from .accounts import Refused
 from .catalog import language_name
-from .documents import FORMATS, Document, read_texts, safe_name
-from .markup import Markup
+from .documents import Document, read_uploaded, safe_name
 from .requests import Model, body_of, checked, read_fields, read_upload
 from .service import Service
 
@@ -55,9 +57,7 @@ def make_router(service: Service) -> APIRouter:
         pair, route = service.route(detected.language if detected else call.source, call.target)
         service.accounts.charge(account, characters)
         if call.format == "html":
-            results = [
-                [text] for text in await service.translate_markup([Markup(text) for text in texts], pair, route)
-            ]
+            results = [[text] for text in await service.translate_markup(map(read_html, texts), pair, route)]
         else:
             results = await service.translate(texts, pair, route, 1 + call.alternatives)
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in results]}
@@ -92,13 +92,13 @@ def make_router(service: Service) -> APIRouter:
         account = service.accounts.enter(fields.get("api_key"))
         call = _call(FileRequest, fields)
         name, content = await read_upload(fields, service.limits.body)
-        texts, fill = read_texts(name, content)
-        characters = service.check_size(texts)
-        source = service.detect(texts, call.target).language if call.source == "auto" else call.source
+        read = await asyncio.to_thread(read_uploaded, name, content)
+        characters = service.check_size(read.texts)
+        source = service.detect(read.texts, call.target).language if call.source == "auto" else call.source
         pair, route = service.route(source, call.target)
         service.accounts.charge(account, characters)
         document = Document(safe_name(name), len(content), account, characters)
-        document.result = fill([best for best, *_ in await service.translate(texts, pair, route)])
+        document.result = await service.translate_document(read, pair, route)
         service.documents.add(document)
         path = f"download_file/{document.id}.{quote(document.name)}"
         return {"translatedFileUrl": f"{request.base_url}{path}"}
@@ -126,7 +126,7 @@ def make_router(service: Service) -> APIRouter:
                 for side, code in (("source", source), ("target", target))
             },
             "suggestions": False,
-            "supportedFilesFormat": list(FORMATS),
+            "supportedFilesFormat": list(SUFFIXES),
         }
 
     return router

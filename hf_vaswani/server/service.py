@@ -2,16 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ..documents.parts import Parts
+from ..documents.reading import Document
+from ..errors import InputError
 from .accounts import Accounts, Limits, Refused
 from .catalog import Catalog, Pair, Route
 from .detection import Detected, Detector
 from .documents import Documents
-from .markup import Markup
 from .replica import Chunk, Translated
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
@@ -120,10 +123,23 @@ class Service:
                             for k in range(most)])  # fmt: skip
         return results
 
-    async def translate_markup(self, documents: Sequence[Markup], pair: Pair, route: Route) -> list[str]:
-        """Documents with their translations in place of their sentences; errors as in [`translate`]."""
-        found = iter(await self.translate([text for document in documents for text in document.texts], pair, route))
-        return [document.fill([next(found)[0] for _ in document.texts]) for document in documents]
+    async def translate_markup(self, markup: Iterable[Parts], pair: Pair, route: Route) -> list[str]:
+        """Markup with translations in place of its sentences; errors as in [`translate`]."""
+        markup = list(markup)
+        results = iter(await self.translate([text for parts in markup for text in parts.texts], pair, route))
+        return [parts.fill((best, None) for best, *_ in islice(results, len(parts.texts))) for parts in markup]
+
+    async def translate_document(self, document: Document, pair: Pair, route: Route) -> bytes:
+        """A document with its translations in place of its texts; errors as in [`translate`].
+
+        Raises:
+            Refused: also if its encoding lacks a character of the translation.
+        """
+        translations = [best for best, *_ in await self.translate(document.texts, pair, route)]
+        try:
+            return await asyncio.to_thread(document.fill, translations)
+        except InputError as error:
+            raise Refused(400, f"Invalid file: {error}") from None
 
     async def _translate_lines(self, lines: list[str], route: Route, n_best: int) -> list[tuple[str, ...]]:
         room = asyncio.Semaphore(CHUNKS)

@@ -6,7 +6,10 @@ import pytest
 
 from hf_vaswani.app import file_translation
 from hf_vaswani.app.file_translation import translate_file
+from hf_vaswani.app.models import NO_LANGUAGES
+from hf_vaswani.app.translate import make_engine
 from hf_vaswani.cli import main
+from hf_vaswani.documents.reading import read_document
 from hf_vaswani.errors import InputError
 
 LINES = ["w1 w2", "", "w3 w4 w5", "w6"]
@@ -49,3 +52,21 @@ def test_unreadable_file_gives_a_clear_error_without_server_paths(loaded, tmp_pa
     assert error_of("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
     with pytest.raises(InputError, match="No file was chosen."):
         translate_file(loaded, None, tmp_path)
+
+
+def test_document_comes_back_whole(loaded, tmp_path):
+    path = tmp_path / "my page.html"
+    path.write_text('<p class="a">w1 <b>w2</b></p>\n<p>w3 w4</p>')
+    result = translate_file(loaded, path, tmp_path)
+    assert result.path.name == "my_page.translated.html" and result.summary() == ["2 texts translated."]
+    document = read_document("html", path.read_bytes())
+    translations = [hypotheses[0]["translation_text"] for hypotheses in make_engine(loaded, NO_LANGUAGES).translate(
+        document.texts)]  # fmt: skip
+    assert result.path.read_bytes() == document.fill(translations)
+
+
+def test_damaged_document_is_named(loaded, tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_text("<a>")
+    with pytest.raises(InputError, match="^Line 1, column 4: no element found. Correct it.$"):
+        translate_file(loaded, path, tmp_path)

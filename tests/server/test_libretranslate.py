@@ -82,16 +82,22 @@ def test_detection_ranks_the_served_languages(client):
     assert {entry["language"] for entry in found} == {"de", "en", "fr"}
 
 
-def test_file_is_translated_and_downloaded_by_its_name(client):
-    files, fields = {"file": ("../../mein text.txt", b"ein\nHund\n")}, {"source": "de", "target": "en"}
+@pytest.mark.parametrize("suffix, content, translated", [
+    ("txt", b"ein\nHund\n", b"EIN\nHUND\n"),
+    ("md", b"# ein *Hund*\n", b"# EIN *HUND*\n"),
+    ("po", b'msgid "ein %s"\nmsgstr ""\n', b'msgid "ein %s"\nmsgstr "EIN %s"\n'),
+])  # fmt: skip
+def test_file_is_translated_and_downloaded_by_its_name(client, suffix, content, translated):
+    files, fields = {"file": (f"../../mein text.{suffix}", content)}, {"source": "de", "target": "en"}
     address = client.post("/translate_file", files=files, data=fields).json()["translatedFileUrl"]
-    assert address.endswith(".mein%20text.txt")
+    assert address.endswith(f".mein%20text.{suffix}")
     answer = client.get(address)
-    assert answer.content == b"EIN\nHUND\n" and "mein%20text.txt" in answer.headers["content-disposition"]
+    assert answer.content == translated and f"mein%20text.{suffix}" in answer.headers["content-disposition"]
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.exe", b"x", "format .exe not supported"), ("a.txt", b"\xff\xfe", "not UTF-8"), ("a.txt", b"", "is empty"),
+    ("a.exe", b"x", "format .exe not supported"), ("a.txt", b"\xff", "not text in UTF-8"), ("a.txt", b"", "is empty"),
+    ("a.docx", b"PK", "It is not docx"),
 ])  # fmt: skip
 def test_file_that_is_not_text_is_named(client, name, content, message):
     answer = client.post("/translate_file", files={"file": (name, content)}, data={"source": "de", "target": "en"})

@@ -1,0 +1,126 @@
+"""`hf-vaswani translate --format html` and the like: a document that comes back whole, with translations in it."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..documents.formats import FORMATS, OFFICE, format_of
+from ..errors import InputError
+from ..files import atomic_write, reading, writing
+from ..runtime.imports import quiet
+from .reports import LineReports, progress_bar
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
+    from ..documents.reading import Document
+    from ..runtime.process_group import SingleProcess
+    from ..translation.lines import LineTranslator
+
+DOCUMENTS = tuple(kind for kind in FORMATS if kind != "txt")
+
+
+def default_format(options: argparse.Namespace) -> str:
+    """The format of a document whose suffix both input and output have; else text."""
+    kind = format_of(options.input or "")
+    return kind if kind in DOCUMENTS and kind == format_of(options.output or "") else "text"
+
+
+def format_errors(options: argparse.Namespace) -> list[str]:
+    """Errors in the combination of `--format` with other options."""
+    if options.format in DOCUMENTS:
+        names = [name for name in ("n_best", "scores", "alignments", "prefix", "resume") if getattr(options, name)]
+        return [f"--{name} cannot be combined with --format {options.format}; leave it out." for name in names]
+    kind = format_of(options.input or "")
+    if kind in OFFICE:
+        return [f"{options.input} is not a file of lines. Add --format {kind}, or name the output *.{kind}, too."]
+    return []
+
+
+def translate_document(
+    options: argparse.Namespace,
+    processes: "PartialState | SingleProcess",
+    load: "Callable[[], tuple[Any, Any, LineTranslator]]",
+    find_errors: Callable[[], list[str]],
+) -> None:
+    """Translate a document with all processes; the main one reads and writes it.
+
+    Args:
+        load: loads the model and its tokenizer, and makes the translator.
+        find_errors: the errors in the options and files.
+    """
+    from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
+    from ..translation.document_texts import as_filled, translate_texts
+    from ..translation.lines import one_by_one, translate_window
+    from .text_warnings import text_warnings
+
+    document: Document | None = None
+
+    def check() -> bool:
+        """Read the document; whether there is anything to translate."""
+        nonlocal document
+        document = _open(options, find_errors())
+        return bool(document.texts)
+
+    translations: list[str] = []
+    if on_main_process(processes, check):
+        if options.split_sentences is None:
+            options.split_sentences = True  # a paragraph is longer than the lines that models are trained on
+        model, tokenizer, translate = first_on_each_machine(processes, load)
+        if not processes.is_main_process:
+            for _ in over_processes(processes, partial(translate_window, translate, as_filled)):
+                pass
+            return
+        name, reports = options.input or "standard input", LineReports("text")
+        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer):
+            print(warning, file=sys.stderr)
+        with quiet("hf_vaswani.pipeline.engine"), progress_bar(len(set(document.texts))) as bar:
+            translate.engine.progress = bar.update
+            translations = translate_texts(
+                document.texts,
+                translate,
+                reports.of(name),
+                lambda done: bar.update(done - bar.n),
+                partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
+                reports.of_translations(name),
+            )
+        reports.summarize()
+    if processes.is_main_process:
+        _write(options.output, document.fill(translations))
+
+
+def _open(options: argparse.Namespace, errors: list[str]) -> "Document":
+    from ..documents.reading import read_document
+    from ..translation.resumable_output import output_error
+
+    output = Path(options.output) if options.output else None
+    if output and (not output.exists() or output.is_file() or output.is_dir()):  # not a device or a pipe
+        if error := output_error(output):
+            errors.append(error)
+        elif output.exists() and not options.overwrite:
+            errors.append(f"{output} exists. Choose another file, or replace it (--overwrite).")
+    if errors:
+        raise InputError.of(errors)
+    name = options.input or "standard input"
+    with reading(name, "Choose another file."):
+        content = Path(name).read_bytes() if options.input else sys.stdin.buffer.read()
+    try:
+        return read_document(options.format, content)
+    except InputError as error:
+        raise InputError(f"{name} cannot be read as {options.format}: {error}") from None
+
+
+def _write(output: str | None, content: bytes) -> None:
+    path = Path(output).resolve() if output else None
+    with writing(output or "standard output"):
+        if path is None:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        elif path.exists() and not path.is_file():
+            path.write_bytes(content)
+        else:
+            with atomic_write(path) as part:
+                part.write_bytes(content)

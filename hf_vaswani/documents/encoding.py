@@ -1,0 +1,57 @@
+"""Between the bytes of a text file and its text: byte order marks, declared encodings, UTF-8."""
+
+import codecs
+import re
+from collections.abc import Callable
+
+from ..errors import InputError
+
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+DECLARED = {
+    "html": rb"""<meta[^<>]*charset\s*=\s*["']?([\w.:-]+)""",
+    "xml": rb"""^\s*<\?xml[^<>]*encoding\s*=\s*["']([\w.:-]+)""",
+    "po": rb'"Content-Type:[^"\n]*charset=([\w.:-]+)',
+}
+SEARCHED = 4096  # bytes
+
+
+def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
+    """The text of a file, and what turns another one into bytes in the same way.
+
+    Args:
+        kind: where the file may declare its encoding: a key of `DECLARED`, or anything else.
+
+    Raises:
+        InputError: the bytes are not text in the encoding.
+    """
+    mark, encoding = next(((mark, name) for mark, name in MARKS.items() if content.startswith(mark)), (b"", ""))
+    declared = re.search(DECLARED[kind], content[:SEARCHED], re.IGNORECASE) if kind in DECLARED else None
+    if not encoding:
+        encoding = declared[1].decode() if declared else "utf-8"
+    try:
+        encoding = codecs.lookup(encoding).name
+    except LookupError:
+        if kind != "po":  # a template has CHARSET
+            raise InputError(
+                f"The file declares the encoding {encoding}, which is not known. Convert it to UTF-8."
+            ) from None
+        encoding = "utf-8"
+    try:
+        text = content[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"Line {line}: byte 0x{content[len(mark) + error.start]:02x} is not text in {encoding.upper()}. "
+            "Convert the file to UTF-8."
+        ) from None
+
+    def encode(text: str) -> bytes:
+        try:
+            return mark + text.encode(encoding, "xmlcharrefreplace" if kind in ("html", "xml") else "strict")
+        except UnicodeEncodeError as error:
+            letter = text[error.start]
+            raise InputError(
+                f"The translation has {letter!r}, which {encoding.upper()} lacks. Convert the file to UTF-8."
+            ) from None
+
+    return text, encode

@@ -1,0 +1,16 @@
+"""The formats of documents, and the suffixes of their files."""
+
+from pathlib import PurePath
+
+OFFICE = ("docx", "odt", "pptx", "odp")
+FORMATS = ("txt", "html", "xml", "xliff", "po", "srt", "vtt", "md", "json", "properties", *OFFICE)
+OTHER_SUFFIXES = {
+    ".htm": "html", ".xhtml": "xml", ".xlf": "xliff", ".pot": "po", ".markdown": "md", ".docm": "docx",
+    ".pptm": "pptx",
+}  # fmt: skip
+SUFFIXES = {f".{kind}": kind for kind in FORMATS} | OTHER_SUFFIXES
+
+
+def format_of(name: str) -> str | None:
+    """The format of a file by its suffix, or `None` if it is not that of a document."""
+    return SUFFIXES.get(PurePath(name).suffix.lower())

@@ -1,0 +1,194 @@
+"""Markdown: paragraphs, headings, items, and cells; code, addresses, front matter, and directives stay as they are.
+
+markdown-it finds the blocks and what is inside of them, and keeps only the lines of blocks: what it finds inside is
+recorded while it works.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..runtime.imports import import_extra
+from .markup import TAG_NAME, add_tag, read_html
+from .parts import Builder, Parts
+from .sentences import Kind, Text
+from .spelling import ENTITY, MARKUP, Spelling
+
+FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+# Within text: addresses, footnotes, and what other programs replace.
+KEPT = re.compile(r"https?://[^\s<>()]+|\[\^[^\]\s]+\]:?|\{\{.*?\}\}|\{%.*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL)
+TEXT_RULES = ("text", "escape", "entity")
+LINE_END = re.compile(r"\r\n|\r|\n")
+MARKDOWN = Spelling(
+    re.compile(rf"\\[!-/:-@\[-`{{-~]|{ENTITY}"),
+    lambda escape: escape[1:] if escape.startswith("\\") else MARKUP.decode(escape),
+    usually={character: f"\\{character}" for character in "\\`*_[]<|"},
+)
+# What would make another block of a paragraph that begins with it, and where a backslash prevents that.
+BLOCK_START = re.compile(r"\A(\d*)(?=([#>+=~-]+|[.)])(\s|$))")
+
+
+@dataclass
+class _Event:
+    """Something that markdown-it found in a text, and what it found inside of that.
+
+    Attributes:
+        rule: the rule of markdown-it.
+        inner: for a link, what is in its label.
+        label_end: where the label of a link ends.
+        delimiters: those of emphasis.
+        siblings: all delimiters that these may form pairs with.
+    """
+
+    rule: str
+    start: int
+    end: int
+    inner: "Sequence[_Event]" = ()
+    label_end: int | None = None
+    delimiters: Sequence[Any] = ()
+    siblings: Sequence[Any] = ()
+
+
+class _Parser:
+    """Parses blocks, and records what is inside."""
+
+    def __init__(self) -> None:
+        self._markdown = import_extra("markdown_it", "documents").MarkdownIt("commonmark")
+        self._markdown.enable(["table", "strikethrough"]).core.ruler.disable("inline")
+        self._environment: dict[str, Any] = {}
+        self._events: list[_Event] = []
+        self._end: int | None = None  # of the text that the innermost link has, once it is known
+        ruler = self._markdown.inline.ruler
+        for name, rule in zip(self._markdown.get_active_rules()["inline"], ruler.getRules("")):
+            ruler.at(name, self._recorded(name, rule))
+
+    def blocks(self, content: str) -> Sequence[Any]:
+        """The tokens of all blocks."""
+        return self._markdown.parse(content, self._environment)
+
+    def inside(self, content: str) -> list[_Event]:
+        """What is inside of a block."""
+        self._events = []
+        self._markdown.inline.parse(content, self._markdown, self._environment, [])
+        return self._events
+
+    def _recorded(self, name: str, rule: Callable[[Any, bool], bool]) -> Callable[[Any, bool], bool]:
+        def work(state: Any, silent: bool) -> bool:
+            if silent:
+                return rule(state, True)
+            if self._end is None:
+                self._end = state.posMax
+            start, count, siblings = state.pos, len(state.delimiters), state.delimiters
+            outer, self._events = self._events, []
+            outer_end, self._end = self._end, None
+            is_found = rule(state, False)
+            inner, label_end = self._events, self._end
+            self._events, self._end = outer, outer_end
+            if is_found:
+                self._events.append(_Event(name, start, state.pos, inner, label_end, siblings[count:], siblings))
+            return is_found
+
+        return work
+
+
+def read_markdown(content: str) -> Parts:
+    """A Markdown file, CommonMark with tables and strikethrough."""
+    parser, front = _Parser(), FRONT_MATTER.match(content)
+    start = front.end() if front else 0
+    lines = [start, *(match.end() for match in LINE_END.finditer(content, start)), len(content)]
+    parts: list[str | Parts] = []
+    done, marker = 0, ""
+    for token in parser.blocks(content[start:]):
+        marker = token.markup if token.type == "heading_open" else marker if token.type == "inline" else ""
+        marker = marker if marker.startswith("#") else ""
+        if token.type == "html_block":
+            first, last = (lines[min(number, len(lines) - 1)] for number in token.map)
+            parts += [content[done:first], read_html(content[first:last])]
+            done = last
+        elif token.type == "inline" and (place := _locate(content, token, lines, done, marker)):
+            parts += [content[done : place[0]], _read_block(parser, token.content, place, content)]
+            done = place[-1]
+    return Parts([*parts, content[done:]])
+
+
+def _locate(content: str, token: Any, lines: Sequence[int], done: int, marker: str) -> list[int] | None:
+    """Where each character of a block, and its end, is in the file; `None` if it is not found."""
+    place: list[int] = []
+    for number, line in enumerate(token.content.split("\n"), token.map[0]):
+        body = line.strip(" \t")
+        raw = content[lines[number] : lines[number + 1]].rstrip()
+        first = lines[number] + len(raw) - len(body)
+        if not content.startswith(body, first) or first < done or marker:
+            # A cell, or a heading between marks.
+            body = body if marker else body.replace("|", r"\|")
+            after = max(done, lines[number] + (raw.find(marker) + len(marker) if marker else 0))
+            first = content.find(body, after, lines[number + 1])
+        if first < 0 or not body:
+            return None
+        at = first
+        for place_in_line, character in enumerate(line):
+            place.append(at)
+            if place_in_line >= len(line) - len(line.lstrip(" \t")):
+                at += 2 if character == "|" and content[at] == "\\" else 1
+        place.append(at)
+    return place
+
+
+def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) -> Parts:
+    builder, raw = Builder(MARKDOWN), content[place[0] : place[-1]]
+
+    def add(events: Sequence[_Event], start: int, end: int) -> None:
+        for event in events:
+            if event.rule not in TEXT_RULES or "\n" in text[event.start : event.end]:
+                add_text(start, event.start)
+                add_event(event)
+                start = event.end
+        add_text(start, end)
+
+    def add_text(start: int, end: int) -> None:
+        piece = content[place[start] : place[end]]
+        done = 0
+        for match in KEPT.finditer(piece):
+            builder.text(piece[done : match.start()])
+            builder.tag(match[0])
+            done = match.end()
+        builder.text(piece[done:])
+
+    def add_event(event: _Event) -> None:
+        piece = content[place[event.start] : place[event.end]]
+        if event.rule == "newline" and not text[: event.start].endswith("  "):
+            builder.piece(Text(piece, " "))
+        elif event.rule in ("newline", "escape"):
+            builder.keep(piece)
+        elif event.delimiters:
+            add_delimiters(event)
+        elif event.rule == "link" and event.label_end is not None:
+            builder.tag(content[place[event.start] : place[event.start + 1]], Kind.OPEN, f"link {event.start}")
+            add(event.inner, event.start + 1, event.label_end)
+            builder.tag(content[place[event.label_end] : place[event.end]], Kind.CLOSE, f"link {event.start}")
+        elif event.rule == "html_inline" and TAG_NAME.match(piece):
+            add_tag(builder, piece)
+        else:
+            builder.tag(piece)
+
+    def add_delimiters(event: _Event) -> None:
+        """Emphasis: each mark that has a counterpart is a tag."""
+        length = (event.end - event.start) // len(event.delimiters)
+        start = event.end - length * len(event.delimiters)
+        add_text(event.start, start)
+        numbers = {id(one): number for number, one in enumerate(event.siblings)}
+        openings = {one.end: number for number, one in enumerate(event.siblings) if one.end >= 0}
+        for one in event.delimiters:
+            piece, number = content[place[start] : place[start + length]], numbers[id(one)]
+            group = id(event.siblings)
+            if one.end >= 0:
+                builder.tag(piece, Kind.OPEN, f"{group} {number}")
+            elif number in openings:
+                builder.tag(piece, Kind.CLOSE, f"{group} {openings[number]}")
+            else:
+                builder.text(piece)
+            start += length
+
+    add(parser.inside(text), 0, len(text))
+    return builder.build(lambda filled: filled if filled == raw else BLOCK_START.sub(r"\1\\", filled, count=1))

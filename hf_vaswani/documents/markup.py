@@ -1,0 +1,266 @@
+"""HTML and XML: which text is a sentence, and which tags are within one."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from xml.parsers import expat
+
+from ..errors import InputError
+from .parts import Builder, Parts, has_words
+from .sentences import Kind
+from .spelling import MARKUP
+
+# Elements of HTML whose text is not for readers.
+UNTRANSLATED = ("script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math")
+VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+# Elements of HTML within a sentence.
+INLINE = (
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "del", "dfn", "em", "font", "i", "img", "ins", "label",
+    "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr",
+    "code", "kbd", "samp", "var",
+)  # fmt: skip
+NOTES, NOTE_TOKENS = ("sup", "sub"), 8
+XML_MARKUP = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>"
+    r"|</?[^\W\d][^\s<>/]*(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*>",
+    re.DOTALL,
+)
+# A reference to an entity that is declared elsewhere, with which declarations can grow without end.
+REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
+CDATA = "<![CDATA["
+TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
+EXCLUDED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Token:
+    """Text, or a tag.
+
+    Attributes:
+        kind: `None` for text.
+        name: of the element; "" for comments and the like.
+    """
+
+    raw: str
+    kind: Kind | None = None
+    name: str = ""
+
+
+def read_html(content: str) -> Parts:
+    """HTML, a whole document or a part of one."""
+    return read_markup(content)
+
+
+def read_xml(content: str) -> Parts:
+    """An XML document.
+
+    Raises:
+        InputError: it is not well-formed, or declares entities that could be attacks.
+    """
+    check_xml(content)
+    return read_markup(content, is_html=False)
+
+
+def read_markup(
+    content: str, is_html: bool = True, ignored: Collection[str] = (), splitting: Collection[str] = ()
+) -> Parts:
+    """HTML or XML, a whole document or a part of one. Nothing in it is an error.
+
+    Args:
+        is_html: whether the elements of HTML are known: which are within sentences, and which are not for readers.
+        ignored: names of elements whose text stays as it is.
+        splitting: names of elements that end a sentence, for XML.
+    """
+    skipped = {name.lower() for name in ignored} | (set(UNTRANSLATED) if is_html else set())
+    tokens = list(join_kept(_html_tokens(content) if is_html else xml_tokens(content), skipped))
+    if is_html:
+        tokens = list(_join_notes(tokens))
+        is_within = [not token.name or token.name.lower() in INLINE for token in tokens]
+    else:
+        is_within = _within_text(tokens, {name.lower() for name in splitting})
+    builder = Builder(MARKUP)
+    for token, within in zip(tokens, is_within):
+        if token.kind is None:
+            builder.text(token.raw)
+        elif token.raw.startswith(CDATA) and not is_html:
+            inner = token.raw[len(CDATA) : -3]
+            builder.keep(Parts([CDATA, read_markup(inner), "]]>"]) if "<" in inner else token.raw)
+        elif within:
+            builder.tag(token.raw, token.kind, token.name)
+        else:
+            builder.keep(token.raw)
+    return builder.build()
+
+
+def add_tag(builder: Builder, raw: str) -> None:
+    """Add a tag of HTML, or one like it, to the current sentence."""
+    name = TAG_NAME.match(raw)[1]
+    is_single = raw.endswith("/>") or name.lower() in VOID
+    builder.tag(raw, Kind.CLOSE if raw.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name.lower())
+
+
+def join_kept(tokens: Sequence[Token], skipped: Collection[str]) -> Iterator[Token]:
+    """The tokens, with each element that stays as it is as a single one.
+
+    Args:
+        skipped: names of such elements in lower case, besides those with `translate="no"`.
+    """
+    kept: list[str] = []
+    path: list[str] = []  # of the elements that are open, from the one that stays on
+    first = None
+    for token in tokens:
+        if first is not None and token.kind is Kind.CLOSE and token.name not in path:  # an end tag is missing
+            yield replace(first, raw="".join(kept), kind=Kind.ALONE)
+            first = None
+        if first is not None:
+            kept.append(token.raw)
+            if token.kind is Kind.OPEN:
+                path.append(token.name)
+            elif token.kind is Kind.CLOSE:
+                del path[len(path) - 1 - path[::-1].index(token.name) :]
+            if not path:
+                yield replace(first, raw="".join(kept), kind=Kind.ALONE)
+                first = None
+        elif token.kind is Kind.OPEN and (token.name.lower() in skipped or EXCLUDED.search(token.raw)):
+            first, path, kept = token, [token.name], [token.raw]
+        else:
+            yield token
+    if first is not None:
+        yield replace(first, raw="".join(kept), kind=Kind.ALONE)
+
+
+def _join_notes(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens, with each superscript or subscript without words, such as a footnote's mark, as a single one."""
+    number = 0
+    while number < len(tokens):
+        token, end = tokens[number], number
+        if token.kind is Kind.OPEN and token.name in NOTES:
+            last = min(number + NOTE_TOKENS, len(tokens))
+            end = next((n for n in range(number + 1, last) if tokens[n].name == token.name), number)
+            if any(one.kind is None and has_words(one.raw) for one in tokens[number:end]):
+                end = number
+        yield (
+            token
+            if end == number
+            else replace(token, raw="".join(t.raw for t in tokens[number : end + 1]), kind=Kind.ALONE)
+        )
+        number = end + 1
+
+
+def _within_text(tokens: Sequence[Token], splitting: set[str]) -> list[bool]:
+    """Which tags are in sentences: those whose parent has text of its own, or is such a tag with a single child."""
+    path, parents = [-1], []
+    has_text, children = set(), {}
+    for number, token in enumerate(tokens):
+        if token.kind is Kind.CLOSE and len(path) > 1:
+            parents.append(path.pop())
+            continue
+        parents.append(path[-1])
+        if token.kind is None and token.raw.strip():
+            has_text.add(path[-1])
+        elif token.kind is not None and token.name:
+            children[path[-1]] = children.get(path[-1], 0) + 1
+        if token.kind is Kind.OPEN:
+            path.append(number)
+    within: list[bool] = []
+    for token, parent in zip(tokens, parents):
+        if token.kind is Kind.CLOSE:  # as its opening tag, which is its "parent"
+            within.append(within[parent] if parent >= 0 else False)
+            continue
+        is_single = parent >= 0 and within[parent] and children.get(parent) == 1
+        is_text = parent in has_text or is_single
+        within.append(is_text and token.name.lower() not in splitting)
+    return within
+
+
+class _Tags(HTMLParser):
+    """Records where the markup of a document begins."""
+
+    def __init__(self, content: str):
+        super().__init__(convert_charrefs=False)
+        self.starts = [0]
+        self.offsets: list[tuple[int, Kind | None, str]] = []
+        for line in content.split("\n"):
+            self.starts.append(self.starts[-1] + len(line) + 1)
+        self.feed(content)
+        self.close()
+
+    def _note(self, kind: Kind | None, name: str = "") -> None:
+        line, column = self.getpos()
+        self.offsets.append((self.starts[line - 1] + column, kind, name))
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self._note(Kind.ALONE if tag in VOID else Kind.OPEN, tag)
+
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
+        self._note(Kind.ALONE, tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._note(Kind.CLOSE, tag)
+
+    def _note_other(self, *_) -> None:
+        self._note(Kind.ALONE)
+
+    def _note_text(self, *_) -> None:
+        self._note(None)
+
+    handle_comment = handle_decl = unknown_decl = handle_pi = _note_other
+    handle_data = handle_entityref = handle_charref = _note_text
+
+
+def _html_tokens(content: str) -> list[Token]:
+    offsets = _Tags(content).offsets
+    starts = [start for start, _, _ in offsets]
+    tokens = [Token(content[: starts[0]], Kind.ALONE)] if starts and starts[0] else []
+    for (start, kind, name), end in zip(offsets, [*starts[1:], len(content)]):
+        if kind is None and tokens and tokens[-1].kind is None:  # text with entities is one token
+            tokens[-1] = Token(tokens[-1].raw + content[start:end])
+        else:
+            tokens.append(Token(content[start:end], kind, name))
+    return tokens
+
+
+def xml_tokens(content: str) -> list[Token]:
+    """The text and the tags of XML, which make up the content again."""
+    tokens, end = [], 0
+    for match in XML_MARKUP.finditer(content):
+        raw = match[0]
+        if match.start() > end:
+            tokens.append(Token(content[end : match.start()]))
+        end = match.end()
+        if raw.startswith(("<!", "<?")):
+            tokens.append(Token(raw, Kind.ALONE))
+            continue
+        kind = Kind.CLOSE if raw.startswith("</") else Kind.ALONE if raw.endswith("/>") else Kind.OPEN
+        tokens.append(Token(raw, kind, TAG_NAME.match(raw)[1]))
+    return [*tokens, Token(content[end:])] if end < len(content) else tokens
+
+
+def check_xml(content: str, where: str = "") -> None:
+    """Check that XML is well-formed, and declares no entities that a reader could be attacked with.
+
+    Nothing is ever fetched.
+
+    Args:
+        where: which part of a document it is, to begin the message.
+
+    Raises:
+        InputError: it is not; the message names line and column.
+    """
+    parser = expat.ParserCreate("utf-8")
+
+    def declare(name, is_parameter, value, base, system, public, notation) -> None:
+        if value is None or is_parameter or REFERENCE.search(value):
+            raise InputError(
+                f"{where}Line {parser.CurrentLineNumber}, column {parser.CurrentColumnNumber + 1}: the entity {name} "
+                "refers to another file or entity, which is not read. Remove its declaration."
+            )
+
+    parser.EntityDeclHandler = declare
+    parser.DefaultHandler = lambda text: None  # references to entities stay as they are
+    try:
+        parser.Parse(content.encode(), True)
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise InputError(f"{where}Line {error.lineno}, column {error.offset + 1}: {what}. Correct it.") from None

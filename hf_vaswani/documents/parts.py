@@ -1,0 +1,129 @@
+"""A document as parts that stay as they are, and sentences between them."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from .sentences import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
+from .spelling import Spelling
+
+# Marks before and after words that belong to their sentence.
+OPENING_MARKS = re.compile(r"\s*[\"'“”„‘‚«»(\[¿¡]+")
+CLOSING_MARKS = re.compile(r"[.,;:!?…\"'“”‘’«»)\]。！？]+")
+
+
+class Parts:
+    """Parts of a document: what stays as it is, sentences, and parts with parts of their own.
+
+    Args:
+        finish: applied to what was filled.
+
+    Attributes:
+        texts: what is to be translated.
+    """
+
+    def __init__(self, parts: "Sequence[str | Sentence | Parts]", finish: Callable[[str], str] = str):
+        self._parts, self._finish = parts, finish
+        self.texts = [text for part in parts if not isinstance(part, str) for text in part.texts]
+
+    def fill(self, translations: Translations) -> str:
+        """The document with translations, one for each of `texts`, in place of its texts."""
+        filled = "".join(part if isinstance(part, str) else part.fill(translations) for part in self._parts)
+        return self._finish(filled) if self.texts else filled
+
+
+class Builder:
+    """Collects the parts of a document from its beginning to its end.
+
+    Args:
+        is_ordered: as in [`Sentence`].
+    """
+
+    def __init__(self, spelling: Spelling, is_ordered: bool = False):
+        self._spelling, self._is_ordered = spelling, is_ordered
+        self._parts: list[str | Sentence | Parts] = []
+        self._pieces: list[Piece] = []
+
+    def text(self, raw: str) -> None:
+        """Add text of the current sentence; escapes with an unknown meaning are tags in it."""
+        done = 0
+        for match in self._spelling.escape.finditer(raw):
+            if self._spelling.decode(match[0]) == match[0]:
+                self._add_text(raw[done : match.start()])
+                self.tag(match[0])
+                done = match.end()
+        self._add_text(raw[done:])
+
+    def _add_text(self, raw: str) -> None:
+        if raw:
+            self.piece(Text(raw, self._spelling.read(raw)))
+
+    def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "") -> None:
+        """Add markup within the current sentence."""
+        self.piece(Tag(raw, kind, name))
+
+    def piece(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+
+    def keep(self, part: str | Parts = "") -> None:
+        """End the current sentence, and add something that is not part of any."""
+        pieces, self._pieces = self._pieces, []
+        first, last = _inner(pieces)
+        if first < last:
+            before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
+            lead, inner = _split_space(inner, self._spelling)
+            self._parts += [piece.raw for piece in before]
+            self._parts += [lead[0], Sentence(inner, self._spelling, self._is_ordered), lead[1]]
+            self._parts += [piece.raw for piece in after]
+        else:
+            self._parts += [piece.raw for piece in pieces]
+        if part:
+            self._parts.append(part)
+
+    def build(self, finish: Callable[[str], str] = str) -> Parts:
+        """All parts so far."""
+        self.keep()
+        return Parts(self._parts, finish)
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything to translate."""
+    return any(map(str.isalpha, text))
+
+
+def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
+    """The range of pieces from the first to the last one with words, extended to marks and to whole pairs of tags."""
+    filled = [n for n, piece in enumerate(pieces) if isinstance(piece, Text) and has_words(piece.text)]
+    if not filled:
+        return 0, 0
+    first, last = filled[0], filled[-1]
+    for number in range(first - 1, -1, -1):
+        if isinstance(piece := pieces[number], Text):
+            first = number if OPENING_MARKS.fullmatch(piece.text) else first
+            break
+    for number in range(last + 1, len(pieces)):
+        if isinstance(piece := pieces[number], Text):
+            last = number if CLOSING_MARKS.match(piece.text) else last
+            break
+    # From the innermost pair to the outermost one: a range that has grown may cut another pair.
+    for opening, closing in sorted(match_pairs(pieces).items(), key=lambda pair: pair[1] - pair[0]):
+        if opening < first <= closing <= last or first <= opening <= last < closing:
+            first, last = min(first, opening), max(last, closing)
+    return first, last + 1
+
+
+def _split_space(pieces: list[Piece], spelling: Spelling) -> tuple[tuple[str, str], list[Piece]]:
+    """Whitespace at both ends, and the pieces without it."""
+    lead = tail = ""
+    if isinstance(pieces[0], Text):
+        raw = pieces[0].raw
+        lead = raw[: len(raw) - len(raw.lstrip())]
+        pieces = [_text(raw[len(lead) :], spelling, pieces[0]), *pieces[1:]]
+    if isinstance(pieces[-1], Text):
+        raw = pieces[-1].raw
+        tail = raw[len(raw.rstrip()) :]
+        pieces = [*pieces[:-1], _text(raw[: len(raw) - len(tail)], spelling, pieces[-1])]
+    return (lead, tail), pieces
+
+
+def _text(raw: str, spelling: Spelling, before: Text) -> Text:
+    return before if raw == before.raw else Text(raw, spelling.read(raw))

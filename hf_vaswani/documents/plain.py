@@ -1,0 +1,13 @@
+"""Plain text: each line is a text."""
+
+from .parts import Builder, Parts
+from .spelling import PLAIN
+
+
+def read_lines(content: str) -> Parts:
+    """Text, with line breaks and the whitespace around lines as they are."""
+    builder = Builder(PLAIN)
+    for line in content.splitlines(keepends=True):
+        builder.text(line)
+        builder.keep()
+    return builder.build()

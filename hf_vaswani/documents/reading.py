@@ -1,0 +1,72 @@
+"""Opens a document by its format: its texts to translate, and its bytes with translations in their place."""
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+
+from ..errors import InputError
+from . import markdown, markup, plain, po, strings, subtitles, xliff
+from .encoding import decode
+from .formats import OFFICE
+from .office import read_office
+from .parts import Parts
+from .sentences import Alignment, Translations
+
+# What reads each format of text; see `formats.py`.
+READERS: dict[str, Callable[[str], Parts]] = {
+    "txt": plain.read_lines,
+    "html": markup.read_html,
+    "xml": markup.read_xml,
+    "md": markdown.read_markdown,
+    "json": strings.read_json,
+    "properties": strings.read_properties,
+    "po": po.read_po,
+    "srt": subtitles.read_srt,
+    "vtt": subtitles.read_vtt,
+    "xliff": xliff.read_xliff,
+}
+
+
+class Document:
+    """A document that was read.
+
+    Attributes:
+        texts: what is to be translated, in order.
+    """
+
+    def __init__(self, texts: Sequence[str], write: Callable[[Translations], bytes]):
+        self.texts, self._write = texts, write
+
+    def fill(self, translations: Sequence[str], alignments: Sequence[Alignment | None] | None = None) -> bytes:
+        """The document with a translation in place of each text, and all else as it was.
+
+        Args:
+            translations: one for each of `texts`.
+            alignments: for each text, pairs of a source and a target word, by which tags are placed; words are those
+                of `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the words.
+
+        Raises:
+            ValueError: there are not as many translations as texts.
+            InputError: the document's encoding lacks a character of a translation.
+        """
+        if len(translations) != len(self.texts):
+            raise ValueError(f"{len(translations)} translations for {len(self.texts)} texts")
+        return self._write(zip(translations, alignments or repeat(None)))
+
+
+def read_document(kind: str, content: bytes) -> Document:
+    """Read a document.
+
+    Args:
+        kind: its format, one of `FORMATS`.
+
+    Raises:
+        InputError: it cannot be read; the message says where and why.
+    """
+    try:
+        if kind in OFFICE:
+            return Document(*read_office(kind, content))
+        text, encode = decode(content, kind)
+        parts = READERS[kind](text)
+    except RecursionError:
+        raise InputError("It is nested too deeply to be read. Simplify it.") from None
+    return Document(parts.texts, lambda translations: encode(parts.fill(translations)))

@@ -1,0 +1,343 @@
+"""A text with markup inside: the text alone is translated, then the markup is put where it belongs.
+
+A pair of tags goes around the translations of the words that it encloses, any other tag after the translation of the
+word before it: by a word alignment where there is one, else around the same words where both texts have them, such as
+names, else by share of the words, sentence by sentence. Pairs stay nested, and each tag comes once.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Protocol
+
+from ..core.pipeline_sentences import split_sentences
+from ..text.words import Span, word_spans
+from .spelling import Spelling
+
+# Pairs of a source and a target word, by their numbers in `word_spans` of both texts.
+Alignment = Collection[tuple[int, int]]
+# The translations of texts in their order, each with its alignment.
+Translations = Iterator[tuple[str, Alignment | None]]
+
+SPACES = re.compile(r"[ \t\r\n\f]+")
+CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
+DEEPEST = 64  # pairs in pairs
+
+
+class InnerTexts(Protocol):
+    """Texts within a tag, such as those of a footnote."""
+
+    texts: list[str]
+
+    def fill(self, translations: Translations) -> str: ...
+
+
+class Kind(Enum):
+    """What a tag does: opens or closes a pair, stands alone, or takes the place of a space."""
+
+    OPEN, CLOSE, ALONE, BREAK = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Text of the original, and what it means."""
+
+    raw: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tag:
+    """Markup within a text.
+
+    Attributes:
+        raw: as it is in the original, or what has further texts inside.
+        name: what the tags of a pair have in common.
+    """
+
+    raw: str | InnerTexts
+    kind: Kind = Kind.ALONE
+    name: str = ""
+
+
+Piece = Text | Tag
+
+
+@dataclass(eq=False)
+class _Node:
+    """A tag that stands alone, or a pair with what is inside.
+
+    Attributes:
+        place: numbers of the target words between which it goes.
+    """
+
+    tag: "_Placed"
+    closing: "_Placed | None" = None
+    children: "list[_Node]" = field(default_factory=list)
+    place: Span = (0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """A tag, where it is in the text, and whether there is whitespace right before and after it."""
+
+    tag: Tag
+    offset: int
+    before: bool
+    after: bool
+
+
+class Sentence:
+    """Pieces that are translated together.
+
+    Args:
+        is_ordered: the order of tags must stay, since one is not complete without the others.
+
+    Attributes:
+        text: what is to be translated; runs of whitespace are single spaces.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], spelling: Spelling, is_ordered: bool = False):
+        self.pieces, self._spelling = pieces, spelling
+        self.text, self._tags = _without_tags(pieces)
+        self._root = _Node(_Placed(Tag(""), 0, False, False))
+        self._is_ordered = not _nest(self._tags, self._root) or is_ordered
+
+    @property
+    def texts(self) -> list[str]:
+        """The text, and those inside of tags."""
+        inner = [piece.raw.texts for piece in self.pieces if isinstance(piece, Tag) and not isinstance(piece.raw, str)]
+        return [self.text, *(text for texts in inner for text in texts)]
+
+    def _write(self, text: str) -> str:
+        return self._spelling.write(text, self._table)
+
+    @cached_property
+    def _table(self) -> dict[str, str]:
+        return self._spelling.table([piece.raw for piece in self.pieces if isinstance(piece, Text)])
+
+    def fill(self, translations: Translations) -> str:
+        """The translation with the tags in it, as the format writes it; unchanged text stays as it was."""
+        translation, alignment = next(translations)
+        raw = {piece: piece.raw if isinstance(piece.raw, str) else piece.raw.fill(translations)
+               for piece in self.pieces}  # fmt: skip
+        if SPACES.sub(" ", translation).strip(" ") == self.text:
+            return "".join(raw.values())
+        if not self._tags:
+            return self._write(translation)
+        return self._join(translation, _arranged(self, translation, alignment), raw)
+
+    def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
+        result, done, is_space_due = "", 0, False
+
+        def add(end: int) -> None:
+            nonlocal result, done, is_space_due
+            text = translation[done:end]
+            if text:
+                result += (" " if is_space_due and not text[0].isspace() else "") + self._write(text)
+                is_space_due = False
+            done = max(done, end)
+
+        for placed, offset in tags:
+            kind, offset = placed.tag.kind, max(offset, done)
+            rest = translation[offset:]
+            # Whitespace stays on the side of a tag where it was; without a side, it is outside of a pair.
+            if kind is Kind.BREAK or (placed.before and kind is not Kind.OPEN):
+                add(offset + len(rest) - len(rest.lstrip(" ")))
+            elif kind is Kind.OPEN and placed.after:
+                add(max(done, len(translation[:offset].rstrip(" "))))
+            else:
+                add(offset)
+            if kind is Kind.BREAK:
+                result, is_space_due = result.rstrip(" "), False
+            elif kind is not Kind.CLOSE:
+                if (is_space_due or (placed.before and kind is Kind.ALONE)) and result and not result[-1].isspace():
+                    result += " "
+                is_space_due = placed.after and kind is Kind.ALONE
+            result += raw[placed.tag]
+        add(len(translation))
+        return result
+
+
+def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
+    """The text of pieces, and the tags with their places in it."""
+    text, tags, was_spaced = "", [], False
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Text):
+            more = SPACES.sub(" ", piece.text)
+            if was_spaced and CLOSING_MARK.match(more):  # no space where there was "Hello {name}!"
+                text = text.rstrip(" ")
+            text += more.lstrip(" ") if not text or text.endswith(" ") else more
+            was_spaced = was_spaced and not more
+            continue
+        if piece.kind is Kind.BREAK and text and not text.endswith(" "):
+            text += " "
+        is_spaced, is_followed = (_touches_space(pieces, number, step) for step in (-1, 1))
+        tags.append(_Placed(piece, len(text.rstrip(" ")), is_spaced, is_followed))
+        was_spaced |= piece.kind is Kind.ALONE and is_spaced
+    return text.rstrip(" "), tags
+
+
+def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
+    """Whether the text right before (-1) or after (1) a tag has a space there."""
+    beside = pieces[number + step] if 0 <= number + step < len(pieces) else None
+    return isinstance(beside, Text) and bool(SPACES.match(beside.text[-1:] if step < 0 else beside.text))
+
+
+def _nest(tags: Sequence[_Placed], root: _Node) -> bool:
+    """Arrange tags as a tree; whether all of them have their counterparts."""
+    pairs = match_pairs([placed.tag for placed in tags])
+    path, ends, is_whole = [root], [-1], True
+    for number, placed in enumerate(tags):
+        if number == ends[-1]:
+            path.pop().closing = placed
+            ends.pop()
+            continue
+        node = _Node(placed)
+        path[-1].children.append(node)
+        if number in pairs:
+            path.append(node)
+            ends.append(pairs[number])
+        else:
+            is_whole &= placed.tag.kind in (Kind.ALONE, Kind.BREAK)
+    return is_whole
+
+
+def match_pairs(pieces: Sequence[Piece]) -> dict[int, int]:
+    """The number of each opening tag that has a closing one, with the number of that; pairs are nested."""
+    pairs: dict[int, int] = {}
+    path: list[tuple[int, str]] = []
+    open_names: Counter[str] = Counter()
+    for number, piece in enumerate(pieces):
+        if not isinstance(piece, Tag):
+            continue
+        if piece.kind is Kind.OPEN and len(path) < DEEPEST:
+            path.append((number, piece.name))
+            open_names[piece.name] += 1
+        elif piece.kind is Kind.CLOSE and open_names[piece.name]:
+            opening, name = path.pop()
+            while name != piece.name:
+                open_names[name] -= 1
+                opening, name = path.pop()
+            open_names[name] -= 1
+            pairs[opening] = number
+    return pairs
+
+
+class _Words:
+    """The words of a text; marks count only where they are outside of all words.
+
+    Attributes:
+        spans: those of words with letters or digits.
+        numbers: the number in `spans` of each of all words that has one.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        everything = word_spans(text)
+        real = [number for number, (start, _) in enumerate(everything) if text[start].isalnum()]
+        self.spans = [everything[number] for number in real]
+        self.numbers = {number: place for place, number in enumerate(real)}
+        self.starts, self.ends = [start for start, _ in self.spans], [end for _, end in self.spans]
+
+    def gap(self, place: int) -> Span:
+        """Start and end of what is between two words."""
+        start = self.ends[place - 1] if place else 0
+        return start, self.starts[place] if place < len(self.spans) else len(self.text)
+
+    def sentence_ends(self) -> list[int]:
+        """The number of words up to the end of each sentence."""
+        ends, at = [0], 0
+        for sentence in split_sentences(self.text):
+            at += len(sentence)
+            ends.append(bisect_right(self.ends, at))
+        return ends
+
+
+def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None) -> list[tuple[_Placed, int]]:
+    """The tags in the order of the translation, each with its place there."""
+    source, target = _Words(sentence.text), _Words(translation)
+    xs, ys = source.sentence_ends(), target.sentence_ends()
+    if len(xs) != len(ys):
+        xs, ys = [0, len(source.spans)], [0, len(target.spans)]
+    links: dict[int, list[int]] = {}
+    for one, other in alignment or ():
+        if one in source.numbers and other in target.numbers:
+            links.setdefault(source.numbers[one], []).append(target.numbers[other])
+    same = _same_words(source, target)
+
+    def share(place: int) -> int:
+        part = min(max(bisect_right(xs, place) - 1, 0), len(xs) - 2)
+        length = xs[part + 1] - xs[part]
+        return ys[part] + int((place - xs[part]) / length * (ys[part + 1] - ys[part]) + 0.5) if length else ys[part]
+
+    def project(first: int, last: int) -> Span:
+        """The target words of some source words."""
+        if linked := [t for s in range(first, last) for t in links.get(s, ())]:
+            return min(linked), max(linked) + 1
+        found = sorted(same[number] for number in range(first, last) if number in same)
+        if found and len(found) == last - first == found[-1] - found[0] + 1:
+            return found[0], found[-1] + 1
+        start, end = share(first), share(last)
+        if first == last and (before := links.get(first - 1)):
+            start = end = max(before) + 1
+        elif first == last and (after := links.get(first)):
+            start = end = min(after)
+        return start, end
+
+    ordered: list[tuple[_Placed, int]] = []
+
+    def place(children: list[_Node], low: int, high: int) -> None:
+        for node in children:
+            first = bisect_right(source.ends, node.tag.offset)
+            last = first
+            if node.closing:
+                last = max(first, bisect_right(source.starts, node.closing.offset - 1))
+            start, end = project(first, last)
+            if first < last and start == end:  # too few words for all
+                start, end = (start, end + 1) if end < len(target.spans) else (max(start - 1, 0), end)
+            node.place = start, end
+        for node in children if sentence._is_ordered else sorted(children, key=lambda node: node.place[0]):
+            start, end = node.place
+            is_empty = start == end
+            start = min(max(start, low), high)
+            end = min(max(end, start if is_empty else start + 1), high)
+            ordered.append((node.tag, _offset(source, target, node.tag, start)))
+            if node.closing:
+                place(node.children, start, end)
+                ordered.append((node.closing, _offset(source, target, node.closing, end)))
+            low = end
+
+    place(sentence._root.children, 0, len(target.spans))
+    return ordered
+
+
+def _same_words(source: _Words, target: _Words) -> dict[int, int]:
+    """The numbers of words that both texts have once, such as names, in the source and in the target."""
+    one, other = ([words.text[start:end] for start, end in words.spans] for words in (source, target))
+    counts, others = Counter(one), Counter(other)
+    return {n: other.index(word) for n, word in enumerate(one) if counts[word] == others[word] == 1}
+
+
+def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
+    """Where between two target words a tag goes: past as many marks as in the source."""
+    is_opening = placed.tag.kind is Kind.OPEN
+    start, end = source.gap(bisect_right(source.ends, placed.offset))
+    first, last = target.gap(place)
+    if is_opening and last < len(target.text):
+        inside = len(SPACES.sub("", source.text[placed.offset : end]))
+        for _ in range(inside):
+            rest = target.text[first:last].rstrip(" ")
+            last = first + len(rest) - 1 if rest else last
+        return last
+    outside = len(SPACES.sub("", source.text[start : placed.offset]))
+    for _ in range(outside):
+        rest = target.text[first:last].lstrip(" ")
+        first = last - len(rest) + 1 if rest else first
+    if is_opening:
+        first = last - len(target.text[first:last].lstrip(" "))
+    return first

@@ -1,0 +1,76 @@
+"""How a format writes characters that it cannot write as themselves: entities, backslashes, and the like."""
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+NEVER = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    r"""The escapes of a format.
+
+    Attributes:
+        escape: matches an escape, such as `&amp;` or `\n`.
+        decode: the character that an escape stands for; the escape itself if it is unknown, and stays as it is.
+        always: characters that must be escaped, and how.
+        usually: characters that are escaped unless the source has them as themselves.
+        unwritable: spells a character that is not ASCII, for files that hold nothing else.
+    """
+
+    escape: re.Pattern[str] = NEVER
+    decode: Callable[[str], str] = str
+    always: Mapping[str, str] = field(default_factory=dict)
+    usually: Mapping[str, str] = field(default_factory=dict)
+    unwritable: Callable[[str], str] | None = None
+
+    def read(self, raw: str) -> str:
+        """The text that is meant."""
+        return self.escape.sub(lambda match: self.decode(match[0]), raw)
+
+    def table(self, sources: Iterable[str] = ()) -> dict[str, str]:
+        """Characters that are not written as themselves.
+
+        Args:
+            sources: text of the original, whose spelling of a character is kept.
+        """
+        table = {**self.usually}
+        for raw in sources:
+            for character in set(self.escape.sub("", raw)):
+                table.pop(character, None)
+        table |= self.always
+        for raw in sources:
+            table |= {self.decode(match[0]): match[0] for match in self.escape.finditer(raw)}
+        return {character: spelled for character, spelled in table.items() if len(character) == 1}
+
+    def write(self, text: str, table: Mapping[str, str]) -> str:
+        """A text in the format."""
+        if self.unwritable:
+            table = {c: self.unwritable(c) for c in set(text) if not c.isascii()} | {**table}
+        return text.translate(str.maketrans({**table}))
+
+
+def _json_decode(escape: str) -> str:
+    try:
+        character = json.loads(f'"{escape}"')
+    except ValueError:
+        return escape
+    return escape if "\ud800" <= character <= "\udfff" else character  # half of a character
+
+
+def json_escape(character: str) -> str:
+    r"""A character as JSON writes it in ASCII: `\u00fc`, and two of these for those beyond `\uffff`."""
+    return json.dumps(character)[1:-1]
+
+
+ENTITY = r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][\w.:-]*);"
+PLAIN = Spelling()
+MARKUP = Spelling(re.compile(ENTITY), html.unescape, {"&": "&amp;", "<": "&lt;"}, {">": "&gt;"})
+JSON = Spelling(
+    re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[0-9a-fA-F]{4}|\\[^u]"),
+    _json_decode,
+    {character: json_escape(character) for character in [*map(chr, range(32)), '"', "\\"]},
+)

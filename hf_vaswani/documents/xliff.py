@@ -1,0 +1,137 @@
+"""XLIFF 1.2 and 2: segments without a translation get one, and their state; other translations stay."""
+
+import re
+from collections.abc import Sequence
+
+from ..errors import InputError
+from .markup import EXCLUDED, Token, check_xml, join_kept, xml_tokens
+from .parts import Builder, Parts, has_words
+from .sentences import Kind
+from .spelling import MARKUP
+
+# Inline elements with code of the original inside, and those that open or close a pair, with what they have in common.
+NATIVE = ("ph", "it", "bpt", "ept")
+OPENING = {"bpt": ("rid", "id"), "bx": ("rid", "id"), "sc": ("id",), "sm": ("id",)}
+CLOSING = {"ept": ("rid", "id"), "ex": ("rid", "id"), "ec": ("startRef",), "em": ("startRef",)}
+PAIRED = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
+# States of a target that is not a translation yet.
+OPEN_STATES = ("new", "needs-translation", "initial")
+LINE_FEED = re.compile(r"""\sctype\s*=\s*["']lb["']|\sequiv(?:-text)?\s*=\s*["'](?:&lt;|<)br\\b""")
+
+
+def read_xliff(content: str) -> Parts:
+    """XLIFF 1.0 to 1.2, and 2.0 to 2.2.
+
+    Raises:
+        InputError: it is not well-formed, or something else; the message names line and column.
+    """
+    check_xml(content)
+    tokens = list(xml_tokens(content))
+    root = next((token for token in tokens if token.name), Token(""))
+    if _name(root) != "xliff":
+        raise InputError(f"Line 1: the root element is {root.name or 'missing'}, not xliff. Choose another format.")
+    is_new = _attribute(root, "version").startswith("2")
+    unit = "segment" if is_new else "trans-unit"
+    parts: list[str | Parts] = []
+    path: list[bool] = [False]  # whether each open element, and with it what is inside, is not translated
+    number = 0
+    while number < len(tokens):
+        token = tokens[number]
+        if token.kind is Kind.OPEN:
+            path.append(path[-1] or bool(EXCLUDED.search(token.raw)) or _attribute(token, "approved") == "yes")
+        elif token.kind is Kind.CLOSE:
+            path.pop()
+        if token.kind is Kind.OPEN and _name(token) == unit and not path[-1]:
+            end = _end(tokens, number)
+            parts.append(_read_unit(tokens[number : end + 1], is_new))
+            number = end + 1
+            path.pop()
+            continue
+        parts.append(token.raw)
+        number += 1
+    return Parts(parts)
+
+
+def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:
+    """A segment, with its translation if it has none."""
+    raws = [token.raw for token in tokens]
+    children: dict[str, tuple[int, int]] = {}
+    number = 1
+    while number < len(tokens) - 1:
+        end = _end(tokens, number)
+        children.setdefault(_name(tokens[number]), (number, end))
+        number = end + 1
+    unchanged = Parts(["".join(raws)])
+    if "source" not in children:
+        return unchanged
+    first, last = children.get("seg-source", children["source"])
+    start, end = children.get("target", (last + 1, last))
+    has_target = has_words("".join(token.raw for token in tokens[start:end] if token.kind is None))
+    state = _attribute(tokens[0] if is_new else tokens[start], "state") if has_target else "new"
+    if state not in OPEN_STATES:
+        return unchanged
+    translation = _read_text(tokens[first + 1 : last])
+    if not translation.texts:
+        return unchanged
+    prefix = tokens[first].name.rpartition(":")[0]
+    name = f"{prefix}:target" if prefix else "target"
+    target = tokens[start].raw if "target" in children else f"<{name}>"
+    if target.endswith("/>"):
+        target = f"{target[:-2].rstrip()}>"
+    opening = tokens[0].raw
+    if is_new:
+        opening = _with_attribute(opening, "state", "translated")
+    else:
+        target = _with_attribute(target, "state", "needs-review-translation")
+        target = _with_attribute(target, "state-qualifier", "mt-suggestion")
+    space = raws[first - 1] if "target" not in children and raws[first - 1].isspace() else ""
+    before, after = "".join(raws[1:start]), "".join(raws[end + 1 :])
+    return Parts([opening, before, space, target, translation, f"</{name}>", after])
+
+
+def _read_text(tokens: Sequence[Token]) -> Parts:
+    """The content of a source, with its inline elements."""
+    builder = Builder(MARKUP)
+    for token in join_kept([Token(one.raw, one.kind, _name(one)) for one in tokens], NATIVE):
+        name = token.name
+        if token.kind is None:
+            builder.text(token.raw)
+        elif (name == "mrk" and _attribute(token, "mtype") == "seg") or LINE_FEED.search(token.raw):
+            builder.keep(token.raw)
+        elif name in OPENING:
+            builder.tag(token.raw, Kind.OPEN, f"{name} {_first(token, OPENING[name])}")
+        elif name in CLOSING:
+            builder.tag(token.raw, Kind.CLOSE, f"{PAIRED[name]} {_first(token, CLOSING[name])}")
+        else:
+            builder.tag(token.raw, token.kind, name)
+    return builder.build()
+
+
+def _name(token: Token) -> str:
+    return token.name.rpartition(":")[2]
+
+
+def _first(token: Token, names: Sequence[str]) -> str:
+    return next(filter(None, (_attribute(token, name) for name in names)), "")
+
+
+def _end(tokens: Sequence[Token], number: int) -> int:
+    """The number of the tag that closes an element; the same number for anything else."""
+    depth = 0
+    for at in range(number, len(tokens)):
+        depth += {Kind.OPEN: 1, Kind.CLOSE: -1}.get(tokens[at].kind, 0)
+        if depth == 0:
+            return at
+    return len(tokens) - 1
+
+
+def _attribute(token: Token, name: str) -> str:
+    found = re.search(rf"""\s{name}\s*=\s*(?:"([^"]*)"|'([^']*)')""", token.raw)
+    return (found[1] or found[2] or "") if found else ""
+
+
+def _with_attribute(tag: str, name: str, value: str) -> str:
+    pattern = re.compile(rf"""(\s{name}\s*=\s*)(?:"[^"]*"|'[^']*')""")
+    if pattern.search(tag):
+        return pattern.sub(rf'\g<1>"{value}"', tag, count=1)
+    return f'{tag[:-1].rstrip()} {name}="{value}">'

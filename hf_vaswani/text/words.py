@@ -1,0 +1,18 @@
+"""Words of a text, to link them with those of its translation."""
+
+import re
+
+# In scripts without spaces, each character is a word; in others, letters and what joins them, or a single mark.
+WORD = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
+    r"|[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
+    r"(?:[\w\u0300-\u036f\u200c\u200d'’·-]*\w)?"
+    r"|[^\w\s]"
+)
+
+Span = tuple[int, int]
+
+
+def word_spans(text: str) -> list[Span]:
+    """Start and end of each word and each punctuation mark of a text."""
+    return [match.span() for match in WORD.finditer(text)]

@@ -1,0 +1,282 @@
+"""Each format: which of its text is translated, and that all else is as it was."""
+
+import pytest
+
+from hf_vaswani.documents.reading import read_document
+
+HTML = """\
+<!DOCTYPE html>
+<html><head><title>A &amp; b</title><style>p {color: red}</style></head>
+<body class="x y"><!-- first --><p>It&#39;s <b>big</b>, see
+  <a href='?a=1&b' title="here">me</a>!<br>Next<p>run <code>x = 1</code> now<sup>1</sup></p>
+<ul><li>one<li translate="no">two</ul><p><b>All.</b> 12</p><script>var a = "b"</script></body></html>
+"""
+HTML_FILLED = """\
+<!DOCTYPE html>
+<html><head><title>A &amp; B</title><style>p {color: red}</style></head>
+<body class="x y"><!-- first --><p>IT&#39;S <b>BIG</b>, SEE <a href='?a=1&b' title="here">ME</a>!<br>NEXT<p>RUN \
+<code>x = 1</code> NOW<sup>1</sup></p>
+<ul><li>ONE<li translate="no">two</ul><p><b>ALL.</b> 12</p><script>var a = "b"</script></body></html>
+"""
+XML = """\
+<?xml version="1.0" encoding="ISO-8859-1"?>
+<!DOCTYPE r [<!ENTITY app "App">]>
+<r a="b > c"><s>in &app; <b>the <i>end</i></b></s>
+  <list><s>one</s> <s>two</s></list><t translate="no">no</t>
+  <c><![CDATA[<p>hi <b>you</b></p>]]></c>\xe9<?pi x?></r>
+"""
+XML_FILLED = """\
+<?xml version="1.0" encoding="ISO-8859-1"?>
+<!DOCTYPE r [<!ENTITY app "App">]>
+<r a="b > c"><s>IN &app; <b>THE <i>END</i></b></s>
+  <list><s>ONE</s> <s>TWO</s></list><t translate="no">no</t>
+  <c><![CDATA[<p>HI <b>YOU</b></p>]]></c>\xc9<?pi x?></r>
+"""
+MARKDOWN = """\
+---
+title: here
+---
+# The *end* #
+
+see **this
+and** [a link](http://x.y "T") with `code`\x20\x20
+now \\* a_b <b>x</b>, https://x.y/z or ![image](i.png).[^1]
+
+> - in two
+>   lines
+
+| one | two \\| three |
+|-----|:-:|
+| a `b` | **c** d |
+
+```py
+code = 1
+```
+
+<div>
+as <em>html</em>
+</div>
+
+1. [named][1]
+
+<!-- -->
+
+    code
+
+[1]: http://x.y "title"
+"""
+MARKDOWN_FILLED = """\
+---
+title: here
+---
+# THE *END* #
+
+SEE **THIS AND** [A LINK](http://x.y "T") WITH `code`\x20\x20
+NOW \\* A_B <b>X</b>, https://x.y/z OR ![image](i.png).[^1]
+
+> - IN TWO LINES
+
+| ONE | TWO \\| THREE |
+|-----|:-:|
+| A `b` | **C** D |
+
+```py
+code = 1
+```
+
+<div>
+AS <em>HTML</em>
+</div>
+
+1. [NAMED][1]
+
+<!-- -->
+
+    code
+
+[1]: http://x.y "title"
+"""
+JSON = r"""{"a": {"name": "hi {name}, %s",  "n": [1, true, "\u00fcber \"x\"\n end", "https://x.y"]},
+ "c": "you have {n, plural, one {# file} other {# <b>files</b>}} now", "@c": {"description": "note"},
+ "t": "{{count}} of $t(all) <0>here</0>", "empty": ""}"""
+JSON_FILLED = r"""{"a": {"name": "HI {name}, %s",  "n": [1, true, "\u00dcBER \"X\"\n END", "https://x.y"]},
+ "c": "YOU HAVE {n, plural, one {# FILE} other {# <b>FILES</b>}} NOW", "@c": {"description": "note"},
+ "t": "{{count}} OF $t(all) <0>HERE</0>", "empty": ""}"""
+PROPERTIES = """\
+# not this
+one = hi {0}, it''s \\u00fcber \\
+      all
+two:don't\\n go
+a\\ key = b\\: c
+none=
+! nor this"""
+PROPERTIES_FILLED = """\
+# not this
+one = HI {0}, IT''S \\u00dcBER ALL
+two:DON'T\\n GO
+a\\ key = B\\: C
+none=
+! nor this"""
+SRT = """\
+1\r
+00:00:01,000 --> 00:00:02,000 X1:1\r
+{\\an8}one <i>two\r
+three</i>\r
+\r
+2\r
+00:00:03,000 --> 00:00:04,000\r
+- hi!\r
+- you?\r
+"""
+VTT = """\
+WEBVTT - title
+
+STYLE
+::cue {color: red}
+
+NOTE not this
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Roger>you &amp; <00:01.500>me
+<c.loud>both</c>
+"""
+CASES = [
+    ("txt", "one\r\n\r\n  two\t\nthree", "ONE\r\n\r\n  TWO\t\nTHREE"),
+    ("html", HTML, HTML_FILLED),
+    ("xml", XML, XML_FILLED),
+    ("md", MARKDOWN, MARKDOWN_FILLED),
+    ("json", JSON, JSON_FILLED),
+    ("properties", PROPERTIES, PROPERTIES_FILLED),
+    ("srt", SRT, SRT.replace("one <i>two", "ONE <i>TWO").replace("three", "THREE").replace("hi", "HI")
+     .replace("you", "YOU")),
+    ("vtt", VTT, VTT.replace("you", "YOU").replace(">me", ">ME").replace(">both", ">BOTH")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, content, filled", CASES, ids=[case[0] for case in CASES])
+def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
+    encoding = "latin-1" if kind == "xml" else "utf-8"
+    document = read_document(kind, content.encode(encoding))
+    assert document.fill(document.texts) == content.encode(encoding)
+    assert document.fill([text.upper() for text in document.texts]).decode(encoding) == filled
+
+
+def test_placeholders_and_tags_are_not_in_the_texts():
+    assert read_document("json", JSON.encode()).texts == [
+        "hi,", 'über "x"', "end", "you have", "file", "files", "now", "of here",
+    ]  # fmt: skip
+
+
+PO = r"""# a comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\n"
+
+#: a.c:1
+#, fuzzy
+msgid "old"
+msgstr "alt"
+
+#, c-format
+#| msgid "before"
+msgctxt "menu"
+msgid "hi %s, \"you\"\n"
+msgstr ""
+
+msgid "one file"
+msgid_plural "%d files"
+msgstr[0] ""
+msgstr[1] ""
+msgstr[2] ""
+
+msgid ""
+"first\n"
+"second"
+msgstr ""
+
+#~ msgid "gone"
+#~ msgstr ""
+"""
+
+
+def test_po_file_gets_its_missing_translations_in_every_form():
+    document = read_document("po", PO.encode())
+    filled = (
+        PO.replace('\\"you\\"\\n"\nmsgstr ""', '\\"you\\"\\n"\nmsgstr "HI %s, \\"YOU\\"\\n"')
+        .replace('msgstr[0] ""', 'msgstr[0] "ONE FILE"')
+        .replace('msgstr[1] ""', 'msgstr[1] "%d FILES"')
+        .replace('msgstr[2] ""', 'msgstr[2] "%d FILES"')
+        .replace('second"\nmsgstr ""', 'second"\nmsgstr ""\n"FIRST\\n"\n"SECOND"')
+    )
+    assert document.fill([text.upper() for text in document.texts]).decode() == filled
+    done = read_document("po", filled.encode())
+    assert (done.texts, done.fill([])) == ([], filled.encode())
+
+
+XLIFF_1 = """\
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"><body>
+  <trans-unit id="1">
+    <source>hi <g id="1">big <x id="2"/></g>world<bpt id="3">&lt;b></bpt>!<ept id="3">&lt;/b></ept></source>
+    <note>not this</note>
+  </trans-unit>
+  <trans-unit id="2"><source>done</source><target state="final">fertig</target></trans-unit>
+  <trans-unit id="3"><source>new</source><target state="new"/></trans-unit>
+  <trans-unit id="4" translate="no"><source>no</source></trans-unit>
+  <trans-unit id="5"><source>a b</source><seg-source><mrk mid="1" mtype="seg">a</mrk> <mrk mid="2" mtype="seg">b</mrk>\
+</seg-source></trans-unit>
+</body></file></xliff>
+"""
+XLIFF_1_FILLED = """\
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"><body>
+  <trans-unit id="1">
+    <source>hi <g id="1">big <x id="2"/></g>world<bpt id="3">&lt;b></bpt>!<ept id="3">&lt;/b></ept></source>
+    <target state="needs-review-translation" state-qualifier="mt-suggestion">HI <g id="1">BIG <x id="2"/></g>WORLD\
+<bpt id="3">&lt;b></bpt>!<ept id="3">&lt;/b></ept></target>
+    <note>not this</note>
+  </trans-unit>
+  <trans-unit id="2"><source>done</source><target state="final">fertig</target></trans-unit>
+  <trans-unit id="3"><source>new</source><target state="needs-review-translation" state-qualifier="mt-suggestion">NEW\
+</target></trans-unit>
+  <trans-unit id="4" translate="no"><source>no</source></trans-unit>
+  <trans-unit id="5"><source>a b</source><seg-source><mrk mid="1" mtype="seg">a</mrk> <mrk mid="2" mtype="seg">b</mrk>\
+</seg-source><target state="needs-review-translation" state-qualifier="mt-suggestion"><mrk mid="1" mtype="seg">A</mrk>\
+ <mrk mid="2" mtype="seg">B</mrk></target></trans-unit>
+</body></file></xliff>
+"""
+XLIFF_2 = """\
+<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="1">
+<segment><source>hi <pc id="1">big</pc> <ph id="2"/> world</source></segment>
+<segment state="final"><source>done</source><target>fertig</target></segment>
+<segment state="initial"><source><sc id="3"/>x<ec startRef="3"/> y</source><target>x y</target></segment>
+</unit></file></xliff>"""
+XLIFF_2_FILLED = """\
+<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="1">
+<segment state="translated"><source>hi <pc id="1">big</pc> <ph id="2"/> world</source>\
+<target>HI <pc id="1">BIG</pc> <ph id="2"/> WORLD</target></segment>
+<segment state="final"><source>done</source><target>fertig</target></segment>
+<segment state="translated"><source><sc id="3"/>x<ec startRef="3"/> y</source>\
+<target><sc id="3"/>X<ec startRef="3"/> Y</target></segment>
+</unit></file></xliff>"""
+
+
+@pytest.mark.parametrize("content, filled", [(XLIFF_1, XLIFF_1_FILLED), (XLIFF_2, XLIFF_2_FILLED)], ids=["1.2", "2.0"])
+def test_xliff_file_gets_its_missing_translations_and_their_states(content, filled):
+    document = read_document("xliff", content.encode())
+    assert document.fill([text.upper() for text in document.texts]).decode() == filled
+    assert read_document("xliff", filled.encode()).texts == []
+
+
+@pytest.mark.parametrize("kind, content, translation, filled", [
+    ("html", b'<meta charset="iso-8859-1">\xe4', "Ω", b'<meta charset="iso-8859-1">&#937;'),
+    ("txt", b"\xef\xbb\xbfa", "ü", b"\xef\xbb\xbf\xc3\xbc"),
+    ("txt", "\ufeffa".encode("utf-16-le"), "ü", "\ufeffü".encode("utf-16-le")),
+    ("properties", b"a = b", "ü\U0001f600", rb"a = \u00fc\ud83d\ude00"),
+    ("properties", "a = ö".encode(), "ü", "a = ü".encode()),
+    ("json", b'["a"]', 'ü"', '["ü\\""]'.encode()),
+    ("md", b"a b", "1. *b*", rb"1\. \*b\*"),
+    ("srt", b"1\n00:01,0 --> 00:02,0\na\nb", "c d e f", b"1\n00:01,0 --> 00:02,0\nc d\ne f"),
+])  # fmt: skip
+def test_translation_is_written_as_the_file_is(kind, content, translation, filled):
+    document = read_document(kind, content)
+    assert document.fill([translation] * len(document.texts)) == filled

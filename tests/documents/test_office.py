@@ -1,0 +1,146 @@
+"""Office files: runs travel with their words, other members and their order stay as they are."""
+
+import io
+import re
+import zipfile
+
+import pytest
+
+from hf_vaswani.documents import office
+from hf_vaswani.documents.reading import read_document
+from hf_vaswani.errors import InputError
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+ODF = 'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
+DATE = (2001, 2, 3, 4, 5, 6)
+
+
+def packed(members: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for number, (name, content) in enumerate(members.items()):
+            info = zipfile.ZipInfo(name, DATE)
+            info.compress_type = zipfile.ZIP_DEFLATED if number else zipfile.ZIP_STORED
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def run(text: str, look: str = "", space: str = "") -> str:
+    look = f"<w:rPr>{look}</w:rPr>" if look else ""
+    return f"<w:r>{look}<w:t{space}>{text}</w:t></w:r>"
+
+
+def docx(body: str) -> bytes:
+    return packed({
+        "mimetype": "x", "word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>",
+        "word/vbaProject.bin": "macro", "docProps/core.xml": "<a>not this</a>",
+    })  # fmt: skip
+
+
+def read_member(content: bytes, name: str = "word/document.xml") -> str:
+    return zipfile.ZipFile(io.BytesIO(content)).read(name).decode()
+
+
+def filled_body(body: str, translations: list[str]) -> str:
+    found = read_member(read_document("docx", docx(body)).fill(translations))
+    return re.sub(r"^<w:document [^>]*><w:body>|</w:body></w:document>$", "", found)
+
+
+SPACE, BOLD = ' xml:space="preserve"', "<w:b/>"
+
+
+@pytest.mark.parametrize("body, texts, translations, filled", [
+    ("<w:p>" + run("the ", space=SPACE) + run("big", BOLD) + run(" dog", space=SPACE) + "</w:p>",
+     ["the big dog"], ["der große Hund"],
+     "<w:p>" + run("der ", space=SPACE) + run("große", BOLD) + run(" Hund", space=SPACE) + "</w:p>"),
+    # A sentence that begins with other words than most of it has.
+    ("<w:p>" + run("Note:", BOLD) + run(" this & that".replace("&", "&amp;"), space=SPACE) + "</w:p>",
+     ["Note: this & that"], ["Hinweis: das & jenes"],
+     "<w:p>" + run("Hinweis:", BOLD) + run(" das &amp; jenes", space=SPACE) + "</w:p>"),
+    # What is between runs stays there, breaks divide, and spaces are kept.
+    ("<w:p>" + run("a b") + "<w:bookmarkStart/>" + run("c d") + "<w:r><w:br/></w:r>" + run("e") + "</w:p>",
+     ["a bc d", "e"], ["x y z", "v"],
+     "<w:p>" + run("x") + "<w:bookmarkStart/>" + run(" y z", space=SPACE) + "<w:r><w:br/></w:r>" + run("v")
+     + "</w:p>"),
+    # What the program computes is not text.
+    ("<w:p>" + run("page ", space=SPACE) + '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> PAGE '
+     '</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r>' + run("1") + '<w:r><w:fldChar '
+     'w:fldCharType="end"/></w:r>' + run(" of all", space=SPACE) + "</w:p>",
+     ["page of all"], ["Seite von allen"], None),
+    # Text boxes are texts of their own.
+    ("<w:p>" + run("out") + "<w:r><w:txbxContent><w:p>" + run("in") + "</w:p></w:txbxContent></w:r>" + run(" side")
+     + "</w:p>", ["out side", "in"], ["aus wärts", "drin"],
+     "<w:p>" + run("aus") + "<w:r><w:txbxContent><w:p>" + run("drin") + "</w:p></w:txbxContent></w:r>"
+     + run(" wärts", space=SPACE) + "</w:p>"),
+])  # fmt: skip
+def test_runs_of_word_travel_with_their_words(body, texts, translations, filled):
+    document = read_document("docx", docx(body))
+    assert document.texts == texts
+    assert document.fill(texts) == docx(body)
+    found = filled_body(body, translations)
+    if filled:
+        assert found == filled
+    else:
+        assert re.sub(r"<w:t.*?</w:t>", "", found) == re.sub(r"<w:t.*?</w:t>", "", body) and run("1") in found
+
+
+def test_bold_word_follows_an_alignment():
+    body = "<w:p>" + run("now the ") + run("dog", BOLD) + run(" runs fast") + "</w:p>"
+    alignment = [(0, 0), (1, 3), (2, 4), (3, 1), (4, 2)]
+    found = read_member(read_document("docx", docx(body)).fill(["jetzt läuft schnell der Hund"], [alignment]))
+    assert re.findall(r"<w:t[^>]*>([^<]*)<", found) == ["jetzt läuft schnell der ", "Hund", ""]
+    assert found.count("<w:b/>") == 1
+
+
+def test_other_members_stay_with_their_order_dates_and_compression():
+    content = docx("<w:p>" + run("a") + "</w:p>")
+    before, after = (zipfile.ZipFile(io.BytesIO(one)) for one in (content, read_document("docx", content).fill(["ü"])))
+    for old, new in zip(before.infolist(), after.infolist(), strict=True):
+        assert (new.filename, new.date_time, new.compress_type, new.external_attr) == (
+            old.filename, DATE, old.compress_type, old.external_attr)  # fmt: skip
+        assert (after.read(new) == before.read(old)) is (old.filename != "word/document.xml")
+
+
+def test_slide_keeps_its_runs_and_fields():
+    slide = (
+        f'<p:sld {A}><a:p><a:r><a:rPr lang="en" b="1"/><a:t>big</a:t></a:r><a:r><a:rPr lang="en"/>'
+        '<a:t> small text</a:t></a:r><a:br/><a:fld type="slidenum"><a:t>No 1</a:t></a:fld></a:p></p:sld>'
+    )
+    content = packed({"ppt/presentation.xml": "<p/>", "ppt/slides/slide1.xml": slide})
+    document = read_document("pptx", content)
+    assert document.texts == ["big small text"] and document.fill(document.texts) == content
+    filled = read_member(document.fill(["groß kleiner Text"]), "ppt/slides/slide1.xml")
+    assert filled == slide.replace(">big<", ">groß<").replace("> small text<", "> kleiner Text<")
+
+
+def test_open_document_keeps_spans_notes_and_tabs():
+    body = (
+        '<text:h>one</text:h><text:p>a <text:span text:style-name="T1">big</text:span> dog<text:note>'
+        "<text:note-citation>1</text:note-citation><text:note-body><text:p>foot</text:p></text:note-body></text:note>"
+        ", there<text:tab/><text:page-number>7</text:page-number> end</text:p>"
+    )
+    content = packed({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": f"<o {ODF}>{body}</o>"})
+    document = read_document("odt", content)
+    assert document.texts == ["one", "a big dog, there", "foot", "end"] and document.fill(document.texts) == content
+    filled = read_member(document.fill([text.upper() for text in document.texts]), "content.xml")
+    expected = body
+    for text in ("one", "a ", ">big", " dog", "foot", ", there", " end"):
+        expected = expected.replace(text, text.upper(), 1)
+    assert filled == f"<o {ODF}>{expected}</o>"
+
+
+def test_archive_that_is_no_such_document_is_refused(monkeypatch):
+    def error_of(content: bytes, kind: str = "docx") -> str:
+        with pytest.raises(InputError) as error:
+            read_document(kind, content)
+        return str(error.value)
+
+    assert error_of(b"PK\3\4").startswith("It is not docx, or damaged (")
+    assert error_of(office.OLD_BINARY + b"x" * 99).startswith("It has a password, or an older format.")
+    assert error_of(docx(""), "odt") == "It is not odt: it lacks content.xml. Choose another format."
+    assert error_of(docx("<w:p>")).startswith("word/document.xml: Line 1, column ")
+    bomb = packed({"a": "", "word/document.xml": " " * (office.SMALL + 1)})
+    assert re.match(r"word/document.xml in it is 10\d\d times as large unpacked, and not read", error_of(bomb))
+    monkeypatch.setattr(office, "MOST_BYTES", 1 << 20)
+    assert error_of(bomb) == "Unpacked, it has 8 MB, but at most 1 MB are read. Split it."

@@ -1,0 +1,120 @@
+"""Where tags go: with the words that they enclose, nested as before, each once."""
+
+import random
+import re
+from collections import Counter
+from xml.parsers import expat
+
+import pytest
+
+from hf_vaswani.documents.markup import read_markup
+
+WORDS = ["Hund", "läuft", "schnell", "über", "die", "Straße", "heute", "nicht", "12", "z.B.", "Vaswani", "it's"]
+ENTITIES = ["&amp;", "&lt;", "&#228;", "&quot;"]
+MARKS = [",", ".", "!", ":", ")"]
+TAG = re.compile(r"<[^<>]*>")
+
+
+def fill(markup, translation, alignment=None):
+    parts = read_markup(markup)
+    assert len(parts.texts) == 1
+    return parts.fill(iter([(translation, alignment)]))
+
+
+@pytest.mark.parametrize("markup, translation, expected", [
+    # By share of the words, within marks.
+    ("a <b>dog</b>, big", "ein Hund, groß", "ein <b>Hund</b>, groß"),
+    ("a (<i>small</i>) dog", "ein (kleiner) Hund", "ein (<i>kleiner</i>) Hund"),
+    ('say "<b>no</b>."', 'sag "nein."', 'sag "<b>nein</b>."'),
+    ("one <b>two</b> three four", "eins", "<b>eins</b>"),
+    ("un<b>believ</b>able thing", "unglaubliches Ding", "<b>unglaubliches</b> Ding"),
+    # Around the same words in both.
+    ("now open <b>Data Loader</b>", "Data Loader jetzt öffnen", "<b>Data Loader</b> jetzt öffnen"),
+    # Each sentence for itself.
+    ("One two three four. <b>Five</b> six.", "Eins. Fünf sechs.", "Eins. <b>Fünf</b> sechs."),
+    # Spaces are on the side where they were.
+    ("a<b> dog</b> ran", "ein Hund lief", "ein<b> Hund</b> lief"),
+    ("see <img> now", "sieh jetzt", "sieh <img> jetzt"),
+    ("see <img>, now", "sieh, jetzt", "sieh <img>, jetzt"),
+    ("note<sup>1</sup> here", "Hinweis hier", "Hinweis<sup>1</sup> hier"),
+    # Signs are spelled as they were.
+    ("R&amp;D &#169; x > y <i>z</i>", "F&E © x > y z", "F&amp;E &#169; x > y <i>z</i>"),
+])  # fmt: skip
+def test_tag_goes_to_its_share_of_the_words(markup, translation, expected):
+    assert fill(markup, translation) == expected
+
+
+@pytest.mark.parametrize("alignment, expected", [
+    (None, "heute <b>läuft</b> <i>der</i> Hund"),
+    ([(0, 2), (1, 3), (2, 1), (3, 0)], "heute <i>läuft</i> der <b>Hund</b>"),
+    ([(1, 3)], "heute läuft <i>der</i> <b>Hund</b>"),  # the rest by share
+    ([(9, 9)], "heute <b>läuft</b> <i>der</i> Hund"),  # of no words at all
+])  # fmt: skip
+def test_tag_follows_its_words_by_an_alignment(alignment, expected):
+    translation = "heute läuft der Hund"
+    assert fill("the <b>dog</b> <i>runs</i> today", translation, alignment) == expected
+
+
+def test_unchanged_text_stays_byte_for_byte():
+    markup = "<p>a\n   <b>b </b>&#x63; &auml;ä  d</p>"
+    parts = read_markup(markup)
+    assert parts.fill(iter([(parts.texts[0], None)])) == markup
+
+
+def test_unclosed_tags_keep_their_order():
+    assert fill("a</i> b <b>c</u> d", "eins zwei drei vier") == "eins</i> zwei <b>drei</u> vier"
+
+
+def random_sentence(generator: random.Random) -> str:
+    """Words with nested tags, single ones, comments, and entities."""
+
+    def some(depth: int) -> str:
+        pieces = []
+        for _ in range(generator.randint(1, 5)):
+            kind = generator.random()
+            if kind < 0.2 and depth < 4:
+                name = generator.choice(["b", "i", "a", "span"])
+                pieces.append(f'<{name} n="{generator.random()}">{some(depth + 1)}</{name}>')
+            elif kind < 0.3:
+                pieces.append(generator.choice(["<img/>", f"<!-- {generator.random()} -->", "<wbr/>", "<b></b>"]))
+            elif kind < 0.4:
+                pieces.append(generator.choice(ENTITIES))
+            else:
+                pieces.append(generator.choice(WORDS) + generator.choice([*MARKS, "", "", "", ""]))
+        return "".join(piece + generator.choice(["", " ", " ", " "]) for piece in pieces)
+
+    return f"<p>Anfang {some(0)} Ende</p>"
+
+
+def check_validity(markup: str) -> None:
+    expat.ParserCreate().Parse(markup, True)
+
+
+@pytest.mark.parametrize("is_html", [True, False], ids=["html", "xml"])
+def test_nothing_is_lost_doubled_or_invalid_in_random_sentences(is_html):
+    generator = random.Random(0)
+    for _ in range(1000):
+        markup = random_sentence(generator)
+        check_validity(markup)
+        parts = read_markup(markup, is_html)
+        assert parts.fill(zip(parts.texts, [None] * len(parts.texts))) == markup
+        translations = []
+        for text in parts.texts:
+            words = text.split()
+            generator.shuffle(words)
+            pairs = [(generator.randrange(20), generator.randrange(20)) for _ in range(generator.randint(0, 9))]
+            translations.append((" ".join(words[: generator.randint(0, len(words))]), pairs))
+        filled = parts.fill(iter(translations))
+        check_validity(filled)
+        assert Counter(TAG.findall(filled)) == Counter(TAG.findall(markup))
+        plain = Counter("".join(TAG.sub("", filled).split()))
+        assert plain == Counter(
+            "".join(
+                TAG.sub(
+                    "",
+                    read_markup(markup, is_html).fill(
+                        (("".join(translation), None) for translation, _ in translations)
+                    ),
+                ).split()
+            )
+        )
