@@ -7,7 +7,7 @@ several batches in parallel are faster than one batch on all cores.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,7 @@ class CTranslate2Model(EngineModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.LongTensor | None = None,
         decoder_input_ids: torch.LongTensor | None = None,
+        finished: Callable[[int], None] | None = None,
         **kwargs,
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
         """Translate as transformers' `generate()` does.
@@ -210,6 +211,7 @@ class CTranslate2Model(EngineModel):
             inputs, input_ids: `(batch, source_length)`; give one of the two.
             attention_mask: `(batch, source_length)`, 0 for padding.
             decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start token.
+            finished: called with the row of each source once it has been searched.
             kwargs: search settings; see `Search`.
 
         Returns:
@@ -225,7 +227,7 @@ class CTranslate2Model(EngineModel):
         rows = [ids[kept].tolist() for ids, kept in zip(source, mask.bool())]
         prompts = _prompts(decoder_input_ids, len(rows), search)
         limits = self._limits(rows, prompts, search)
-        results = self._translate(rows, prompts, max(limits), search)
+        results = self._translate(rows, prompts, max(limits), search, finished)
         for limit, numbers in self._beyond(results, limits).items():
             # The engine has a single limit for all sentences: those that went beyond their own are searched again.
             again = [rows[i] for i in numbers], [prompts[i] for i in numbers]
@@ -266,7 +268,14 @@ class CTranslate2Model(EngineModel):
             raise ValueError("; ".join(errors))
         return search
 
-    def _translate(self, rows: list[list[int]], prompts: list[list[int]], longest: int, search: Search) -> list[Any]:
+    def _translate(
+        self,
+        rows: list[list[int]],
+        prompts: list[list[int]],
+        longest: int,
+        search: Search,
+        finished: Callable[[int], None] | None = None,
+    ) -> list[Any]:
         source_tokens, target_tokens = self.tokens
         eos = search.eos_token_id
         ranks = search.num_beams > 1 and (search.length_penalty_type == "gnmt" or any(prompts))
@@ -281,7 +290,7 @@ class CTranslate2Model(EngineModel):
         prefix = [[target_tokens[i] for i in prompt or forced] or None for prompt in prompts]
         # With a shortlist, CTranslate2 confuses the ids of given tokens.
         uses_shortlist = self.uses_shortlist and not any(prefix) and not suppressed
-        return self.translator.translate_batch(
+        running = self.translator.translate_batch(
             [[source_tokens[i] for i in ids] for ids in rows],
             prefix if any(prefix) else None,
             beam_size=search.num_beams,
@@ -299,8 +308,15 @@ class CTranslate2Model(EngineModel):
             use_vmap=uses_shortlist,
             max_batch_size=self._batch_tokens(rows, SHORTLIST_BATCH_TOKENS if uses_shortlist else BATCH_TOKENS),
             batch_type="tokens",
+            asynchronous=True,
             **sampling if search.do_sample else {},
         )
+        results = []
+        for row, result in enumerate(running):
+            results.append(result.result())
+            if finished:
+                finished(row)
+        return results
 
     def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
         """The size of a batch, about `most` tokens, with which all workers get as many batches."""

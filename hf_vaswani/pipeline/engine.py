@@ -8,7 +8,7 @@ similar length, searches, and joins what it split. The error of a text is return
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any
@@ -132,6 +132,7 @@ class TranslationEngine:
     return_warnings: bool | None = None
     progress: Callable[[int], None] | None = None
     on_error: str = "raise"
+    finish: Callable[[Sequence[Segment]], None] = field(init=False, repr=False)  # set by each search
 
     def __post_init__(self):
         own_limit = self.preprocess.get("max_source_length")
@@ -277,6 +278,15 @@ class TranslationEngine:
         searching = self._searching(waiting)
         unfinished = Counter(segment.owner for segment in waiting)
         self._report(len({segment.owner for segment in segments}) - len(unfinished))
+        reported: set[Segment] = set()
+
+        def finish(done: Sequence[Segment]) -> None:
+            new = set(done) - reported
+            reported.update(new)
+            unfinished.subtract(segment.owner for segment in new)
+            self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in new}))
+
+        searching.finish = finish
         if waiting:
             self._warn_of_short_output(max(segment.length for segment in waiting))
         while waiting:
@@ -287,8 +297,7 @@ class TranslationEngine:
                 for segment, (result, lengths) in zip(batches[number], results):
                     segment.result, segment.target_lengths = result, lengths
                     segment.is_straggler = result is None
-                    unfinished[segment.owner] -= not segment.is_straggler
-                self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batches[number]}))
+                finish([segment for segment in batches[number] if not segment.is_straggler])
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
 
     def _searching(self, segments: list[Segment]) -> "TranslationEngine":
@@ -394,6 +403,8 @@ class TranslationEngine:
         stragglers = Stragglers(min(STRAGGLING_ROWS, len(segments) * self.arguments.rows() // STRAGGLING_SHARE))
         if may_leave:
             forward = {**forward, "stopping_criteria": [stragglers]}
+        if self.progress and self._makes_batches():
+            forward = {**forward, "finished": lambda row: self.finish([segments[row]])}
         outputs = self.pipeline.forward(batch, **forward)
         for row, segment in enumerate(segments):
             if row in stragglers.unfinished:

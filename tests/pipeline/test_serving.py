@@ -350,3 +350,13 @@ def test_exported_model_is_computed_by_its_own_engine(saved_model, tmp_path):
     for engine in ("torch", "onnx"):
         with pytest.raises(ValueError, match=f'was exported for CTranslate2. Leave out engine="{engine}"'):
             pipeline("translation", model=str(tmp_path / "exported"), engine=engine)
+
+
+def test_progress_moves_with_each_text_that_the_engine_has_finished(saved_model):
+    counts: list[int] = []
+    translator = pipeline("translation", model=str(saved_model), engine="ctranslate2")
+    texts_of(translator, [*TEXTS, ""], progress=counts.append)
+    assert counts == [1, 1, 1, 1, 1]
+    counts.clear()
+    texts_of(translator, ["w1 w2. w3 w4.", "w5"], split_sentences=True, progress=counts.append)
+    assert counts == [1, 1]
