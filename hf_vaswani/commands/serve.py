@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> None:
         import_extra(library, "serve")
     from ..server.accounts import Limits
     from ..server.application import ServerArguments
-    from ..server.launch import config_file, launch
+    from ..server.cluster import config_file, launch_on_cluster
+    from ..server.launch import launch
 
     if options.max_replicas and options.max_replicas < options.replicas:
         raise InputError(f"--max_replicas {options.max_replicas} is less than --replicas {options.replicas}")
@@ -69,4 +70,7 @@ def run(options: argparse.Namespace) -> None:
         print(config_file(arguments, options.host, options.port), end="")
         return
     with option_names():
-        launch(arguments, options.host, options.port, options.address)
+        if options.address:
+            launch_on_cluster(arguments, options.host, options.port, options.address)
+        else:
+            launch(arguments, options.host, options.port)

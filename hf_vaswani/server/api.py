@@ -92,11 +92,16 @@ class Watched:
         service, started = self.service, time.monotonic()
         request, status = Request(scope), 500
         number = request.headers.get("x-request-id") or uuid4().hex
-        most, got = service.limits.body + 64 * 1024, 0
+        most, got, is_whole = service.limits.body + 64 * 1024, 0, False
 
         async def limited() -> dict[str, Any]:
-            nonlocal got
-            message = await receive()
+            nonlocal got, is_whole
+            left = None if is_whole else started + service.limits.seconds - time.monotonic()
+            try:
+                message = await asyncio.wait_for(receive(), left)
+            except asyncio.TimeoutError:
+                raise Refused(408, f"The request did not arrive within {service.limits.seconds:g} seconds") from None
+            is_whole = not message.get("more_body")
             got += len(message.get("body", b""))
             if got > most:
                 raise Refused(413, f"Invalid request: the body has more than {service.limits.body:,} bytes")

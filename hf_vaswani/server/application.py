@@ -1,6 +1,7 @@
 """The server as an application of Ray Serve, which `serve build`, `serve deploy` and KubeRay can import.
 
-A config file names `hf_vaswani.server.application:build` and gives it the fields of [`ServerArguments`].
+A config file names `hf_vaswani.server.application:build` and gives it the fields of [`ServerArguments`]. On one
+machine, only its models are deployments: clients reach them without Ray's proxy.
 """
 
 import asyncio
@@ -50,20 +51,29 @@ class ServerArguments(BaseModel):
 
 
 def build(arguments: ServerArguments) -> serve.Application:
-    """The application of a server.
+    """The application of a server; errors as in [`read_arguments`]."""
+    catalog, accounts = read_arguments(arguments)
+    api = serve.deployment(
+        serve.ingress()(_Api), name=API, max_ongoing_requests=MOST_REQUESTS, graceful_shutdown_timeout_s=DRAIN_SECONDS,
+        ray_actor_options={"num_cpus": 0},
+    )  # fmt: skip
+    return api.bind(catalog, accounts, arguments.limits, arguments.log_file, *translators(arguments, catalog).values())
+
+
+def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Account]]:
+    """What is served, and the accounts by key.
 
     Raises:
         InputError: a model cannot be served, or the file of keys cannot be used.
         ValueError: the engine is unknown or not installed.
     """
     Serving(arguments.engine, arguments.quantize)  # fails before anything starts
-    catalog, accounts = read_catalog(arguments.models), read_accounts(arguments.keys)
-    translators = [_translator(arguments, name, path) for name, path in catalog.models.items()]
-    api = serve.deployment(
-        serve.ingress()(_Api), name=API, max_ongoing_requests=MOST_REQUESTS, graceful_shutdown_timeout_s=DRAIN_SECONDS,
-        ray_actor_options={"num_cpus": 0},
-    )  # fmt: skip
-    return api.bind(catalog, accounts, arguments.limits, arguments.log_file, *translators)
+    return read_catalog(arguments.models), read_accounts(arguments.keys)
+
+
+def translators(arguments: ServerArguments, catalog: Catalog) -> dict[str, serve.Application]:
+    """The deployment of each model, by name."""
+    return {name: _translator(arguments, name, path) for name, path in catalog.models.items()}
 
 
 def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Application:
@@ -92,7 +102,7 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
 
 
 class _Api:
-    """The replica that clients reach: it holds quotas and documents, so there is one."""
+    """The replica that the clients of a cluster reach: it holds quotas and documents, so there is one."""
 
     def __init__(
         self,
@@ -102,7 +112,7 @@ class _Api:
         log_file: str | None,
         *handles: DeploymentHandle,
     ):
-        _log_requests(log_file)
+        log_requests(log_file)
         self.routes = make_app(catalog, dict(zip(catalog.models, handles)), Accounts(accounts), limits)
         self.service: Service = self.routes.state.service
 
@@ -110,16 +120,10 @@ class _Api:
         return self.routes
 
     async def drain(self, seconds: float) -> int:
-        """Take no more work, wait until what is under way is done, and return how many requests are left."""
-        self.service.is_draining = True
-        for _ in range(round(seconds * 10)):
-            if not self.service.under_way:
-                break
-            await asyncio.sleep(0.1)
-        return self.service.under_way
+        return await asyncio.to_thread(self.service.drain, seconds)
 
 
-def _log_requests(path: str | None) -> None:
+def log_requests(path: str | None) -> None:
     """Write a line of JSON for each request to a file, or to standard error."""
     logger = logging.getLogger("hf_vaswani.server")
     logger.setLevel(logging.INFO)

@@ -1,77 +1,136 @@
-"""Starts the server on this machine or on a Ray cluster, and stops it without losing a request."""
+"""Starts the server on this machine, and stops it without losing a request."""
 
-import asyncio
 import logging
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import ray
+import uvicorn
+from fastapi import FastAPI
 from ray import serve
-from ray.serve.config import HTTPOptions, ProxyLocation
+from ray.serve.config import ProxyLocation
+from ray.serve.handle import DeploymentHandle
 
 from ..errors import InputError, reason
 from ..runtime.signals import StopSignals
-from .application import API, DRAIN_SECONDS, IMPORT_PATH, NAME, ServerArguments, build
+from .accounts import Accounts
+from .api import make_app
+from .application import DRAIN_SECONDS, MOST_REQUESTS, NAME, ServerArguments, log_requests, read_arguments, translators
+from .catalog import Catalog
+from .service import Service
 
 HOST, PORT = "127.0.0.1", 5000
 # The store of objects that pass between processes: texts are small.
 STORE_BYTES = 128 * 1024 * 1024
+# For connections that wait for their next request: longer than clients and proxies keep theirs, which would otherwise
+# send a request just when the server closes it.
+KEEP_ALIVE_SECONDS = 120
 
 
-def launch(arguments: ServerArguments, host: str, port: int, address: str | None = None) -> None:
+def launch(arguments: ServerArguments, host: str, port: int) -> None:
     """Serve until Ctrl+C or SIGTERM; SIGHUP opens models again whose files have changed.
 
-    Args:
-        address: of a Ray cluster; `None` for processes of this machine alone.
-
     Raises:
-        InputError: a model cannot be served, the port is not free, or the cluster cannot be reached.
+        InputError: a model cannot be served, or the port is not free.
     """
-    reload = Event()
     # In this order, since Ray sets a handler of its own when it starts.
-    with served(arguments, host, port, address) as url, StopSignals() as signals:
-        if hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, lambda *_: reload.set())
+    with served(arguments, host, port) as (url, service), StopSignals() as signals:
         print(f"Serving at {url}. Its API: {url}/docs. Ctrl+C stops the server.", flush=True)
-        while not signals.received:
-            if reload.wait(0.5):
-                reload.clear()
-                _reload(arguments)
-        print("Stopping: requests under way are finished.", flush=True)
-        drain()
+        wait(signals, lambda: _reload(arguments, service))
+        if left := service.drain(DRAIN_SECONDS):
+            print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
+
+
+def wait(signals: StopSignals, reload: Callable[[], object]) -> None:
+    """Wait until the server is to stop; open models again at SIGHUP."""
+    wanted = Event()
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: wanted.set())
+    while not signals.received:
+        if wanted.wait(0.5):
+            wanted.clear()
+            started = time.monotonic()
+            try:
+                reload()
+            except (InputError, RuntimeError) as error:
+                print(f"The models were not opened again: {reason(error)}", file=sys.stderr)
+                continue
+            seconds = time.monotonic() - started
+            print(f"Models whose files have changed were opened again in {seconds:.0f} s.", flush=True)
+    print("Stopping: requests under way are finished.", flush=True)
 
 
 @contextmanager
-def served(
-    arguments: ServerArguments, host: str = HOST, port: int = PORT, address: str | None = None
-) -> Iterator[str]:
-    """Serve while the block runs, and yield the address."""
-    application = build(arguments)
-    if address is None:
-        check_port(host, port)
-    _connect(arguments, address)
+def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> Iterator[tuple[str, Service]]:
+    """Serve while the block runs, and yield the address, and what all routes share."""
+    catalog, accounts = read_arguments(arguments)
+    check_port(host, port)
+    with connected(arguments):
+        serve.start(proxy_location=ProxyLocation.Disabled)
+        handles = _open_models(arguments, catalog)
+        log_requests(arguments.log_file)
+        app = make_app(catalog, handles, Accounts(accounts), arguments.limits)
+        with _listening(app, host, port):
+            try:
+                yield f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}", app.state.service
+            finally:
+                with suppress(Exception):
+                    serve.shutdown()
+
+
+def _open_models(arguments: ServerArguments, catalog: Catalog) -> dict[str, DeploymentHandle]:
+    """Start what translates, or tell it that the files of its model have changed; its handles by name."""
+    deployments = translators(arguments, catalog)
+    targets = [serve.RunTarget(deployment, name, route_prefix=None) for name, deployment in deployments.items()]
     try:
-        where = ProxyLocation.EveryNode if address else ProxyLocation.HeadOnly
-        serve.start(proxy_location=where, http_options=HTTPOptions(host=host, port=port))
-        try:
-            serve.run(application, name=NAME, route_prefix="/")
-        except RuntimeError as error:
-            raise InputError(f"The server could not be started: {reason(error)}") from None
-        yield f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+        return dict(zip(deployments, serve.run_many(targets)))
+    except RuntimeError as error:
+        raise InputError(f"The models could not be opened: {reason(error)}") from None
+
+
+def _reload(arguments: ServerArguments, service: Service) -> None:
+    catalog, accounts = read_arguments(arguments)
+    _open_models(arguments, catalog)
+    service.use(catalog, accounts)
+
+
+@contextmanager
+def _listening(app: FastAPI, host: str, port: int) -> Iterator[None]:
+    """Answer requests in a thread of its own while the block runs."""
+    server = uvicorn.Server(uvicorn.Config(
+        app, host, port, lifespan="off", log_config=None, access_log=False, limit_concurrency=MOST_REQUESTS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=1,
+    ))  # fmt: skip
+    thread = Thread(target=server.run, name="server", daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise InputError(f"Nothing can be served on {host}, port {port}. Choose another --port.")
+            time.sleep(0.02)
+        yield
     finally:
-        with suppress(Exception):
-            serve.delete(NAME) if address else serve.shutdown()
-        ray.shutdown()
+        server.should_exit = True
+        thread.join()
 
 
-def _connect(arguments: ServerArguments, address: str | None) -> None:
+@contextmanager
+def connected(arguments: ServerArguments, address: str | None = None) -> Iterator[None]:
+    """Use Ray while the block runs.
+
+    Args:
+        address: of a cluster; `None` for processes of this machine alone.
+
+    Raises:
+        InputError: the cluster cannot be reached.
+    """
     options: dict[str, Any] = {"address": address}
     if address is None:
         needed = arguments.threads_each() * len(arguments.models) * (arguments.max_replicas or arguments.replicas)
@@ -82,37 +141,17 @@ def _connect(arguments: ServerArguments, address: str | None) -> None:
     # Ray tells on standard error what it does at each step, and in its own files, which stay.
     os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     # Ray gives its workers the lowest priority but four, which is for batch jobs.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         ray.init(namespace=NAME, logging_level=logging.WARNING, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InputError(f"Ray cannot be reached at {address or 'this machine'}: {reason(error)}") from None
-
-
-def drain() -> None:
-    """Refuse new requests, and wait for those under way."""
-
-    async def finish() -> int:
-        return await serve.get_deployment_handle(API, NAME).drain.remote(DRAIN_SECONDS)
-
     try:
-        left = asyncio.run(asyncio.wait_for(finish(), DRAIN_SECONDS + 5))
-    except Exception as error:
-        print(f"The requests under way could not be waited for: {reason(error)}", file=sys.stderr)
-        return
-    if left:
-        print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
-
-
-def _reload(arguments: ServerArguments) -> None:
-    started = time.monotonic()
-    try:
-        serve.run(build(arguments), name=NAME, route_prefix="/")
-    except (InputError, RuntimeError) as error:
-        print(f"The models were not opened again: {reason(error)}", file=sys.stderr)
-        return
-    print(f"Models whose files have changed were opened again in {time.monotonic() - started:.0f} s.", flush=True)
+        yield
+    finally:
+        ray.shutdown()
 
 
 def check_port(host: str, port: int) -> None:
@@ -125,13 +164,3 @@ def check_port(host: str, port: int) -> None:
             raise InputError(
                 f"Nothing can be served on {host}, port {port}: {reason(error)}. Choose another --port."
             ) from None
-
-
-def config_file(arguments: ServerArguments, host: str, port: int) -> str:
-    """The same server as a config file of Ray Serve, for `serve deploy` and KubeRay."""
-    import yaml
-
-    given = arguments.model_dump(exclude_defaults=True)
-    application = {"name": NAME, "route_prefix": "/", "import_path": IMPORT_PATH, "args": given}
-    content = {"http_options": {"host": host, "port": port}, "applications": [application]}
-    return yaml.safe_dump(content, sort_keys=False)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from ..documents.parts import Parts
 from ..documents.reading import Document
 from ..errors import InputError
-from .accounts import Accounts, Limits, Refused
+from .accounts import Account, Accounts, Limits, Refused
 from .catalog import Catalog, Pair, Route
 from .detection import Detected, Detector
 from .documents import Documents
@@ -57,6 +58,18 @@ class Service:
         self.detector = Detector(catalog.sources())
         self.documents, self.metrics = Documents(), Metrics()
         self.under_way, self.is_draining = 0, False
+
+    def use(self, catalog: Catalog, accounts: Mapping[str, Account]) -> None:
+        """Serve what a catalog says to these accounts from now on; the models are the same."""
+        self.catalog, self.detector = catalog, Detector(catalog.sources())
+        self.accounts.accounts = dict(accounts)
+
+    def drain(self, seconds: float) -> int:
+        """Take no more work, wait until what is under way is done, and return how many requests are left."""
+        self.is_draining, end = True, time.monotonic() + seconds
+        while self.under_way and time.monotonic() < end:
+            time.sleep(0.1)
+        return self.under_way
 
     def route(self, source: str, target: str, names: Sequence[str] = ("source", "target")) -> tuple[Pair, Route]:
         """What translates a pair.

@@ -73,7 +73,7 @@ def measure(contestant: str, options: argparse.Namespace) -> None:
         from hf_vaswani.server.launch import served
 
         arguments = ServerArguments(models=[f"{options.source}-{options.target}={options.model}"])
-        with served(arguments, port=free_port()) as url:
+        with served(arguments, port=free_port()) as (url, _):
             result = asyncio.run(load(url, texts, options))
             memory = sum(process.memory_info().rss for process in psutil.Process().children(recursive=True)) / 2**20
     else:

@@ -1,5 +1,6 @@
 """Keys, limits, metrics, and what happens when something fails."""
 
+import asyncio
 import json
 import logging
 
@@ -122,3 +123,27 @@ def test_wrong_file_of_keys_is_named(tmp_path, content, mode, message):
     file.chmod(mode)
     with pytest.raises(InputError, match=message):
         read_accounts(str(file))
+
+
+def test_request_that_arrives_too_slowly_is_ended(serve):
+    sent, parts = [], [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive():
+        if not parts:
+            await asyncio.sleep(60)
+        return parts.pop()
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": []}
+    asyncio.run(serve(seconds=0.05).app(scope, receive, send))
+    assert sent[0]["status"] == 408 and b"did not arrive within 0.05 seconds" in sent[1]["body"]
+
+
+def test_keys_may_be_changed_while_the_server_runs(serve):
+    client = serve({"old": {}})
+    service = client.app.state.service
+    service.use(service.catalog, {"new": Account()})
+    answers = [client.post("/translate", json={**HUND, "api_key": key}).status_code for key in ("old", "new")]
+    assert answers == [403, 200]
