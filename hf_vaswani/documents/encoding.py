@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 from ..errors import InputError
 
-MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins as that of UTF-16
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 DECLARED = {
     "html": rb"""<meta[^<>]*charset\s*=\s*["']?([\w.:-]+)""",
     "xml": rb"""^\s*<\?xml[^<>]*encoding\s*=\s*["']([\w.:-]+)""",

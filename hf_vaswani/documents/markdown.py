@@ -166,7 +166,10 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
         elif event.rule == "link" and event.label_end is not None:
             builder.tag(content[place[event.start] : place[event.start + 1]], Kind.OPEN, f"link {event.start}")
             add(event.inner, event.start + 1, event.label_end)
-            builder.tag(content[place[event.label_end] : place[event.end]], Kind.CLOSE, f"link {event.start}")
+            end = content[place[event.label_end] : place[event.end]]
+            label = content[place[event.start] : place[event.label_end] + 1]
+            # The text of `[text]` and `[text][]` is also what the link is found by.
+            builder.tag(end, Kind.CLOSE, f"link {event.start}", f"]{label}" if end in ("]", "][]") else "")
         elif event.rule == "html_inline" and TAG_NAME.match(piece):
             add_tag(builder, piece)
         else:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from html.parser import HTMLParser
 from xml.parsers import expat
 
 from ..errors import InputError
@@ -28,6 +27,9 @@ XML_MARKUP = re.compile(
 )
 # A reference to an entity that is declared elsewhere, with which declarations can grow without end.
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
+HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
+ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
+RAW_TEXT = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 CDATA = "<![CDATA["
 TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
 EXCLUDED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
@@ -174,51 +176,38 @@ def _within_text(tokens: Sequence[Token], splitting: set[str]) -> list[bool]:
     return within
 
 
-class _Tags(HTMLParser):
-    """Records where the markup of a document begins."""
-
-    def __init__(self, content: str):
-        super().__init__(convert_charrefs=False)
-        self.starts = [0]
-        self.offsets: list[tuple[int, Kind | None, str]] = []
-        for line in content.split("\n"):
-            self.starts.append(self.starts[-1] + len(line) + 1)
-        self.feed(content)
-        self.close()
-
-    def _note(self, kind: Kind | None, name: str = "") -> None:
-        line, column = self.getpos()
-        self.offsets.append((self.starts[line - 1] + column, kind, name))
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self._note(Kind.ALONE if tag in VOID else Kind.OPEN, tag)
-
-    def handle_startendtag(self, tag: str, attrs: list) -> None:
-        self._note(Kind.ALONE, tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._note(Kind.CLOSE, tag)
-
-    def _note_other(self, *_) -> None:
-        self._note(Kind.ALONE)
-
-    def _note_text(self, *_) -> None:
-        self._note(None)
-
-    handle_comment = handle_decl = unknown_decl = handle_pi = _note_other
-    handle_data = handle_entityref = handle_charref = _note_text
+def _html_tokens(content: str) -> Iterator[Token]:
+    """The text and the tags of HTML, as browsers find them, which make up the content again."""
+    done = at = 0
+    while start := HTML_START.search(content, at):
+        name = start["name"] or ""
+        end, is_closed = _tag_end(content, start)
+        if start.start() > done:
+            yield Token(content[done : start.start()])
+        raw = content[start.start() : end]
+        is_closed |= name.lower() in VOID
+        kind = Kind.ALONE if is_closed else Kind.CLOSE if raw.startswith("</") else Kind.OPEN
+        yield Token(raw, kind, name.lower())
+        done = at = end
+        if kind is Kind.OPEN and name.lower() in RAW_TEXT:
+            found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(content, at)
+            at = found.start() if found else len(content)
+    if done < len(content):
+        yield Token(content[done:])
 
 
-def _html_tokens(content: str) -> list[Token]:
-    offsets = _Tags(content).offsets
-    starts = [start for start, _, _ in offsets]
-    tokens = [Token(content[: starts[0]], Kind.ALONE)] if starts and starts[0] else []
-    for (start, kind, name), end in zip(offsets, [*starts[1:], len(content)]):
-        if kind is None and tokens and tokens[-1].kind is None:  # text with entities is one token
-            tokens[-1] = Token(tokens[-1].raw + content[start:end])
-        else:
-            tokens.append(Token(content[start:end], kind, name))
-    return tokens
+def _tag_end(content: str, start: re.Match[str]) -> tuple[int, bool]:
+    """Where a tag or a comment ends, at the latest with the content, and whether it is complete in itself."""
+    if not start["name"]:
+        mark = "-->" if start[0] == "<!--" else ">"
+        found = content.find(mark, start.start() + 2)
+        return found + len(mark) if found >= 0 else len(content), True
+    at, last = start.end(), ""
+    while at < len(content) and content[at] != ">":
+        last = ATTRIBUTE.match(content, at)[0]
+        at += len(last)
+    # The slash of <a href=x/> belongs to the attribute.
+    return min(at + 1, len(content)), at == len(content) or last.strip().strip("/") == "" != last.strip()
 
 
 def xml_tokens(content: str) -> list[Token]:

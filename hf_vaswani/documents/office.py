@@ -9,11 +9,10 @@ import copy
 import io
 import re
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ..errors import InputError
+from ..errors import InputError, reason
 from .encoding import decode
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
@@ -51,27 +50,12 @@ def read_office(kind: str, content: bytes) -> tuple[list[str], Callable[[Transla
         InputError: it is not such a file, it has a password, it is larger inside than can be read, or its XML is
             damaged.
     """
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
-        with archive:
-            return _read_archive(kind, archive, content)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
-        if content.startswith(OLD_BINARY):
-            raise InputError(f"It has a password, or an older format. Save it as {kind} without a password.") from None
-        raise InputError(f"It is not {kind}, or damaged ({error}). Save it again.") from None
-
-
-def _read_archive(
-    kind: str, archive: zipfile.ZipFile, content: bytes
-) -> tuple[list[str], Callable[[Translations], bytes]]:
-    members = archive.infolist()
-    _check_size(members)
+    contents, comment = _unpack(kind, content)
     read = _read_odf if kind in ("odt", "odp") else _read_ooxml
     wanted, main = PARTS[kind], MAIN.get(kind, "content.xml")
-    if main not in archive.namelist():
+    if not any(member.filename == main for member in contents):
         raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
     parts: dict[str, tuple[Parts, Callable[[str], bytes]]] = {}
-    contents = {member: archive.read(member) for member in members}
     for member, xml in contents.items():
         if re.fullmatch(wanted, member.filename):
             text, encode = decode(xml, "xml")
@@ -85,7 +69,7 @@ def _read_archive(
             return content
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as target:
-            target.comment = archive.comment
+            target.comment = comment
             for member, data in new.items():
                 entry = copy.copy(member)
                 target.writestr(entry, data)
@@ -93,6 +77,21 @@ def _read_archive(
         return buffer.getvalue()
 
     return [text for found, _ in parts.values() for text in found.texts], write
+
+
+def _unpack(kind: str, content: bytes) -> tuple[dict[zipfile.ZipInfo, bytes], bytes]:
+    """The members of an archive with what they contain, and its comment."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            _check_size(members)
+            return {member: archive.read(member) for member in members}, archive.comment
+    except InputError:
+        raise
+    except Exception as error:  # of many types, if it is damaged
+        if content.startswith(OLD_BINARY):
+            raise InputError(f"It has a password, or an older format. Save it as {kind} without a password.") from None
+        raise InputError(f"It is not {kind}, or damaged ({reason(error)}). Save it again.") from None
 
 
 def _check_size(members: Sequence[zipfile.ZipInfo]) -> None:

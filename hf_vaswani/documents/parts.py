@@ -57,9 +57,9 @@ class Builder:
         if raw:
             self.piece(Text(raw, self._spelling.read(raw)))
 
-    def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "") -> None:
-        """Add markup within the current sentence."""
-        self.piece(Tag(raw, kind, name))
+    def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "", changed: str = "") -> None:
+        """Add markup within the current sentence; arguments are those of [`Tag`]."""
+        self.piece(Tag(raw, kind, name, changed))
 
     def piece(self, piece: Piece) -> None:
         self._pieces.append(piece)
@@ -106,7 +106,8 @@ def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
             break
     # From the innermost pair to the outermost one: a range that has grown may cut another pair.
     for opening, closing in sorted(match_pairs(pieces).items(), key=lambda pair: pair[1] - pair[0]):
-        if opening < first <= closing <= last or first <= opening <= last < closing:
+        is_cut = opening < first <= closing <= last or first <= opening <= last < closing
+        if is_cut or (pieces[closing].changed and opening < first and last < closing):
             first, last = min(first, opening), max(last, closing)
     return first, last + 1
 

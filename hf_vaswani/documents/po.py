@@ -64,13 +64,16 @@ def _message(empty: _Field, source: _Field) -> Parts:
     builder = Builder(PO)
     add_message(builder, source.raw)
     first = empty.lines[0]
-    start, line_end = first[: first.index('"')], re.search(r"[\r\n]*$", first)[0]
+    start, (line_end, separator) = (
+        first[: first.index('"')],
+        (line[len(line.rstrip()) :] for line in (first, source.lines[0])),
+    )
 
     def finish(filled: str) -> str:
         lines = [filled]
         if len(source.strings) > 1:
             lines = ["", *re.findall(r"(?:[^\\]|\\[^n])*?\\n|(?:[^\\]|\\[^n])+$", filled)]
-        return "".join(f'{start if not number else ""}"{line}"{line_end}' for number, line in enumerate(lines))
+        return start + separator.join(f'"{line}"' for line in lines) + line_end
 
     parts = builder.build(finish)
     return parts if parts.texts else Parts(["".join(empty.lines)])

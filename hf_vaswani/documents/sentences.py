@@ -57,11 +57,13 @@ class Tag:
     Attributes:
         raw: as it is in the original, or what has further texts inside.
         name: what the tags of a pair have in common.
+        changed: what it is instead where the text has changed, if that is not the same.
     """
 
     raw: str | InnerTexts
     kind: Kind = Kind.ALONE
     name: str = ""
+    changed: str = ""
 
 
 Piece = Text | Tag
@@ -129,17 +131,18 @@ class Sentence:
             return "".join(raw.values())
         if not self._tags:
             return self._write(translation)
+        raw |= {piece: piece.changed for piece in self.pieces if isinstance(piece, Tag) and piece.changed}
         return self._join(translation, _arranged(self, translation, alignment), raw)
 
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
-        result, done, is_space_due = "", 0, False
+        result, done, is_space_due, is_after_single = "", 0, False, False
 
         def add(end: int) -> None:
-            nonlocal result, done, is_space_due
-            text = translation[done:end]
-            if text:
-                result += (" " if is_space_due and not text[0].isspace() else "") + self._write(text)
-                is_space_due = False
+            nonlocal result, done, is_space_due, is_after_single
+            if text := translation[done:end]:
+                is_joined = text[0].isspace() or CLOSING_MARK.match(text)
+                result += (" " if is_space_due and not is_joined else "") + self._write(text)
+                is_space_due = is_after_single = False
             done = max(done, end)
 
         for placed, offset in tags:
@@ -154,10 +157,13 @@ class Sentence:
                 add(offset)
             if kind is Kind.BREAK:
                 result, is_space_due = result.rstrip(" "), False
-            elif kind is not Kind.CLOSE:
+            elif kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
+                is_space_due |= is_after_single and placed.after
+            else:
                 if (is_space_due or (placed.before and kind is Kind.ALONE)) and result and not result[-1].isspace():
                     result += " "
                 is_space_due = placed.after and kind is Kind.ALONE
+                is_after_single = kind is Kind.ALONE
             result += raw[placed.tag]
         add(len(translation))
         return result

@@ -162,6 +162,27 @@ def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     assert document.fill([text.upper() for text in document.texts]).decode(encoding) == filled
 
 
+@pytest.mark.parametrize("content, texts", [
+    ("<p a=don't b>x</p>", ["x"]),
+    ("<a href=/x/>one</a> two", ["one two"]),
+    ('<script>if (a<b) "</p>"</SCRIPT ><!-->x<!-- y -->', ["x"]),
+    ("1 < 2 <b>a</b> <![if x]>b<![endif]> <c d", ["a b"]),
+    ('<img alt="a>b">c<IMG>', ["c"]),
+])  # fmt: skip
+def test_tags_of_html_are_found_as_by_browsers(content, texts):
+    document = read_document("html", content.encode())
+    assert document.texts == texts and document.fill(texts) == content.encode()
+
+
+def test_label_that_a_link_is_found_by_stays():
+    content = "See [the page] or **`x`** [more][], **`y`**.\n\n[the page]: http://x.y\n[more]: http://y.z\n"
+    document = read_document("md", content.encode())
+    assert document.texts == ["See the page or more,"] and document.fill(document.texts) == content.encode()
+    assert document.fill(["Siehe die Seite oder mehr,"]).decode().splitlines()[0] == (
+        "Siehe [die Seite][the page] oder **`x`** [mehr][more], **`y`**."
+    )
+
+
 def test_placeholders_and_tags_are_not_in_the_texts():
     assert read_document("json", JSON.encode()).texts == [
         "hi,", 'über "x"', "end", "you have", "file", "files", "now", "of here",
