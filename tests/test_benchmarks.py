@@ -31,6 +31,7 @@ SMALL = {
     },
     "preparation": {"VOCABULARY": 200},
     "scaling": {"SECONDS": 0.01},
+    "terms": {"LEAST": 1},
     "step_memory": {"VOCABULARY": 60, "SENTENCES": 4, "LENGTH": 6},
 }
 TEXT = ["w1 w2 w3", "w4 w5", "w6 w7 w8 w9", "w10"]
@@ -111,6 +112,15 @@ def test_engines(benchmark, saved_model, text):
     kinds.insert(3, "CTranslate2 shortlist")
     options = ["--source", text, "--reference", text, "--rounds", 1, "--shortlist", text, text, "--kinds", *kinds]
     assert list(contestants(benchmark("engines", "--model", saved_model, *options))) == kinds
+
+
+def test_terms(benchmark, saved_model, text):
+    tiny_model(vocab_size=56).save_pretrained(saved_model)
+    options = ["--source", text, "--reference", text, "--glossary_from", text, text, "--rounds", 1]
+    kinds = ["without", "glossary", "random 2"]
+    notes = contestants(benchmark("terms", "--model", saved_model, *options, "--kinds", *kinds))
+    assert list(notes) == kinds
+    assert notes["random 2"].startswith("100.0% of 7 terms")
 
 
 @pytest.mark.parametrize("family", ["m2m_100", "t5"])

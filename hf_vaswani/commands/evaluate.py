@@ -33,6 +33,7 @@ from .options import (
 from .reports import write_result
 
 if TYPE_CHECKING:
+    from ..evaluation.terms import TermScore
     from ..pipeline.serving import Serving
     from ..translation.reranking import Reranker
 
@@ -44,6 +45,9 @@ DESCRIPTION = (
     "the others are compared with it by paired bootstrap resampling; models come before files of translations."
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
+GLOSSARY = """\
+also count how many of these terms stand in the translations, where they stand in the --source: .tsv, .csv or .tbx, as
+for hf-vaswani translate, which alone makes translations have them"""
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Below this BLEU, translations and references have next to nothing in common.
 MEANINGLESS = 1
@@ -64,6 +68,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     several = {"action": "extend", "default": []}
     evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     add_reference_option(evaluate, required=True)
+    evaluate.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
     evaluate.add_argument(
         "--output",
         **OUTPUT_FILE,
@@ -123,15 +128,19 @@ def _add_bootstrap_options(group) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..data.glossary_files import read_glossary
     from ..data.sources.text_files import line_errors, read_lines
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
+    from ..evaluation.terms import score_terms
     from ..translation.load import load
     from .text_warnings import score_arguments, score_warnings
 
     errors = _option_errors(options) + _output_errors(options)
     servings = collect_errors(errors, partial(_servings, options)) or []
     collect_errors(errors, lambda: make_metrics(options.metrics, **score_arguments(options, [])))
+    pair = options.source_language, options.target_language
+    glossary = collect_errors(errors, lambda: options.glossary and read_glossary(options.glossary, pair))
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
     errors += line_errors(options.reference[0], texts)
@@ -166,15 +175,19 @@ def run(options: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     names = options.models + options.hypotheses
+    terms = [
+        score_terms(glossary, texts[options.source], hypotheses, references) if glossary else None
+        for hypotheses in systems
+    ]
     if options.format == "text":
-        print(_text(names, results))
+        print("\n".join([_text(names, results), *_term_lines(names, terms)]))
         return
     sentences = [
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
     engines = [_engine(serving) for serving in servings] + [{}] * len(options.hypotheses)
-    record = _json(names, options.reference, engines, results, sentences)
+    record = _json(names, options.reference, engines, results, sentences, terms)
     write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -193,8 +206,10 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
         errors += [
             f"--{name} is for models, and none is given. Specify one, before all options, or omit --{name}."
             for name in FOR_MODELS
-            if getattr(options, name)
+            if getattr(options, name) and not (options.glossary and name.startswith("source"))
         ]
+    if options.glossary and not options.source:
+        errors.append("--glossary needs --source, in which its terms stand.")
     errors += reranking_errors(options)
     if options.sentences and options.format != "json":
         errors.append("--sentences needs --format json.")
@@ -298,17 +313,31 @@ def _text(names: list[str], results: list[list]) -> str:
     return "\n".join(lines)
 
 
+def _term_lines(names: list[str], terms: "list[TermScore | None]") -> list[str]:
+    """A line for each system whose terms were counted, with its name if there are several."""
+    scores = [(name, score) for name, score in zip(names, terms) if score is not None]
+    return [f"{name}: {score}" if len(scores) > 1 else str(score) for name, score in scores]
+
+
 def _json(
-    names: list[str], references: list[str], engines: list[dict[str, str]], results: list[list], sentences: list
+    names: list[str],
+    references: list[str],
+    engines: list[dict[str, str]],
+    results: list[list],
+    sentences: list,
+    terms: "list[TermScore | None]",
 ) -> dict:
     """All results in full precision, with the engine that computed the translations of models."""
     systems = []
-    for name, engine, scores, each in zip(names, engines, results, sentences):
+    for name, engine, scores, each, found in zip(names, engines, results, sentences, terms):
         systems.append({"system": name, **engine, "scores": [_score(score) for score in scores]})
         if each is not None:
             systems[-1]["sentences"] = [
                 {"name": score.name, "signature": score.signature, "scores": score.values} for score in each
             ]
+        if found is not None:
+            shares = {"share": found.share, "share_in_reference": found.share_in_reference}
+            systems[-1]["terms"] = asdict(found) | shares
     return {"references": references, "systems": systems}
 
 

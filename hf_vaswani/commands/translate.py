@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
-from ..files import InputPath, collect_errors, descriptor_of, is_same_file
+from ..files import InputPath, collect_errors, descriptor_of, file_digest, is_same_file
 from ..runtime.imports import quiet
 from .options import (
     ENSEMBLE,
@@ -83,6 +83,12 @@ SPLIT = """\
 split lines beyond the length limit between sentences, and longer sentences between words; with --no-split_sentences,
 lines stay whole (default: models of this package translate each sentence of a line by itself, unless they were trained
 on lines with several sentences)"""
+GLOSSARY = """\
+terms that must stand in translations where their sources stand in lines: .tsv, .csv (source term, target term or
+several with | between them, and optionally the case rule exact or ignore), or .tbx"""
+UNMET = """\
+a translation that lacks a term, since the length limit leaves no room for it, gets a warning, or is an error of its
+line (default: warn)"""
 SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
@@ -121,6 +127,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_ranking_options(search)
+    search.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
+    search.add_argument("--on_unmet", choices=["warn", "error"], help=UNMET)
     search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
@@ -281,7 +289,8 @@ def output_settings(options: argparse.Namespace, further: Collection[str] = ()) 
     """
     left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
     left_out |= {"pairs", *SELECTION} if getattr(options, "pairs", None) else set()
-    return {name: value for name, value in vars(options).items() if name not in left_out and name not in further}
+    settings = {name: value for name, value in vars(options).items() if name not in left_out and name not in further}
+    return settings | ({"glossary": file_digest(options.glossary)} if options.glossary else {})
 
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
@@ -329,7 +338,11 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
 def _same_file_errors(options: argparse.Namespace) -> list[str]:
     """An error for each input that the output would overwrite."""
     output = options.output or descriptor_of(sys.stdout)
-    inputs = {"input": options.input or descriptor_of(sys.stdin), "file of prefixes": options.prefix}
+    inputs = {
+        "input": options.input or descriptor_of(sys.stdin),
+        "file of prefixes": options.prefix,
+        "glossary": options.glossary,
+    }
     return [
         f"{options.output or 'Standard output'} is the {name}. Choose another file for the output."
         for name, path in inputs.items()
@@ -364,6 +377,12 @@ def option_errors(options: argparse.Namespace) -> list[str]:
     if options.rerank_with and (names := given("mbr", "sample")):
         errors.append(f"{names} cannot be combined with --rerank_with, which chooses among a beam's translations.")
     errors += reranking_errors(options)
+    if options.glossary and (names := given("mbr", "sample")):
+        errors.append(f"{names} cannot be combined with --glossary, whose terms are searched for with beams.")
+    if options.glossary:
+        collect_errors(errors, partial(translator_settings, options))
+    elif options.on_unmet:
+        errors.append("--on_unmet is for the terms of a --glossary.")
     if options.sample and (names := given("num_beams", "length_penalty")):
         errors.append(f"{names}: these are options of search, which --sample replaces.")
     if options.samples == 1:
@@ -380,9 +399,13 @@ def option_errors(options: argparse.Namespace) -> list[str]:
 
 def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     """The models that translate and their settings, from the options."""
+    from ..data.glossary_files import read_glossary
     from ..translation.translator_settings import TranslatorSettings
 
+    pair = options.source_language, options.target_language
     arguments = {
+        "terms": read_glossary(options.glossary, pair) if options.glossary else None,
+        "on_unmet": options.on_unmet,
         "utility": options.mbr,
         "samples": options.samples,
         "n_best": options.n_best,

@@ -210,8 +210,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             return output.sequences
         return recorder.output(output, model_kwargs["encoder_outputs"], decoder.cache)
 
+    @staticmethod
     def _search_options(
-        self,
         input_ids: torch.LongTensor,
         logits_processor: LogitsProcessorList,
         stopping_criteria: StoppingCriteriaList,

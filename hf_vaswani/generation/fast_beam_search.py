@@ -256,7 +256,7 @@ def _first_above(weights: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Te
 
 def rows_of(state: BeamState, order: torch.Tensor) -> BeamState:
     """The state of the sentences in these rows."""
-    return BeamState(**{field.name: getattr(state, field.name)[order] for field in fields(state)})
+    return type(state)(**{field.name: getattr(state, field.name)[order] for field in fields(state)})
 
 
 def close_ranks(is_kept: torch.Tensor) -> torch.Tensor:

@@ -23,12 +23,15 @@ from ..generation.mixin import is_watched
 from ..generation.model_checks import position_limit, source_limits, too_long_error
 from ..generation.output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from ..generation.settings import check_number, check_switch
+from ..text.glossary import Glossary
 from ..text.inputs import not_texts, not_texts_error
 from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
 from ..text.normalization import clean, is_blank, normalized
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
+from .segments import Result, Segment, SourceTooLong
+from .terms import LEAST_BEAMS, TermsUnmet, check_terms, make_automaton, term_search, terms_warning, unmet_demands
 from .workers import can_fork, memory_error, side_by_side
 
 if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
@@ -46,51 +49,6 @@ LONG = 128  # tokens of several sentences, of which most models leave out parts
 WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
 TRUNCATIONS = ("longest_first", "only_first", "do_not_truncate")  # "only_second" would cut nothing
 SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
-
-
-Result = list[Hypothesis] | Exception
-
-
-class SourceTooLong(ValueError):
-    """A text of more tokens than the limit."""
-
-    def __init__(self, length: int, limit: int):
-        super().__init__(f"{length:,} tokens, more than the limit of {limit:,}")
-
-
-@dataclass(eq=False, slots=True)
-class Segment:
-    """A text, or a piece of one, on its way from text to hypotheses.
-
-    Attributes:
-        owner: position of the text that this is, or is a piece of.
-        piece: the text itself, and the whitespace after it.
-        prefix: what its translation must begin with; "" for anything.
-        inputs: the tokenizer's output; `None` if there is nothing to translate.
-        prompt: token ids of the decoder's start and the prefix; empty without a prefix.
-        result: its hypotheses, best first, or why there are none.
-        target_lengths: number of tokens in each hypothesis.
-        is_straggler: whether the search of its batch left it without a result, to be searched with other stragglers.
-    """
-
-    owner: int
-    piece: Piece
-    prefix: str = ""
-    inputs: dict[str, Any] | None = None
-    prompt: Sequence[int] = ()
-    result: Result | None = None
-    target_lengths: Sequence[int] = ()
-    is_straggler: bool = False
-
-    @property
-    def length(self) -> int:
-        """The number of source tokens, special tokens included."""
-        return len(self.inputs["input_ids"]) if self.inputs else 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is anything to translate, and no result yet."""
-        return self.inputs is not None and self.result is None
 
 
 @dataclass
@@ -112,6 +70,9 @@ class TranslationEngine:
             line separately.
         return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
         progress: called with the number of texts that were finished since the last call.
+        glossary: terms that translations must have; or None.
+        on_unmet: what to do about a translation that lacks a term even so: `"warn"`, as of one that may be wrong, or
+            `"error"`, as of a text that cannot be translated.
         on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
             together are then tried again in halves.
 
@@ -131,6 +92,8 @@ class TranslationEngine:
     split_sentences: bool | None = None
     return_warnings: bool | None = None
     progress: Callable[[int], None] | None = None
+    glossary: Glossary | None = None
+    on_unmet: str = "warn"
     on_error: str = "raise"
     finish: Callable[[Sequence[Segment]], None] = field(init=False, repr=False)  # set by each search
 
@@ -154,6 +117,8 @@ class TranslationEngine:
             raise ValueError(f"truncation must be True, False or one of {', '.join(TRUNCATIONS)}, got {truncation!r}.")
         if self.on_error not in ("raise", "return"):
             raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
+        if self.on_unmet not in ("warn", "error"):
+            raise ValueError(f'on_unmet must be "warn" or "error", got {self.on_unmet!r}.')
         check_number("num_workers", self.num_workers, least=0)
         if self.num_workers and (error := memory_error(self.num_workers)):
             raise ValueError(error)
@@ -162,6 +127,8 @@ class TranslationEngine:
         self.hypotheses = self.arguments.hypotheses(self.forward.get("n_best"))
         if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
             self.split_sentences = False
+        if self.glossary is not None:
+            self._check_terms([self.glossary])
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -173,12 +140,19 @@ class TranslationEngine:
                 raise not_texts_error(window, wrong, done)
             done, number = done + len(window), number + 1
 
-    def translate(self, texts: Sequence[str], prefixes: Sequence[str] = (), first: int = 0) -> list[Result]:
+    def translate(
+        self,
+        texts: Sequence[str],
+        prefixes: Sequence[str] = (),
+        first: int = 0,
+        glossaries: Sequence[Glossary] = (),
+    ) -> list[Result]:
         """Translate texts together, and return the hypotheses of each, or its error.
 
         Args:
             prefixes: what each translation must begin with, one per text; or none at all.
             first: number of the first text, from which errors count.
+            glossaries: the terms of each text, instead of the engine's; or none at all.
 
         Raises:
             ValueError: texts exceed the limit, with neither truncation nor returned errors; up to five are named.
@@ -186,8 +160,12 @@ class TranslationEngine:
         """
         if self.split_sentences and any(prefixes):
             raise ValueError("prefixes and split_sentences cannot be combined: a prefix could belong to any piece.")
+        if glossaries:
+            self._check_terms(glossaries)
+        elif self.glossary is not None:
+            glossaries = [self.glossary] * len(texts)
         segments = [
-            Segment(owner, piece, prefix)
+            Segment(owner, piece, prefix, demands=glossaries[owner].demands(piece.text) if glossaries else ())
             for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
             for piece in self._pieces("" if is_blank(text) else clean(text), prefix)
         ]
@@ -203,8 +181,10 @@ class TranslationEngine:
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
+        if lacking := [segment for segment in segments if segment.demands and self._lacks_terms(segment)]:
+            self._search_with_terms(lacking, first)
         errors = {segment.owner: segment.result for segment in segments if isinstance(segment.result, Exception)}
-        errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong)}
+        errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong | TermsUnmet)}
         if len(errors) == len(texts) >= SYSTEMATIC:
             raise errors[len(texts) - 1]
         self._check(segments, len(texts), first)
@@ -289,16 +269,48 @@ class TranslationEngine:
         searching.finish = finish
         if waiting:
             self._warn_of_short_output(max(segment.length for segment in waiting))
+        searching._search_batches(waiting)
+
+    def _search_batches(self, waiting: list[Segment]) -> None:
         while waiting:
-            batches = searching._batches(waiting)
+            batches = self._batches(waiting)
             # A single batch leaves no stragglers, nor do batches of stragglers.
-            may_leave = len(batches) > 1 and searching._knows_stragglers() and not waiting[0].is_straggler
-            for number, results in searching._results(batches, may_leave):
+            may_leave = len(batches) > 1 and self._knows_stragglers() and not waiting[0].is_straggler
+            for number, results in self._results(batches, may_leave):
                 for segment, (result, lengths) in zip(batches[number], results):
                     segment.result, segment.target_lengths = result, lengths
                     segment.is_straggler = result is None
-                finish([segment for segment in batches[number] if not segment.is_straggler])
+                self.finish([segment for segment in batches[number] if not segment.is_straggler])
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
+
+    def _check_terms(self, glossaries: Sequence[Glossary]) -> None:
+        speller = self.pipeline.term_speller(self.preprocess.get("tgt_lang"))
+        check_terms(glossaries, speller, self.pipeline.model, self.arguments)
+
+    def _lacks_terms(self, segment: Segment) -> bool:
+        """Whether one of the hypotheses of a segment lacks one of its terms."""
+        return isinstance(segment.result, list) and any(
+            unmet_demands(segment.demands, hypothesis, self.pipeline.tokenizer) for hypothesis in segment.result
+        )
+
+    def _search_with_terms(self, segments: list[Segment], first: int) -> None:
+        """Search again with PyTorch, for the best translations among those that have their terms."""
+        speller = self.pipeline.term_speller(self.preprocess.get("tgt_lang"))
+        for segment in segments:
+            segment.automata = [make_automaton(demand, speller) for demand in segment.demands]
+            segment.result = None
+        beams = {"num_beams": max(self.arguments.rows(), LEAST_BEAMS)}
+        arguments, forward = self.arguments.of_batch(beams), {**self.forward, **beams}
+        searching = replace(self, arguments=arguments, forward=forward, progress=None, glossary=None)
+        searching.finish = lambda done: None  # reported already
+        searching._search_batches(segments)
+        self.pipeline.serving.used.add(getattr(self.pipeline.model, "engine_key", "torch"))
+        for segment in segments if self.on_unmet == "error" else []:
+            best = segment.result[0] if isinstance(segment.result, list) else None
+            if best and (unmet := unmet_demands(segment.demands, best, self.pipeline.tokenizer)):
+                if self.on_error == "raise":
+                    raise ValueError(f"inputs[{first + segment.owner}]: {TermsUnmet(unmet)}.")
+                segment.result = TermsUnmet(unmet)
 
     def _searching(self, segments: list[Segment]) -> "TranslationEngine":
         """This engine, or a copy of it in which that of another engine takes the place of the model."""
@@ -312,7 +324,7 @@ class TranslationEngine:
             return self
         pipeline = copy.copy(self.pipeline)
         pipeline.model, pipeline.device = model, model.device
-        return replace(self, pipeline=pipeline)
+        return replace(self, pipeline=pipeline, glossary=None)
 
     def _makes_batches(self) -> bool:
         """Whether the model runs in an engine that makes its own batches and has its own workers."""
@@ -405,6 +417,10 @@ class TranslationEngine:
             forward = {**forward, "stopping_criteria": [stragglers]}
         if self.progress and self._makes_batches():
             forward = {**forward, "finished": lambda row: self.finish([segments[row]])}
+        if segments[0].automata:
+            speller = self.pipeline.term_speller(self.preprocess.get("tgt_lang"))
+            automata = [segment.automata for segment in segments]
+            forward = {**forward, **term_search(automata, speller, self.pipeline.model.device)}
         outputs = self.pipeline.forward(batch, **forward)
         for row, segment in enumerate(segments):
             if row in stragglers.unfinished:
@@ -466,7 +482,10 @@ class TranslationEngine:
             hypotheses = segment.result if isinstance(segment.result, list) else []
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
-                if text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
+                warning = terms_warning(segment.demands, hypothesis, self.pipeline.tokenizer)
+                if warning is None and text is not None:
+                    warning = translation_warning(segment.piece.text, text, ratio)
+                if warning is None:
                     continue
                 if self.return_warnings:
                     hypothesis["warning"] = warning

@@ -6,7 +6,7 @@ It serves every sequence-to-sequence model in transformers: Marian, T5, M2M100, 
 import copy
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -20,6 +20,8 @@ from ..generation.mixin import FastGenerationMixin
 from ..generation.model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
 from ..generation.output_scores import Hypothesis, align, log_probabilities, output_lengths, prompt_length
 from ..generation.settings import suggest_argument
+from ..generation.term_spelling import TermSpeller
+from ..text.glossary import Glossary
 from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
 from ..text.languages import (
     TRANSLATION_TASK,
@@ -39,6 +41,8 @@ from .engine import STAGES, Result, TranslationEngine
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
+# Terms that translations must have, as the pipeline takes them.
+Terms = Mapping[str, str | Sequence[str]] | Glossary | None
 # The argument with which multilingual tokenizers choose the target language.
 FIRST_TOKEN = "forced_bos_token_id"
 
@@ -116,6 +120,8 @@ class TranslationPipeline(Pipeline):
         self.warned_of_many_sentences = False
         self._progress = kwargs.pop("progress", None)
         self._on_error = kwargs.pop("on_error", "raise")
+        self._terms, self._on_unmet = kwargs.pop("terms", None), kwargs.pop("on_unmet", "warn")
+        self._term_spellers: dict[str | None, TermSpeller] = {}
         if "prefixes" in kwargs:
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
         from .serving import Serving  # importing the training loop does not need it
@@ -151,7 +157,9 @@ class TranslationPipeline(Pipeline):
         remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
         check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
-    def __call__(self, inputs, *, prefixes: Sequence[str] = (), **options):
+    def __call__(
+        self, inputs, *, prefixes: Sequence[str] = (), terms: Terms | Sequence[Terms | None] = None, **options
+    ):
         """Translate texts.
 
         Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
@@ -166,6 +174,12 @@ class TranslationPipeline(Pipeline):
             prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
                 empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
                 prefix is not split.
+            terms (`dict`, or a list of them): terms of the source and what must stand for each in the translation, a
+                text or a list of texts to choose from: `{"Hund": "hound"}`. A list has the terms of each text.
+                Terms are whole words; the case of those with capitals must be the same. Translations that lack a term
+                are searched for again in PyTorch, with a beam of at least 4.
+            on_unmet (`"warn"` or `"error"`): what to do about a translation that lacks a term even so, because the
+                length limit leaves no room: warn, as of one that may be wrong, or treat it as an error of that text.
             n_best (`int`): number of translations to return for each text, best first, with scores. At most
                 `num_beams`, unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): return each translation's `score`, by which beam search ranks: its natural
@@ -224,19 +238,21 @@ class TranslationPipeline(Pipeline):
                 iterator first returns the translations of all texts before an input that is not a text; if a text
                 exceeds the limit, those of the texts that it read together with it are lost.
         """
-        engine = self.engine(**options)
+        of_texts = terms if isinstance(terms, list | tuple) else ()
+        engine = self.engine(terms=None if of_texts else terms, **options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
         check_many("prefixes", prefixes)
-        if prefixes and (is_lazy or len(prefixes) != len(texts)):
-            many = "texts read piece by piece" if is_lazy else f"{len(texts)} text{'s' * (len(texts) != 1)}"
-            raise ValueError(f"prefixes must have one prefix per text of a list, got {len(prefixes)} for {many}.")
+        for name, each, those in (("prefixes", "prefix", prefixes), ("terms", "dict", of_texts)):
+            if those and (is_lazy or len(those) != len(texts)):
+                many = "texts read piece by piece" if is_lazy else f"{len(texts)} text{'s' * (len(texts) != 1)}"
+                raise ValueError(f"{name} must have one {each} per text of a list, got {len(those)} for {many}.")
         if is_lazy:
             return engine.stream(texts)
         texts = list(texts)
         wrong = not_texts(texts)
         if wrong:
             raise not_texts_error(texts, wrong)
-        results = engine.translate(texts, prefixes)
+        results = engine.translate(texts, prefixes, glossaries=[Glossary.of(own or {}) for own in of_texts])
         return results[0] if isinstance(inputs, str) else [_flat(result) for result in results]
 
     def engine(
@@ -249,6 +265,8 @@ class TranslationPipeline(Pipeline):
         return_warnings: bool | None = None,
         progress: Callable[[int], None] | None = None,
         on_error: str | None = None,
+        terms: Terms = None,
+        on_unmet: str | None = None,
         **options,
     ) -> TranslationEngine:
         """Make an engine that translates any number of texts with the arguments of a call, which are checked here."""
@@ -264,6 +282,7 @@ class TranslationPipeline(Pipeline):
             own = {name: forward[name] for name in (*STEP_OPTIONS, FIRST_TOKEN) if name in forward}
             forward = {**own, "arguments": arguments}
         one_by_one = arguments.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
+        terms = self._terms if terms is None else terms
         self._check_pair(preprocess)
         languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
         check_languages(self.tokenizer, *languages, arguments.get(FIRST_TOKEN) is not None)
@@ -280,6 +299,8 @@ class TranslationPipeline(Pipeline):
             return_warnings=self._return_warnings if return_warnings is None else return_warnings,
             progress=self._progress if progress is None else progress,
             on_error=self._on_error if on_error is None else on_error,
+            glossary=None if terms is None else Glossary.of(terms),
+            on_unmet=self._on_unmet if on_unmet is None else on_unmet,
         )
 
     def _sanitize_parameters(
@@ -334,6 +355,12 @@ class TranslationPipeline(Pipeline):
         if not token_ids:
             raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
         return token_ids[0]
+
+    def term_speller(self, target_language: str | None = None) -> TermSpeller:
+        """What spells terms of the target language."""
+        if target_language not in self._term_spellers:
+            self._term_spellers[target_language] = TermSpeller(self.tokenizer, target_language)
+        return self._term_spellers[target_language]
 
     def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
         """The model that drafts translations, as given or loaded once from its folder or the Hub.

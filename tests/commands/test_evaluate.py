@@ -401,3 +401,21 @@ def test_json_records_in_place_of_translations_are_an_error(errors_of, write_lin
         f"error: {records} has JSON records of hf-vaswani translate. Translate with --format text, one translation "
         "per line."
     ]
+
+
+def test_terms_are_counted(evaluate, errors_of, write_lines):
+    source = write_lines("source", ["ein Hund und ein Hund", "Hund", "Katze"])
+    reference = write_lines("reference", ["a hound and a dog", "a hound", "a cat"])
+    good, bad = write_lines("good", ["a hound", "a Hound", "cats"]), write_lines("bad", ["dogs", "hounds", "a cat"])
+    glossary = write_lines("terms.tsv", ["Hund\thound", "Katze\tcat"])
+    options = ["--hypotheses", good, bad, "--source", source, "--reference", reference, "--glossary", glossary]
+    systems = json.loads(evaluate(*options, "--format", "json"))["systems"]
+    assert [system["terms"] for system in systems] == [
+        {"found": 2, "occurrences": 4, "found_in_reference": 2, "in_reference": 3, "share": 50.0,
+         "share_in_reference": 100 * 2 / 3},
+        {"found": 1, "occurrences": 4, "found_in_reference": 1, "in_reference": 3, "share": 25.0,
+         "share_in_reference": 100 / 3},
+    ]  # fmt: skip
+    assert f"{good}: terms: 50.0% of 4; 66.7% of the 3 that a reference has" in evaluate(*options)
+    errors = errors_of("--hypotheses", good, "--reference", reference, "--glossary", glossary)
+    assert errors == ["error: --glossary needs --source, in which its terms stand."]

@@ -210,6 +210,9 @@ def test_samples_of_a_line_are_drawn_independently(translate, write_lines):
         (["--samples", 4], "--samples needs --mbr"),
         (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be combined with --mbr"),
         (["--mbr", "chrf", "--sample", 1], "--sample cannot be combined with --mbr"),
+        (["--glossary", __file__, "--sample", 1], "--sample cannot be combined with --glossary"),
+        (["--glossary", __file__], f"{__file__} is not a glossary"),
+        (["--on_unmet", "error"], "--on_unmet is for the terms of a --glossary"),
         (["--rerank_weight", 1], "--rerank_weight needs --rerank_with"),
         (["--rerank_with", "other", "--mbr", "chrf"], "--mbr cannot be combined with --rerank_with"),
         (["--rerank_with", "other", "--sample", 1], "--sample cannot be combined with --rerank_with"),
@@ -496,3 +499,19 @@ def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, e
         file.write("w1\n")
     assert "finished, or was made in another way" in error_of(*options, "--resume")
     assert output.read_bytes() == before
+
+
+def test_translations_have_the_terms_of_a_glossary(translate, error_of, tmp_path):
+    files = {"source": "w1 w2\nw3\nw2 w4\n", "terms.tsv": "w1\tw30|w31\nw4\tw32 w33\n", "output": ""}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    options = ["--input", tmp_path / "source", "--output", tmp_path / "output", "--format", "jsonl"]
+    options += ["--max_new_tokens", 6, "--glossary", tmp_path / "terms.tsv"]
+    assert translate(*options, "--overwrite")[0] == 0
+    records = [json.loads(line) for line in (tmp_path / "output").read_text().splitlines()]
+    texts = [record["translations"][0]["text"] for record in records]
+    assert {"w30", "w31"} & set(texts[0].split()) and "w32 w33" in texts[2]
+    status, _, warnings = translate(*options, "--overwrite", "--max_new_tokens", 1, "--on_unmet", "error")
+    assert status == 0 and "line 3: TermsUnmet: no translation within the length limit has 'w32 w33'" in warnings
+    (tmp_path / "terms.tsv").write_text("w1\tw99\n")
+    assert "the tokenizer cannot spell the target terms of 'w1'" in error_of(*options, "--overwrite")

@@ -1,0 +1,188 @@
+"""Beam search for the best translation that has given terms.
+
+The beam is shared out among hypotheses with as many tokens of their terms missing (dynamic beam allocation; Post and
+Vilar 2018), for all sentences of a batch at once (Hu et al. 2019): otherwise those without terms, which are more
+probable, would leave no room for any that has them. A hypothesis that lacks a term cannot end before its length
+limit.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
+from transformers.generation import GenerateBeamEncoderDecoderOutput
+
+from ..core.generation_beam_search import LENGTH_PENALTY_TYPES, NEVER, BeamState, Scoring, pick
+from ..core.generation_vaswani import BatchedDecoder, Recorder, VaswaniGenerationMixin
+from .fast_beam_search import FastBeamSearch, Stragglers, top
+from .mixin import MASKING_PROCESSORS, ROW_PROCESSORS, FastGenerationMixin, only, only_one
+from .term_automaton import TermAutomata
+
+
+@dataclass
+class ConstrainedState(BeamState):
+    """The state of the search, with what its hypotheses lack."""
+
+    automata: torch.Tensor  # (n, beams, demands) the states of their automata
+    finished_unmet: torch.Tensor  # (n, beams) number of demands that finished hypotheses do not meet
+
+
+class ConstrainedBeamSearch(FastBeamSearch):
+    """[`FastBeamSearch`] among the hypotheses that have given terms.
+
+    Where none of them fits within the length limit, the hypotheses that lack the fewest are returned.
+
+    Args:
+        automata: those of the terms of each sentence.
+        options: the other arguments of [`FastBeamSearch`].
+    """
+
+    def __init__(self, decoder, automata: TermAutomata, scoring: Scoring, **options):
+        super().__init__(decoder, scoring=replace(scoring, early_stopping=scoring.early_stopping or False), **options)
+        self.automata = automata
+
+    def _start(self) -> ConstrainedState:
+        start = super()._start()
+        states = self.automata.first.unsqueeze(1).expand(-1, self.beams, -1)
+        for tokens in self.prompt[:, 1:].unbind(1):
+            states = self.automata.next(states, tokens.unsqueeze(1).expand(-1, self.beams))
+        return ConstrainedState(
+            **vars(start), automata=states, finished_unmet=torch.zeros_like(start.is_finished, dtype=torch.long)
+        )
+
+    def _step(self, state: ConstrainedState, states: torch.Tensor) -> torch.Tensor:
+        scores, beams, tokens = self._continuations(state, states)
+        order = self._share_out(state, scores, beams, tokens)[:, : self.candidates]
+        scores, beams, tokens = (pick(tensor, order) for tensor in (scores, beams, tokens))
+        rows = beams + state.numbers.unsqueeze(1) * self.beams
+        paths = torch.cat([pick(state.paths, beams), torch.stack([tokens, rows], dim=-1).unsqueeze(2)], dim=2)
+        automata = self.automata.next(pick(state.automata, beams), tokens)
+        ends = self._ends(paths, tokens, state.limits)
+        self._finish(state, paths, scores, ends, self.automata.count_unmet(automata))
+        # In the order in which they were chosen, those that continue before those that end.
+        chosen = ends.long().argsort(dim=1, stable=True)[:, : self.beams]
+        kept = torch.where(ends, scores + NEVER, scores).gather(1, chosen)
+        state.scores, best_first = kept.sort(dim=1, descending=True, stable=True)
+        chosen = chosen.gather(1, best_first)
+        state.paths, state.automata = pick(paths, chosen), pick(automata, chosen)
+        self._close(state, ends)
+        return pick(beams, chosen)
+
+    def _continuations(
+        self, state: ConstrainedState, states: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Scores, hypotheses and new tokens `(n, continuations)`: the best of each hypothesis, all with which fewer
+        tokens of its terms are missing, and the best that ends the last word of a term; those that are impossible, or
+        counted twice, have a score of -inf."""
+        logits = self.decoder.logits(states).float().expand(-1, self.beams, -1)
+        log_probs = logits.log_softmax(-1)
+        if self.processors is not None:
+            log_probs = self.processors(state.paths[..., 0].flatten(0, 1), log_probs.flatten(0, 1)).view(logits.shape)
+        if self.eos_token_ids is not None:
+            lacks = self.automata.count_missing(state.automata).unsqueeze(-1) > 0
+            log_probs[..., self.eos_token_ids] = log_probs[..., self.eos_token_ids].masked_fill(lacks, -torch.inf)
+        rows = log_probs.flatten(0, 1).unsqueeze(1)
+        best, tokens = top(rows, rows.new_zeros(len(rows), 1), min(self.candidates, rows.shape[2]))
+        best, tokens = (tensor.view(*state.scores.shape, -1) for tensor in (best, tokens))
+        wanted = self.automata.advances[state.automata].flatten(2)
+        is_pending = self.automata.is_pending[state.automata].any(2)
+        if is_pending.any():
+            begins_word = self.automata.begins_word
+            ending = torch.full_like(wanted[..., :1], -1)
+            ending[is_pending] = (
+                log_probs[is_pending][:, : len(begins_word)].masked_fill(~begins_word, -torch.inf).argmax(1, True)
+            )
+            wanted = torch.cat([wanted, ending], dim=2)
+        is_known = (wanted.unsqueeze(3) == tokens.unsqueeze(2)).any(3) | (wanted < 0)
+        is_known |= (wanted.unsqueeze(3) == wanted.unsqueeze(2)).tril(-1).any(3)
+        wanted = wanted.clamp(min=0)
+        further = log_probs.gather(2, wanted).masked_fill(is_known, -torch.inf)
+        scores = torch.cat([best, further], dim=2) + state.scores.unsqueeze(-1)
+        beams = torch.arange(self.beams, device=scores.device).view(1, -1, 1).expand(scores.shape)
+        return scores.flatten(1), beams.flatten(1), torch.cat([tokens, wanted], dim=2).flatten(1)
+
+    def _share_out(
+        self, state: ConstrainedState, scores: torch.Tensor, beams: torch.Tensor, tokens: torch.Tensor
+    ) -> torch.Tensor:
+        """The order in which continuations get a place in the beam, `(n, continuations)`.
+
+        In each turn, it is the best one left of those with as many tokens missing, the fewest first. Those that end
+        take no turn.
+        """
+        missing = self.automata.count_missing(self.automata.next(pick(state.automata, beams), tokens))
+        order = scores.argsort(dim=1, descending=True, stable=True)
+        order = order.gather(1, missing.gather(1, order).argsort(dim=1, stable=True))
+        missing, scores = missing.gather(1, order), scores.gather(1, order)
+        is_running = torch.ones_like(missing)
+        if self.eos_token_ids is not None:
+            is_running -= torch.isin(tokens.gather(1, order), self.eos_token_ids).long()
+        before = is_running.cumsum(1) - is_running
+        is_first = missing.diff(dim=1, prepend=missing[:, :1] - 1) != 0
+        turn = before - (before * is_first).cummax(1).values
+        # At the length limit, all end.
+        turn *= (state.limits > state.paths.shape[2] + 1).unsqueeze(1)
+        turn[scores < NEVER / 2] = turn.shape[1]
+        return order.gather(1, turn.argsort(dim=1, stable=True))
+
+    def _finish(
+        self,
+        state: ConstrainedState,
+        paths: torch.Tensor,
+        scores: torch.Tensor,
+        ends: torch.Tensor,
+        unmet: torch.Tensor,
+    ) -> None:
+        """Add continuations that end to the finished hypotheses, first those that meet most of their demands."""
+        paths, scores, unmet = paths[:, : self.beams], scores[:, : self.beams], unmet[:, : self.beams]
+        ends = ends[:, : self.beams] & state.is_open.unsqueeze(1) & (scores > NEVER / 2)
+        if not ends.any():
+            return
+        length = paths.shape[2] - self.prompt.shape[1]
+        scores = torch.cat([state.finished_scores, torch.where(ends, scores / self.scoring.penalty(length), NEVER)], 1)
+        unmet = torch.cat([state.finished_unmet, unmet.masked_fill(~ends, 0)], 1)
+        is_finished = torch.cat([state.is_finished, ends], dim=1)
+        chosen = scores.argsort(dim=1, descending=True, stable=True)
+        key = (~is_finished * (unmet.max() + 1) + unmet).gather(1, chosen)
+        chosen = chosen.gather(1, key.argsort(dim=1, stable=True))[:, : self.beams]
+        paths = torch.cat([self._padded(state.finished_paths, paths.shape[2]), paths], dim=1)
+        state.finished_scores, state.finished_unmet = scores.gather(1, chosen), unmet.gather(1, chosen)
+        state.is_finished, state.finished_paths = is_finished.gather(1, chosen), pick(paths, chosen)
+
+
+def search_with_terms(
+    model: PreTrainedModel,
+    input_ids: torch.LongTensor,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
+    automata: TermAutomata,
+    **model_kwargs,
+) -> GenerateBeamEncoderDecoderOutput | torch.LongTensor:
+    """Beam search with terms, for any encoder-decoder: `generate(custom_generate=partial(search_with_terms, …))`.
+
+    Args:
+        automata: those of the terms of each sentence of the batch; the other arguments come from `generate()`.
+    """
+    config, beams = generation_config, generation_config.num_beams
+    for name, default in (("length_penalty_type", LENGTH_PENALTY_TYPES[0]), ("max_length_offset", None)):
+        if not hasattr(config, name):  # in other families
+            setattr(config, name, default)
+    if isinstance(model, FastGenerationMixin) and model._can_share_source(config, model_kwargs):
+        decoder = model._shared_source(input_ids, model_kwargs, beams)
+    else:
+        decoder = BatchedDecoder(model, input_ids, model_kwargs, beams)
+    options = VaswaniGenerationMixin._search_options(
+        input_ids, logits_processor, stopping_criteria, config, Recorder(config)
+    )
+    search = ConstrainedBeamSearch(
+        decoder,
+        automata,
+        **options,
+        log_probs_fall=only(MASKING_PROCESSORS, logits_processor),
+        sentences_may_leave=not options["criteria"] and only(ROW_PROCESSORS, logits_processor),
+        stragglers=only_one(Stragglers, stopping_criteria),
+    )
+    output = search.run()
+    if not config.return_dict_in_generate:
+        return output.sequences
+    return GenerateBeamEncoderDecoderOutput(output.sequences, sequences_scores=output.scores, beam_indices=output.rows)

@@ -1,0 +1,206 @@
+"""Glossaries: where the terms of a source stand, and how often a translation has the terms that stand for them.
+
+Terms are compared word by word: "hound" is not in "hounds", and spaces beside punctuation make no difference. In
+scripts without spaces, such as Chinese and Thai, each character is a word.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+EXACT, IGNORE = CASES = ("exact", "ignore")
+# Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese.
+SPACELESS = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+
+
+@cache
+def _patterns() -> tuple[re.Pattern, re.Pattern]:
+    """Patterns of a word, and of a character that belongs to the same word as such a character next to it."""
+    # Marks, such as the vowel signs of Indic scripts, are not letters to `re`.
+    marks = "".join(filter(lambda c: unicodedata.category(c)[0] == "M", map(chr, range(0x300, 0x20000))))
+    joining = rf"(?![{SPACELESS}])[\w{marks}]"
+    return re.compile(rf"[{SPACELESS}]|(?:{joining})+|[^\s\w]"), re.compile(joining)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text; punctuation marks are words of their own."""
+    return _patterns()[0].findall(text)
+
+
+def joins_words(character: str) -> bool:
+    """Whether a character and one like it next to it are in the same word."""
+    return _patterns()[1].match(character) is not None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the target language.
+
+    Attributes:
+        text: as it is to be written.
+        is_exact: whether its case matters. Otherwise, it may also begin with a capital, as at the start of a sentence.
+    """
+
+    text: str
+    is_exact: bool
+
+    def spans(self, of_text: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Where the term stands in the words of a text: indices of its first word and of the one after its last."""
+        own = words(self.text)
+        if not self.is_exact:
+            own, of_text = _lowered(own), _lowered(of_text)
+        for start in range(len(of_text) - len(own) + 1):
+            if of_text[start : start + len(own)] == own:
+                yield start, start + len(own)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Terms of which a translation must have one, as often as their source stands in the text.
+
+    Attributes:
+        terms: the terms to choose from.
+        count: how often one of them must stand in the translation.
+        source: the source term, for messages.
+    """
+
+    terms: tuple[Term, ...]
+    count: int
+    source: str
+
+    def count_in(self, translation: str) -> int:
+        """How many of the `count` times a translation has one of the terms."""
+        of_text = words(translation)
+        spans = sorted((end, start) for term in self.terms for start, end in term.spans(of_text))
+        found = after = 0
+        for end, start in spans:
+            if start >= after:
+                found, after = found + 1, end
+        return min(found, self.count)
+
+    def __str__(self) -> str:
+        terms = " or ".join(repr(term.text) for term in self.terms)
+        return f"{terms} for {self.source!r}" + (f", {self.count} times" if self.count > 1 else "")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a glossary.
+
+    Attributes:
+        source: the source term.
+        targets: the target terms to choose from.
+        case: `"exact"` or `"ignore"`; `None` ignores the case of terms without capitals.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    case: str | None = None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The target terms, each with its case rule."""
+        return tuple(Term(text, self.is_exact(text)) for text in self.targets)
+
+    def is_exact(self, term: str) -> bool:
+        """Whether the case of the source term or of a target term matters."""
+        return term != term.lower() if self.case is None else self.case == EXACT
+
+    def errors(self) -> list[str]:
+        """What is wrong with the entry."""
+        if not words(self.source):
+            return ["the source term is empty"]
+        if not self.targets or not all(map(words, self.targets)):
+            return [f"a target term of {self.source!r} is empty"]
+        if self.case not in (None, *CASES):
+            return [f"the case rule of {self.source!r} must be {' or '.join(CASES)}, not {self.case!r}"]
+        return []
+
+
+class Glossary:
+    """Terms and their translations.
+
+    Args:
+        entries: the terms.
+
+    Raises:
+        ValueError: an entry has no words, or two entries contradict each other.
+    """
+
+    def __init__(self, entries: Iterable[Entry]):
+        self.entries = tuple(entries)
+        if errors := glossary_errors(self.entries):
+            raise ValueError(". ".join(f"terms: {error}" for error in errors.values()) + ".")
+        # First word in lower case → entries, those of more words first, and those whose case matters before others.
+        self._index: dict[str, list[tuple[list[str], Entry]]] = {}
+        for entry in self.entries:
+            own = words(entry.source)
+            self._index.setdefault(own[0].lower(), []).append((own, entry))
+        for those in self._index.values():
+            those.sort(key=lambda pair: (-len(pair[0]), not pair[1].is_exact(pair[1].source)))
+
+    @classmethod
+    def of(cls, terms: "Mapping[str, str | Sequence[str]] | Glossary") -> "Glossary":
+        """A glossary from a dict: source term → target term, or several to choose from.
+
+        Raises:
+            ValueError: it is not such a dict, or its terms cannot be used.
+        """
+        if isinstance(terms, Glossary):
+            return terms
+        example = 'such as {"Hund": "hound"} or {"Hund": ["hound", "dog"]}'
+        if not isinstance(terms, Mapping):
+            raise ValueError(f"terms must be a dict, {example}, got {type(terms).__name__}.")
+        entries = []
+        for source, targets in terms.items():
+            targets = (targets,) if isinstance(targets, str) else targets
+            if not (isinstance(targets, Sequence) and all(isinstance(text, str) for text in (source, *targets))):
+                raise ValueError(f"terms must be a dict of texts, {example}, got {source!r}: {targets!r}.")
+            entries.append(Entry(source, tuple(targets)))
+        return cls(entries)
+
+    def demands(self, source: str) -> list[Demand]:
+        """What a translation of a source must have: the longest terms at each place, from left to right."""
+        of_text, place = words(source), 0
+        counts: Counter[tuple[Term, ...]] = Counter()
+        sources: dict[tuple[Term, ...], str] = {}
+        lowered = _lowered(of_text)
+        while place < len(of_text):
+            entry, length = self._longest(of_text, lowered, place)
+            place += length
+            if entry is not None:
+                counts[entry.terms] += 1
+                sources.setdefault(entry.terms, entry.source)
+        return [Demand(terms, count, sources[terms]) for terms, count in counts.items()]
+
+    def _longest(self, of_text: list[str], lowered: list[str], place: int) -> tuple[Entry | None, int]:
+        """The entry whose source stands here, if any, and the number of words to go on."""
+        for own, entry in self._index.get(lowered[place], ()):
+            end = place + len(own)
+            if own == of_text[place:end] or (not entry.is_exact(entry.source) and _lowered(own) == lowered[place:end]):
+                return entry, len(own)
+        return None, 1
+
+
+def glossary_errors(entries: Sequence[Entry]) -> dict[int, str]:
+    """What is wrong with entries: the index of an entry → why it cannot be used."""
+    errors = {number: error for number, entry in enumerate(entries) for error in entry.errors()}
+    before: dict[tuple, int] = {}
+    for number, entry in enumerate(entries):
+        if number in errors:
+            continue
+        is_exact = entry.is_exact(entry.source)
+        key = is_exact, *(words(entry.source) if is_exact else _lowered(words(entry.source)))
+        first = before.setdefault(key, number)
+        if entries[first] != entry and set(entries[first].targets) != set(entry.targets):
+            errors[number] = (
+                f"{entry.source!r} has other target terms here than before; list all that may stand for it together"
+            )
+    return errors
+
+
+def _lowered(of_text: Sequence[str]) -> list[str]:
+    return [word.lower() for word in of_text]

@@ -1,0 +1,112 @@
+"""Translations with terms: how many have them, their BLEU, and the speed, against translations without.
+
+    python scripts/benchmarks/terms.py --model outputs/my_model --source test.de --reference test.en \\
+        --glossary_from valid.de valid.en
+
+The glossary has the words that IBM model 1 finds to be translations of each other in other sentence pairs, if the one
+nearly always stands where the other does. For "random 2", two words of its reference are the terms of each sentence.
+Contestants run in turn, each in its own process, with PyTorch. Speeds need an idle machine.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from measuring import compare, in_own_process, machine
+from transformers import pipeline
+
+from hf_vaswani.data.lexical_translation import learn_translations
+from hf_vaswani.evaluation.score import bleu
+from hf_vaswani.text.glossary import Entry, Glossary, words
+
+KINDS = ("without", "glossary", *(f"random {number}" for number in (1, 2, 3, 4)))
+SIZE, LEAST, SHARE = 200, 3, 0.8
+
+
+def read(path: str | Path) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def make_glossary(sources: list[str], targets: list[str]) -> Glossary:
+    """The most frequent words with a target word that stands in nearly all of their translations."""
+    sides = [[words(text) for text in texts] for texts in (sources, targets)]
+    names = [list(dict.fromkeys(word for text in texts for word in text)) for texts in sides]
+    numbers = [{word: number for number, word in enumerate(own)} for own in names]
+    encoded = ([np.array([own[word] for word in text]) for text in texts] for own, texts in zip(numbers, sides))
+    best = learn_translations(*encoded).best(1)
+    counts = Counter(word for text in sides[0] for word in set(text))
+    both = Counter(
+        word for source, target in zip(*sides) for word in set(source)
+        if numbers[0][word] in best and names[1][best[numbers[0][word]][0]] in target
+    )  # fmt: skip
+    kept = [
+        word
+        for word, count in counts.most_common()
+        if word.isalnum() and count >= LEAST and both[word] >= SHARE * count
+    ]
+    return Glossary([Entry(word, (names[1][best[numbers[0][word]][0]],)) for word in kept[:SIZE]])
+
+
+def random_terms(sources: list[str], references: list[str], number: int) -> list[dict[str, str]]:
+    """Random words of each reference, as terms for words that stand once in its source."""
+    generator, found = random.Random(0), []
+    for source, reference in zip(sources, references):
+        counts = Counter(word.lower() for word in words(source))
+        keys = [word for word in words(source) if counts[word.lower()] == 1]
+        choice = [word for word in dict.fromkeys(words(reference)) if word.isalnum()]
+        generator.shuffle(choice)
+        found.append(dict(zip(keys, choice[:number])))
+    return found
+
+
+def measure(kind: str, options: argparse.Namespace) -> None:
+    """Translate in this process, and print what was measured."""
+    sources, references = read(options.source), read(options.reference)
+    glossary = make_glossary(*map(read, options.glossary_from))
+    terms = [glossary] * len(sources)
+    if kind.startswith("random"):
+        terms = [Glossary.of(own) for own in random_terms(sources, references, int(kind.split()[1]))]
+    translator = pipeline("translation", model=options.model, num_beams=options.num_beams, engine=options.engine)
+    given = {} if kind == "without" else {"terms": terms, "return_warnings": False}
+    translator(sources, **given)  # opens the engine, and spells the terms
+    start = time.perf_counter()
+    found = [result["translation_text"] for result in translator(sources, **given)]
+    speed = len(sources) / (time.perf_counter() - start)
+    demands = [(text, demand) for text, own, source in zip(found, terms, sources) for demand in own.demands(source)]
+    met, all_ = sum(demand.count_in(text) for text, demand in demands), sum(demand.count for _, demand in demands)
+    share = f"{met / all_:.1%} of {all_} terms" if all_ else "no terms"
+    print(json.dumps({"speed": speed, "notes": f"{share}, BLEU {bleu(found, references).value:.2f}"}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="folder or Hub id")
+    parser.add_argument("--source", required=True, help="text to translate, a sentence a line")
+    parser.add_argument("--reference", required=True, help="its translations")
+    parser.add_argument("--glossary_from", required=True, nargs=2, help="sentence pairs that the glossary is from")
+    parser.add_argument("--num_beams", type=int, default=4)
+    parser.add_argument("--engine", default="torch", help="of the first search")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="what to compare")
+    parser.add_argument("--kind", choices=KINDS, help="measure this one here")
+    options = parser.parse_args()
+    if options.kind:
+        measure(options.kind, options)
+        return
+    files = ("--model", options.model, "--source", options.source, "--reference", options.reference)
+    more = ("--glossary_from", *options.glossary_from, "--num_beams", options.num_beams, "--engine", options.engine)
+    table = compare(
+        f"Terms: {options.model}, beam {options.num_beams}", "sentences", options.kinds, options.rounds,
+        lambda kind: in_own_process(__file__, *files, *more, "--kind", kind),
+    )  # fmt: skip
+    print(table.markdown())
+    print(machine(), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Terms in the pipeline: translations have them, whatever the tokenizer, the engine and the other arguments."""
+
+import pytest
+import torch
+from transformers import pipeline
+
+from hf_vaswani.text.glossary import Glossary
+
+from ..conftest import tiny_model
+from ..families import FAMILIES, family, languages, only_words
+
+SEARCH = {"num_beams": 4, "max_new_tokens": 8}
+TEXTS = ["w1 w2 w3", "w4", "w5 w1", "w1 w1 w6 w7"]
+TERMS = {"w1": "w30", "w5": ["w31 w32", "w33"]}
+
+
+@pytest.fixture
+def translator(tokenizer):
+    return pipeline("translation", model=tiny_model(), tokenizer=tokenizer, engine="torch", **SEARCH)
+
+
+def texts_of(results):
+    return [result["translation_text"] for result in results]
+
+
+def lacks(source, translation, terms):
+    return [d for d in Glossary.of(terms).demands(source) if d.count_in(translation) < d.count]
+
+
+def test_translations_have_their_terms_and_others_stay_as_they_are(translator):
+    plain, found = texts_of(translator(TEXTS)), texts_of(translator(TEXTS, terms=TERMS))
+    assert all(lacks(text, before, TERMS) for text, before in zip(TEXTS, plain) if text != "w4")
+    assert not any(lacks(text, after, TERMS) for text, after in zip(TEXTS, found))
+    assert found[1] == plain[1]
+    assert found[3].split().count("w30") == 2
+
+
+def test_a_translation_that_has_its_terms_stays_as_it_is(translator):
+    [plain] = texts_of(translator("w1 w2 w3", return_scores=True))
+    own = plain.split()[0]
+    assert texts_of(translator("w1 w2 w3", terms={"w1": own, "w2": [own, "w30"]})) == [plain]
+
+
+def test_results_do_not_depend_on_the_batch_or_on_workers(translator):
+    together = translator(TEXTS, terms=TERMS, return_scores=True, num_workers=2, batch_size=2)
+    alone = [translator(text, terms=TERMS, return_scores=True)[0] for text in TEXTS]
+    assert texts_of(together) == texts_of(alone)
+    assert [r["score"] for r in together] == pytest.approx([r["score"] for r in alone], abs=1e-5)
+
+
+def test_each_text_may_have_terms_of_its_own(translator):
+    found = texts_of(translator(["w1", "w1", "w1"], terms=[{"w1": "w30"}, None, {"w1": "w31"}]))
+    assert "w30" in found[0] and "w31" in found[2] and found[1] == texts_of(translator("w1"))[0]
+    with pytest.raises(ValueError, match="^terms must have one dict per text of a list, got 1 for 2 texts"):
+        translator(["w1", "w1"], terms=[TERMS])
+
+
+def test_each_sentence_gets_the_terms_that_stand_in_it(translator):
+    [result] = translator("w1\nw2 w5", terms=TERMS, split_sentences=True)
+    first, second = result["translation_text"].split("\n")
+    assert "w30" in first and not lacks("w5", second, TERMS)
+
+
+def test_all_of_the_n_best_have_the_terms_and_their_own_scores(translator):
+    results = translator("w1 w2", terms=TERMS, n_best=3, length_penalty=0.0)
+    assert len({result["translation_text"] for result in results}) == 3
+    for result in results:
+        assert "w30" in result["translation_text"]
+        ids = [1, *(4 + int(word[1:]) for word in result["translation_text"].split())]
+        ids += [2] * (len(ids) < 9)  # ended before its limit
+        with torch.no_grad():
+            logits = translator.model(
+                input_ids=torch.tensor([[5, 6, 2]]), decoder_input_ids=torch.tensor([ids[:-1]])
+            ).logits[0]
+        log_probs = logits.log_softmax(-1).gather(1, torch.tensor(ids[1:]).unsqueeze(1))
+        assert result["score"] == pytest.approx(log_probs.sum().item(), abs=1e-4)
+
+
+def test_prefixes_tensors_and_alignments_go_with_terms(translator):
+    [result] = translator(["w1 w2"], prefixes=["w9"], terms=TERMS)
+    assert result["translation_text"].startswith("w9") and "w30" in result["translation_text"]
+    [result] = translator("w1 w2", terms=TERMS, return_tensors=True)
+    assert 34 in result["translation_token_ids"]
+    [result] = translator("w1 w2", terms=TERMS, return_alignments=True)
+    assert "w30" in result["target_tokens"]
+
+
+def test_terms_may_be_given_once_for_all_calls(tokenizer):
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, terms=TERMS, **SEARCH)
+    assert "w30" in texts_of(translator("w1 w2"))[0]
+    assert "w30" not in texts_of(translator("w1 w2", terms={}))[0]
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "onnx"])
+def test_only_sentences_that_lack_a_term_leave_their_engine(tokenizer, engine):
+    pytest.importorskip("ctranslate2" if engine == "ctranslate2" else "onnxruntime")
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, engine=engine, **SEARCH)
+    plain = texts_of(translator(TEXTS))
+    assert translator.serving.used == {engine}
+    found = texts_of(translator(TEXTS, terms=TERMS))
+    assert not any(lacks(text, after, TERMS) for text, after in zip(TEXTS, found)) and found[1] == plain[1]
+    assert translator.serving.used == {engine, "torch"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_of_models_and_tokenizers(name, tmp_path):
+    model, tokenizer = family(name, tmp_path)
+    translator = pipeline("translation", model=model, tokenizer=tokenizer, **languages(name))
+    terms = {"hund": "katze", "haus": ["wiese und", "läuft"]}
+    texts = ["ein hund läuft", "haus"]
+    options = {"num_beams": 4, "max_new_tokens": 24, **only_words(name, tokenizer)}
+    found = texts_of(translator(texts, terms=terms, **options))
+    # The tiny tokenizer of M2M100 has another number for its language than the model is given.
+    assert not any(lacks(text, after.removeprefix("__en__"), terms) for text, after in zip(texts, found))
+
+
+def test_a_term_that_does_not_fit_is_a_warning_or_an_error(translator, caplog):
+    terms, short = {"w1": "w30 w31 w32", "w2": "w33"}, {"max_new_tokens": 2}
+    [result] = translator("w1 w2", terms=terms, return_warnings=True, **short)
+    assert result["warning"] == "lacks 'w30 w31 w32' for 'w1'" and "w33" in result["translation_text"]
+    translator("w1 w2", terms=terms, **short)
+    assert "'w1 w2': lacks 'w30 w31 w32' for 'w1'" in caplog.text
+    with pytest.raises(ValueError, match=r"^inputs\[1\]: no translation within the length limit has 'w30 w31 w32'"):
+        translator(["w4", "w1 w2"], terms=terms, on_unmet="error", **short)
+    results = translator(["w4", "w1 w2"], terms=terms, on_unmet="error", on_error="return", **short)
+    assert isinstance(results[1], ValueError) and results[0] == translator("w4", **short)[0]
+
+
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        ({"terms": {"w1": "w99"}}, "the tokenizer cannot spell the target terms of 'w1'"),
+        ({"terms": TERMS, "do_sample": True, "num_beams": 1}, "cannot be combined with do_sample"),
+        ({"terms": TERMS, "on_unmet": "ignore"}, 'on_unmet must be "warn" or "error"'),
+        ({"terms": {"w1": ""}}, "a target term of 'w1' is empty"),
+    ],
+)
+def test_invalid_arguments(translator, arguments, error):
+    with pytest.raises(ValueError, match=error):
+        translator("w1", **arguments)
