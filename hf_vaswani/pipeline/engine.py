@@ -23,19 +23,19 @@ from ..generation.mixin import is_watched
 from ..generation.model_checks import position_limit, source_limits, too_long_error
 from ..generation.output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from ..generation.settings import check_number, check_switch
-from ..text.glossary import Glossary
 from ..text.inputs import not_texts, not_texts_error
 from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
 from ..text.normalization import clean, is_blank, normalized
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
-from .segments import Result, Segment, SourceTooLong
-from .terms import LEAST_BEAMS, TermsUnmet, check_terms, make_automaton, term_search, terms_warning, unmet_demands
+from .segments import Result, Segment, SourceTooLong, TermsUnmet
 from .workers import can_fork, memory_error, side_by_side
 
 if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
     from transformers import Pipeline
+
+    from ..text.glossary import Demand, Glossary
 
 logger = logging.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class TranslationEngine:
     split_sentences: bool | None = None
     return_warnings: bool | None = None
     progress: Callable[[int], None] | None = None
-    glossary: Glossary | None = None
+    glossary: "Glossary | None" = None
     on_unmet: str = "warn"
     on_error: str = "raise"
     finish: Callable[[Sequence[Segment]], None] = field(init=False, repr=False)  # set by each search
@@ -127,8 +127,7 @@ class TranslationEngine:
         self.hypotheses = self.arguments.hypotheses(self.forward.get("n_best"))
         if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
             self.split_sentences = False
-        if self.glossary is not None:
-            self._check_terms([self.glossary])
+        self._check_terms([self.glossary] if self.glossary else [])
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -145,7 +144,7 @@ class TranslationEngine:
         texts: Sequence[str],
         prefixes: Sequence[str] = (),
         first: int = 0,
-        glossaries: Sequence[Glossary] = (),
+        glossaries: "Sequence[Glossary]" = (),
     ) -> list[Result]:
         """Translate texts together, and return the hypotheses of each, or its error.
 
@@ -160,9 +159,8 @@ class TranslationEngine:
         """
         if self.split_sentences and any(prefixes):
             raise ValueError("prefixes and split_sentences cannot be combined: a prefix could belong to any piece.")
-        if glossaries:
-            self._check_terms(glossaries)
-        elif self.glossary is not None:
+        self._check_terms(glossaries)
+        if self.glossary and not glossaries:
             glossaries = [self.glossary] * len(texts)
         segments = [
             Segment(owner, piece, prefix, demands=glossaries[owner].demands(piece.text) if glossaries else ())
@@ -181,8 +179,10 @@ class TranslationEngine:
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
-        if lacking := [segment for segment in segments if segment.demands and self._lacks_terms(segment)]:
-            self._search_with_terms(lacking, first)
+        if any(segment.demands for segment in segments):
+            from .terms import search_again  # only texts with terms need it
+
+            search_again(self, segments, first)
         errors = {segment.owner: segment.result for segment in segments if isinstance(segment.result, Exception)}
         errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong | TermsUnmet)}
         if len(errors) == len(texts) >= SYSTEMATIC:
@@ -269,9 +269,10 @@ class TranslationEngine:
         searching.finish = finish
         if waiting:
             self._warn_of_short_output(max(segment.length for segment in waiting))
-        searching._search_batches(waiting)
+        searching.search_batches(waiting)
 
-    def _search_batches(self, waiting: list[Segment]) -> None:
+    def search_batches(self, waiting: list[Segment]) -> None:
+        """Set the result of each segment with this engine's model."""
         while waiting:
             batches = self._batches(waiting)
             # A single batch leaves no stragglers, nor do batches of stragglers.
@@ -283,34 +284,20 @@ class TranslationEngine:
                 self.finish([segment for segment in batches[number] if not segment.is_straggler])
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
 
-    def _check_terms(self, glossaries: Sequence[Glossary]) -> None:
-        speller = self.pipeline.term_speller(self.preprocess.get("tgt_lang"))
-        check_terms(glossaries, speller, self.pipeline.model, self.arguments)
+    def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
+        if any(glossary.entries for glossary in glossaries):
+            from .terms import check_terms
 
-    def _lacks_terms(self, segment: Segment) -> bool:
-        """Whether one of the hypotheses of a segment lacks one of its terms."""
-        return isinstance(segment.result, list) and any(
-            unmet_demands(segment.demands, hypothesis, self.pipeline.tokenizer) for hypothesis in segment.result
-        )
+            check_terms(self, glossaries)
 
-    def _search_with_terms(self, segments: list[Segment], first: int) -> None:
-        """Search again with PyTorch, for the best translations among those that have their terms."""
-        speller = self.pipeline.term_speller(self.preprocess.get("tgt_lang"))
-        for segment in segments:
-            segment.automata = [make_automaton(demand, speller) for demand in segment.demands]
-            segment.result = None
-        beams = {"num_beams": max(self.arguments.rows(), LEAST_BEAMS)}
-        arguments, forward = self.arguments.of_batch(beams), {**self.forward, **beams}
-        searching = replace(self, arguments=arguments, forward=forward, progress=None, glossary=None)
-        searching.finish = lambda done: None  # reported already
-        searching._search_batches(segments)
-        self.pipeline.serving.used.add(getattr(self.pipeline.model, "engine_key", "torch"))
-        for segment in segments if self.on_unmet == "error" else []:
-            best = segment.result[0] if isinstance(segment.result, list) else None
-            if best and (unmet := unmet_demands(segment.demands, best, self.pipeline.tokenizer)):
-                if self.on_error == "raise":
-                    raise ValueError(f"inputs[{first + segment.owner}]: {TermsUnmet(unmet)}.")
-                segment.result = TermsUnmet(unmet)
+    def unmet(self, segment: Segment, hypothesis: Hypothesis) -> "list[Demand]":
+        """The demands of a segment that a hypothesis does not meet."""
+        if not segment.demands:
+            return []
+        text = hypothesis.get("translation_text")
+        if text is None:
+            text = self.pipeline.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
+        return [demand for demand in segment.demands if demand.count_in(text) < demand.count]
 
     def _searching(self, segments: list[Segment]) -> "TranslationEngine":
         """This engine, or a copy of it in which that of another engine takes the place of the model."""
@@ -418,9 +405,9 @@ class TranslationEngine:
         if self.progress and self._makes_batches():
             forward = {**forward, "finished": lambda row: self.finish([segments[row]])}
         if segments[0].automata:
-            speller = self.pipeline.term_speller(self.preprocess.get("tgt_lang"))
-            automata = [segment.automata for segment in segments]
-            forward = {**forward, **term_search(automata, speller, self.pipeline.model.device)}
+            from .terms import term_search
+
+            forward = {**forward, **term_search(self, segments)}
         outputs = self.pipeline.forward(batch, **forward)
         for row, segment in enumerate(segments):
             if row in stragglers.unfinished:
@@ -482,10 +469,9 @@ class TranslationEngine:
             hypotheses = segment.result if isinstance(segment.result, list) else []
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
-                warning = terms_warning(segment.demands, hypothesis, self.pipeline.tokenizer)
-                if warning is None and text is not None:
-                    warning = translation_warning(segment.piece.text, text, ratio)
-                if warning is None:
+                if unmet := self.unmet(segment, hypothesis):
+                    warning = f"lacks {', '.join(map(str, unmet))}"
+                elif text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
                     continue
                 if self.return_warnings:
                     hypothesis["warning"] = warning

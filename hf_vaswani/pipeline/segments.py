@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.pipeline_sentences import Piece
 from ..generation.output_scores import Hypothesis
-from ..generation.term_automaton import TermAutomaton
-from ..text.glossary import Demand
+
+if TYPE_CHECKING:  # only texts with terms need them
+    from ..generation.term_automaton import TermAutomaton
+    from ..text.glossary import Demand
 
 Result = list[Hypothesis] | Exception
 
@@ -17,6 +19,16 @@ class SourceTooLong(ValueError):
 
     def __init__(self, length: int, limit: int):
         super().__init__(f"{length:,} tokens, more than the limit of {limit:,}")
+
+
+class TermsUnmet(ValueError):
+    """A text of which no translation with all terms was found."""
+
+    def __init__(self, unmet: "list[Demand]"):
+        super().__init__(
+            f"no translation within the length limit has {', '.join(map(str, unmet))}. Allow a longer one with "
+            "max_new_tokens, or leave the term out"
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -43,8 +55,8 @@ class Segment:
     prompt: Sequence[int] = ()
     result: Result | None = None
     target_lengths: Sequence[int] = ()
-    demands: Sequence[Demand] = ()
-    automata: Sequence[TermAutomaton] = ()
+    demands: "Sequence[Demand]" = ()
+    automata: "Sequence[TermAutomaton]" = ()
     is_straggler: bool = False
 
     @property
@@ -58,4 +70,4 @@ class Segment:
         return self.inputs is not None and self.result is None
 
 
-__all__ = ["Result", "Segment", "SourceTooLong"]
+__all__ = ["Result", "Segment", "SourceTooLong", "TermsUnmet"]

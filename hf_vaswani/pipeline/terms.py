@@ -1,48 +1,41 @@
-"""What the translation engine asks about terms: whether it can search for them, and which a translation lacks."""
+"""What the translation engine does about terms. Imported for texts with terms.
+
+All texts are translated as without terms. Most translations have theirs; for the others, PyTorch searches again.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 from ..errors import listed
 from ..generation.constrained_search import search_with_terms
-from ..generation.output_scores import Hypothesis
 from ..generation.term_automaton import TermAutomata, TermAutomaton
 from ..generation.term_spelling import TermSpeller
-from ..text.glossary import Demand, Glossary
-from .arguments import ONE_BY_ONE, GenerateArguments
+from ..text.glossary import Glossary
+from .arguments import ONE_BY_ONE
+from .segments import Segment, TermsUnmet
 
 # Fewer hypotheses leave no choice of where the terms stand.
 LEAST_BEAMS = 4
 
 
-class TermsUnmet(ValueError):
-    """A text of which no translation with all terms was found."""
+def check_terms(engine: Any, glossaries: Sequence[Glossary]) -> None:
+    """Raise a `ValueError` if terms cannot be spelled, or not be searched for with these arguments.
 
-    def __init__(self, unmet: list[Demand]):
-        super().__init__(
-            f"no translation within the length limit has {', '.join(map(str, unmet))}. Allow a longer one with "
-            "max_new_tokens, or leave the term out"
-        )
-
-
-def check_terms(
-    glossaries: Sequence[Glossary], speller: TermSpeller, model: PreTrainedModel, arguments: GenerateArguments
-) -> None:
-    """Raise a `ValueError` if the terms cannot be spelled, or not be searched for with these arguments."""
-    entries = list(dict.fromkeys(entry for glossary in glossaries for entry in glossary.entries))
-    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if arguments.get(name)]
-    if entries and others:
+    Args:
+        engine: a [`TranslationEngine`], here as below.
+    """
+    model, entries = engine.pipeline.model, dict.fromkeys(entry for own in glossaries for entry in own.entries)
+    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if engine.arguments.get(name)]
+    if others:
         raise ValueError(f"terms need a beam search, which cannot be combined with {', '.join(others)}.")
-    if entries and getattr(model, "makes_batches", False):
+    if getattr(model, "makes_batches", False):
         raise ValueError(
             f"terms need a search with PyTorch, and the model was exported for {model.engine_name}. Use the original "
             "model."
         )
-    unknown = set(speller.learn(term for entry in entries for term in entry.terms))
+    unknown = set(_speller(engine).learn(term for entry in entries for term in entry.terms))
     if wrong := {repr(entry.source) for entry in entries if unknown.issuperset(entry.terms)}:
         raise ValueError(
             f"terms: the tokenizer cannot spell the target terms of {listed(wrong)}, as it has no tokens for some of "
@@ -50,33 +43,52 @@ def check_terms(
         )
 
 
-def unmet_demands(
-    demands: Sequence[Demand], hypothesis: Hypothesis, tokenizer: PreTrainedTokenizerBase
-) -> list[Demand]:
-    """The demands that a hypothesis does not meet."""
-    if not demands:
-        return []
-    text = hypothesis.get("translation_text")
-    if text is None:
-        text = tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
-    return [demand for demand in demands if demand.count_in(text) < demand.count]
+def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
+    """Search for translations of the segments that lack terms: for the best ones among those that have them.
+
+    Args:
+        first: number of the first text, from which errors count.
+
+    Raises:
+        ValueError: a translation still lacks a term, and the engine is to raise that.
+    """
+    lacking = [
+        segment
+        for segment in segments
+        if isinstance(segment.result, list) and any(engine.unmet(segment, each) for each in segment.result)
+    ]
+    if not lacking:
+        return
+    speller = _speller(engine)
+    for segment in lacking:
+        segment.automata = [
+            TermAutomaton.of(speller.spellings(demand.terms), demand.count, speller.token_kinds)
+            for demand in segment.demands
+        ]
+        segment.result = None
+    beams = {"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)}
+    arguments, forward = engine.arguments.of_batch(beams), {**engine.forward, **beams}
+    searching = replace(engine, arguments=arguments, forward=forward, progress=None, glossary=None)
+    searching.finish = lambda done: None  # reported already
+    searching.search_batches(list(lacking))
+    engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
+    for segment in lacking if engine.on_unmet == "error" else []:
+        best = segment.result[0] if isinstance(segment.result, list) else None
+        if best and (unmet := engine.unmet(segment, best)):
+            segment.result = TermsUnmet(unmet)
+            if engine.on_error == "raise":
+                raise ValueError(f"inputs[{first + segment.owner}]: {segment.result}.")
 
 
-def terms_warning(demands: Sequence[Demand], hypothesis: Hypothesis, tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """Which terms a hypothesis lacks, or `None`."""
-    unmet = unmet_demands(demands, hypothesis, tokenizer)
-    return f"lacks {', '.join(map(str, unmet))}" if unmet else None
+def term_search(engine: Any, segments: Sequence[Segment]) -> dict[str, Callable[..., Any]]:
+    """Arguments of `generate()` that make it search for the terms of a batch."""
+    automata = [segment.automata for segment in segments]
+    tables = TermAutomata(automata, _speller(engine).token_kinds, engine.pipeline.model.device)
+    return {"custom_generate": partial(search_with_terms, automata=tables)}
 
 
-def make_automaton(demand: Demand, speller: TermSpeller) -> TermAutomaton:
-    """The automaton of a demand."""
-    return TermAutomaton.of(speller.spellings(demand.terms), demand.count, speller.token_kinds)
-
-
-def term_search(
-    automata: Sequence[Sequence[TermAutomaton]], speller: TermSpeller, device: torch.device
-) -> dict[str, Callable[..., Any]]:
-    """Arguments of `generate()` that make it search for the terms of each sentence."""
-    return {
-        "custom_generate": partial(search_with_terms, automata=TermAutomata(automata, speller.token_kinds, device))
-    }
+def _speller(engine: Any) -> TermSpeller:
+    known, language = engine.pipeline.term_spellers, engine.preprocess.get("tgt_lang")
+    if language not in known:
+        known[language] = TermSpeller(engine.pipeline.tokenizer, language)
+    return known[language]

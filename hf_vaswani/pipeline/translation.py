@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
@@ -20,8 +20,6 @@ from ..generation.mixin import FastGenerationMixin
 from ..generation.model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
 from ..generation.output_scores import Hypothesis, align, log_probabilities, output_lengths, prompt_length
 from ..generation.settings import suggest_argument
-from ..generation.term_spelling import TermSpeller
-from ..text.glossary import Glossary
 from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
 from ..text.languages import (
     TRANSLATION_TASK,
@@ -39,10 +37,13 @@ from ..text.vocabularies import vocabularies
 from .arguments import GenerateArguments
 from .engine import STAGES, Result, TranslationEngine
 
+if TYPE_CHECKING:
+    from ..text.glossary import Glossary
+
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
 # Terms that translations must have, as the pipeline takes them.
-Terms = Mapping[str, str | Sequence[str]] | Glossary | None
+Terms = Union[Mapping[str, str | Sequence[str]], "Glossary", None]
 # The argument with which multilingual tokenizers choose the target language.
 FIRST_TOKEN = "forced_bos_token_id"
 
@@ -121,7 +122,7 @@ class TranslationPipeline(Pipeline):
         self._progress = kwargs.pop("progress", None)
         self._on_error = kwargs.pop("on_error", "raise")
         self._terms, self._on_unmet = kwargs.pop("terms", None), kwargs.pop("on_unmet", "warn")
-        self._term_spellers: dict[str | None, TermSpeller] = {}
+        self.term_spellers: dict[str | None, Any] = {}  # by target language
         if "prefixes" in kwargs:
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
         from .serving import Serving  # importing the training loop does not need it
@@ -252,7 +253,7 @@ class TranslationPipeline(Pipeline):
         wrong = not_texts(texts)
         if wrong:
             raise not_texts_error(texts, wrong)
-        results = engine.translate(texts, prefixes, glossaries=[Glossary.of(own or {}) for own in of_texts])
+        results = engine.translate(texts, prefixes, glossaries=[make_glossary(own or {}) for own in of_texts])
         return results[0] if isinstance(inputs, str) else [_flat(result) for result in results]
 
     def engine(
@@ -299,7 +300,7 @@ class TranslationPipeline(Pipeline):
             return_warnings=self._return_warnings if return_warnings is None else return_warnings,
             progress=self._progress if progress is None else progress,
             on_error=self._on_error if on_error is None else on_error,
-            glossary=None if terms is None else Glossary.of(terms),
+            glossary=None if terms is None else make_glossary(terms),
             on_unmet=self._on_unmet if on_unmet is None else on_unmet,
         )
 
@@ -355,12 +356,6 @@ class TranslationPipeline(Pipeline):
         if not token_ids:
             raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
         return token_ids[0]
-
-    def term_speller(self, target_language: str | None = None) -> TermSpeller:
-        """What spells terms of the target language."""
-        if target_language not in self._term_spellers:
-            self._term_spellers[target_language] = TermSpeller(self.tokenizer, target_language)
-        return self._term_spellers[target_language]
 
     def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
         """The model that drafts translations, as given or loaded once from its folder or the Hub.
@@ -558,6 +553,13 @@ class TranslationPipeline(Pipeline):
             for result, alignment in zip(results, model_outputs["alignments"][0]):
                 result.update(alignment)
         return results
+
+
+def make_glossary(terms: Terms) -> "Glossary":
+    """The glossary of a call."""
+    from ..text.glossary import Glossary  # only texts with terms need it
+
+    return Glossary.of(terms)
 
 
 def _flat(result: Result) -> Hypothesis | Result:
