@@ -79,6 +79,10 @@ def _error(request: Request, status: int, message: str) -> JSONResponse:
     return JSONResponse({"message" if is_deepl else "error": message}, status, headers=ALLOWED)
 
 
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
 class Watched:
     """Middleware around all requests: limits their size, logs and counts them, and answers what fails."""
 
@@ -92,20 +96,25 @@ class Watched:
         service, started = self.service, time.monotonic()
         request, status = Request(scope), 500
         number = request.headers.get("x-request-id") or uuid4().hex
-        most, got, is_whole = service.limits.body + 64 * 1024, 0, False
+        most, got = service.limits.body + 64 * 1024, 0
 
-        async def limited() -> dict[str, Any]:
-            nonlocal got, is_whole
-            left = None if is_whole else started + service.limits.seconds - time.monotonic()
-            try:
-                message = await asyncio.wait_for(receive(), left)
-            except asyncio.TimeoutError:
-                raise Refused(408, f"The request did not arrive within {service.limits.seconds:g} seconds") from None
-            is_whole = not message.get("more_body")
-            got += len(message.get("body", b""))
-            if got > most:
-                raise Refused(413, f"Invalid request: the body has more than {service.limits.body:,} bytes")
-            return message
+        async def read() -> bytes:
+            """The whole body, which must arrive within the time of a request."""
+            nonlocal got
+            body, more = [], True
+            while more:
+                try:
+                    message = await asyncio.wait_for(receive(), started + service.limits.seconds - time.monotonic())
+                except asyncio.TimeoutError:
+                    seconds = f"{service.limits.seconds:g} seconds"
+                    raise Refused(408, f"The request did not arrive within {seconds}") from None
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body.append(message.get("body", b""))
+                more, got = message.get("more_body", False), got + len(body[-1])
+                if got > most:
+                    raise Refused(413, f"Invalid request: the body has more than {service.limits.body:,} bytes")
+            return b"".join(body)
 
         async def noted(message: dict[str, Any]) -> None:
             nonlocal status
@@ -130,8 +139,10 @@ class Watched:
                 message = f"Invalid request: the body has more than {service.limits.body:,} bytes"
                 await _error(request, 413, message)(scope, receive, noted)
             else:
-                await self.app(scope, limited, noted)
-        except asyncio.CancelledError:  # the client is gone
+                await _answer(self.app, scope, await read(), receive, noted)
+        except ClientGone:
+            kind, status = "gone", 499
+        except asyncio.CancelledError:  # by Ray's proxy
             kind, status = "gone", 499
             raise
         except Exception as error:
@@ -152,10 +163,36 @@ class Watched:
             logger.info(json.dumps(entry | {"seconds": round(seconds, 4), "bytes": got}))
 
 
+async def _answer(app: Callable, scope, body: bytes, receive, send) -> None:
+    """Pass a request on, and give up as soon as the client is gone.
+
+    Raises:
+        ClientGone: it is.
+    """
+    messages = [{"type": "http.request", "body": body}]
+    # Nothing follows the body but the end of the connection.
+    gone = asyncio.ensure_future(receive())
+
+    async def given() -> dict[str, Any]:
+        return messages.pop() if messages else await asyncio.shield(gone)
+
+    answer = asyncio.ensure_future(app(scope, given, send))
+    try:
+        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientGone
+        answer.result()
+    finally:
+        answer.cancel()
+        gone.cancel()
+
+
 def _failed(request: Request, error: Exception) -> JSONResponse:
     """The answer if a request fails for a reason that no route has foreseen."""
     if isinstance(error, Refused):
         return _error(request, error.status, str(error))
+    if isinstance(error, UnicodeEncodeError):
+        return _error(request, 400, "Invalid request: it holds half of a surrogate pair, which is not a character")
     if isinstance(error, TextError):
         return _error(request, 400, f"A text cannot be translated: {error}")
     # Ray's: too many requests wait already, or what translates has just died.

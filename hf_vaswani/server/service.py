@@ -102,10 +102,13 @@ class Service:
         """The characters of texts.
 
         Raises:
-            Refused: there are too many of them, or of texts.
+            Refused: there are too many of them, or of texts, each line of which counts.
+            UnicodeEncodeError: they hold half of a surrogate pair.
         """
-        if len(texts) > self.limits.texts:
-            raise Refused(400, f"Invalid request: {len(texts):,} texts exceed the limit of {self.limits.texts:,}")
+        "".join(texts).encode()  # JSON may hold halves of surrogate pairs
+        lines = sum(max(len(_lines(text)), 1) for text in texts)
+        if lines > self.limits.texts:
+            raise Refused(400, f"Invalid request: {lines:,} lines exceed the limit of {self.limits.texts:,}")
         total = sum(map(len, texts))
         if total > self.limits.characters:
             raise Refused(

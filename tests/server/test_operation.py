@@ -43,7 +43,7 @@ def test_requests_of_a_minute_are_limited(serve):
 
 @pytest.mark.parametrize("limits, texts, message", [
     ({"characters": 5}, ["Hunde", "da"], "7 characters exceed the text limit of 5"),
-    ({"texts": 1}, ["Hunde", "da"], "2 texts exceed the limit of 1"),
+    ({"texts": 1}, ["Hunde", "da"], "2 lines exceed the limit of 1"),
     ({"body": 10}, ["a" * 70_000], "the body has more than 10 bytes"),
 ])  # fmt: skip
 def test_large_request_is_refused(serve, limits, texts, message):
@@ -147,3 +147,37 @@ def test_keys_may_be_changed_while_the_server_runs(serve):
     service.use(service.catalog, {"new": Account()})
     answers = [client.post("/translate", json={**HUND, "api_key": key}).status_code for key in ("old", "new")]
     assert answers == [403, 200]
+
+
+def test_work_ends_when_the_client_hangs_up(serve, model):
+    ended = []
+
+    async def never(chunk):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(chunk.texts)
+
+    async def receive():
+        await asyncio.sleep(0.05)
+        return messages.pop(0)
+
+    model.remote = never
+    body = json.dumps(HUND).encode()
+    messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": headers}
+    asyncio.run(serve().app(scope, receive, None))
+    assert ended == [("Hund",)]
+
+
+@pytest.mark.parametrize("field", ["q", "source", "target"])
+def test_half_a_surrogate_pair_is_refused(client, field):
+    body = json.dumps({**HUND, field: "\ud800"}).encode()
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and "surrogate" in answer.json()["error"]
+
+
+def test_lines_count_as_texts(serve):
+    answer = serve(texts=10).post("/translate", json={**HUND, "q": "a\n" * 11})
+    assert answer.status_code == 400 and "11 lines exceed the limit of 10" in answer.json()["error"]
