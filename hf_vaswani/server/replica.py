@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,8 +17,8 @@ from ..pipeline.engine import SourceTooLong, TranslationEngine
 from ..pipeline.serving import Serving
 from ..pipeline.translation import TranslationPipeline
 
-# Source tokens that are translated together, at most; a request is cut into chunks far below that.
-BATCH_TOKENS = 8192
+# Source tokens that are translated together, at most: more are no faster, and take longer.
+BATCH_TOKENS = 1024
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
 ANY_AMOUNT = 10**12
 
@@ -69,6 +68,11 @@ class _Waiting:
     since: float = field(default_factory=time.monotonic)
     done: "asyncio.Future[Translated]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
+    @property
+    def length(self) -> float:
+        """The source tokens of a text, on average."""
+        return self.tokens / max(len(self.chunk.texts), 1)
+
 
 class Batcher:
     """Translates whatever waits as soon as the engine is free, in the order of arrival.
@@ -92,7 +96,7 @@ class Batcher:
     ):
         self.work, self.count, self.batch_tokens = work, count, batch_tokens
         self.free = set(range(lanes))
-        self.waiting: deque[_Waiting] = deque()
+        self.waiting: list[_Waiting] = []  # the oldest first
         self.tasks: set[asyncio.Task] = set()
 
     async def __call__(self, chunk: Chunk) -> Translated:
@@ -128,16 +132,23 @@ class Batcher:
         self._start()
 
     def _next_batch(self) -> "list[_Waiting]":
-        """What has waited longest, as much as leaves as much to the other free lanes."""
-        share = sum(entry.tokens for entry in self.waiting) / max(len(self.free), 1)
-        most = min(share, self.batch_tokens)
+        """What has waited longest with texts of about its length, as much as leaves as much to the other free lanes.
+
+        A search with texts of many lengths goes on for the longest ones, with a batch that is nearly empty.
+        """
+        self.waiting = [entry for entry in self.waiting if not entry.done.done()]  # without cancelled ones
+        if not self.waiting:
+            return []
+        most = min(sum(entry.tokens for entry in self.waiting) / len(self.free), self.batch_tokens)
+        oldest, total = self.waiting[0], 0
         batch: list[_Waiting] = []
-        total = 0
-        while self.waiting and (not batch or total + self.waiting[0].tokens / 2 <= most):
-            entry = self.waiting.popleft()
-            if not entry.done.done():
-                batch.append(entry)
-                total += entry.tokens
+        for entry in sorted(self.waiting, key=lambda entry: abs(entry.length - oldest.length)):
+            if batch and total + entry.tokens / 2 > most:
+                break
+            batch.append(entry)
+            total += entry.tokens
+        chosen = set(batch)
+        self.waiting = [entry for entry in self.waiting if entry not in chosen]
         return batch
 
 

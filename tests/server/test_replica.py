@@ -62,6 +62,14 @@ def test_lanes_share_what_waits_and_batches_keep_their_limit():
     assert [len(texts) for _, texts in seen] == [3, 3, 1]
 
 
+def test_texts_of_about_the_same_length_are_translated_together_and_the_oldest_is_among_them():
+    seen = []
+    texts = ["a" * length for length in (10, 1, 9, 2, 11, 3)]
+    batcher = Batcher(shout(seen), lambda chunk: len(chunk.texts[0]), batch_tokens=30)
+    collect(batcher, [Chunk((text,)) for text in texts])
+    assert [[len(text) for (text,) in chunks] for _, chunks in seen] == [[10, 9, 11], [1, 2, 3]]
+
+
 def test_failed_batch_is_an_error_for_its_senders_alone():
     def work(lane, chunks):
         if chunks[0].texts == ("bad",):
