@@ -31,7 +31,7 @@ SMALL = {
     },
     "preparation": {"VOCABULARY": 200},
     "scaling": {"SECONDS": 0.01},
-    "terms": {"LEAST": 1},
+    "terms": {"LEAST": 1, "LETTERS": (1, 1)},
     "step_memory": {"VOCABULARY": 60, "SENTENCES": 4, "LENGTH": 6},
 }
 TEXT = ["w1 w2 w3", "w4 w5", "w6 w7 w8 w9", "w10"]

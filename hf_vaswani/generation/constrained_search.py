@@ -74,32 +74,51 @@ class ConstrainedBeamSearch(FastBeamSearch):
         """Scores, hypotheses and new tokens `(n, continuations)`: the best of each hypothesis, all with which fewer
         tokens of its terms are missing, and the best that ends the last word of a term; those that are impossible, or
         counted twice, have a score of -inf."""
-        logits = self.decoder.logits(states).float().expand(-1, self.beams, -1)
-        log_probs = logits.log_softmax(-1)
         if self.processors is not None:
-            log_probs = self.processors(state.paths[..., 0].flatten(0, 1), log_probs.flatten(0, 1)).view(logits.shape)
+            parts = [(states, state.paths[..., 0], state.scores, state.automata)]
+        else:
+            parts = zip(*map(self._parts, (states, state.paths[..., 0], state.scores, state.automata)))
+        scores, tokens = map(torch.cat, zip(*(self._best_tokens(*part) for part in parts)))
+        beams = torch.arange(self.beams, device=scores.device).view(1, -1, 1).expand(scores.shape)
+        return scores.flatten(1), beams.flatten(1), tokens.flatten(1)
+
+    def _best_tokens(
+        self, states: torch.Tensor, sequences: torch.Tensor, scores: torch.Tensor, automata: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores and new tokens `(n, beams, continuations)` of each hypothesis, for some sentences."""
+        logits = self.decoder.logits(states).float()
+        log_probs = logits.log_softmax(-1).expand(-1, self.beams, -1)
+        if self.processors is not None:
+            shape = log_probs.shape
+            log_probs = self.processors(sequences.flatten(0, 1), log_probs.flatten(0, 1)).view(shape)
         if self.eos_token_ids is not None:
-            lacks = self.automata.count_missing(state.automata).unsqueeze(-1) > 0
+            lacks = self.automata.count_missing(automata).unsqueeze(-1) > 0
+            log_probs = log_probs.contiguous()
             log_probs[..., self.eos_token_ids] = log_probs[..., self.eos_token_ids].masked_fill(lacks, -torch.inf)
         rows = log_probs.flatten(0, 1).unsqueeze(1)
         best, tokens = top(rows, rows.new_zeros(len(rows), 1), min(self.candidates, rows.shape[2]))
-        best, tokens = (tensor.view(*state.scores.shape, -1) for tensor in (best, tokens))
-        wanted = self.automata.advances[state.automata].flatten(2)
-        is_pending = self.automata.is_pending[state.automata].any(2)
-        if is_pending.any():
-            begins_word = self.automata.begins_word
-            ending = torch.full_like(wanted[..., :1], -1)
-            ending[is_pending] = (
-                log_probs[is_pending][:, : len(begins_word)].masked_fill(~begins_word, -torch.inf).argmax(1, True)
-            )
-            wanted = torch.cat([wanted, ending], dim=2)
+        best, tokens = (tensor.view(*scores.shape, -1) for tensor in (best, tokens))
+        wanted = self._wanted(log_probs, automata)
         is_known = (wanted.unsqueeze(3) == tokens.unsqueeze(2)).any(3) | (wanted < 0)
         is_known |= (wanted.unsqueeze(3) == wanted.unsqueeze(2)).tril(-1).any(3)
         wanted = wanted.clamp(min=0)
         further = log_probs.gather(2, wanted).masked_fill(is_known, -torch.inf)
-        scores = torch.cat([best, further], dim=2) + state.scores.unsqueeze(-1)
-        beams = torch.arange(self.beams, device=scores.device).view(1, -1, 1).expand(scores.shape)
-        return scores.flatten(1), beams.flatten(1), torch.cat([tokens, wanted], dim=2).flatten(1)
+        return torch.cat([best, further], dim=2) + scores.unsqueeze(-1), torch.cat([tokens, wanted], dim=2)
+
+    def _wanted(self, log_probs: torch.Tensor, automata: torch.Tensor) -> torch.Tensor:
+        """Tokens that each hypothesis must be able to continue with, however improbable: `(n, beams, tokens)`.
+
+        These are the ones with which fewer tokens are missing, and where a term may end, the best one after it; -1
+        stands for none.
+        """
+        wanted = self.automata.advances[automata].flatten(2)
+        ending = torch.full_like(wanted[..., :1], -1)
+        is_pending = self.automata.is_pending[automata].any(2)
+        if is_pending.any():
+            begins_word = self.automata.begins_word
+            allowed = log_probs[is_pending][:, : len(begins_word)].masked_fill(~begins_word, -torch.inf)
+            ending[is_pending] = allowed.argmax(1, keepdim=True)
+        return torch.cat([wanted, ending], dim=2)
 
     def _share_out(
         self, state: ConstrainedState, scores: torch.Tensor, beams: torch.Tensor, tokens: torch.Tensor

@@ -4,7 +4,8 @@
         --glossary_from valid.de valid.en
 
 The glossary has the words that IBM model 1 finds to be translations of each other in other sentence pairs, if the one
-nearly always stands where the other does. For "random 2", two words of its reference are the terms of each sentence.
+nearly always stands where the other does. For "random 2", two words of its reference are the terms of each sentence;
+for "phrase 4", it is a phrase of four words.
 Contestants run in turn, each in its own process, with PyTorch. Speeds need an idle machine.
 """
 
@@ -14,6 +15,7 @@ import random
 import sys
 import time
 from collections import Counter
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +26,10 @@ from hf_vaswani.data.lexical_translation import learn_translations
 from hf_vaswani.evaluation.score import bleu
 from hf_vaswani.text.glossary import Entry, Glossary, words
 
-KINDS = ("without", "glossary", *(f"random {number}" for number in (1, 2, 3, 4)))
+KINDS = ("without", "glossary", "random 1", "random 2", "random 4", "phrase 2", "phrase 4")
 SIZE, LEAST, SHARE = 200, 3, 0.8
+# Letters of source and target: shorter words are hardly terms.
+LETTERS = (4, 3)
 
 
 def read(path: str | Path) -> list[str]:
@@ -49,17 +53,24 @@ def make_glossary(sources: list[str], targets: list[str]) -> Glossary:
         for word, count in counts.most_common()
         if word.isalnum() and count >= LEAST and both[word] >= SHARE * count
     ]
-    return Glossary([Entry(word, (names[1][best[numbers[0][word]][0]],)) for word in kept[:SIZE]])
+    entries = [Entry(word, (names[1][best[numbers[0][word]][0]],)) for word in kept]
+    is_term = [len(entry.source) >= LETTERS[0] and len(entry.targets[0]) >= LETTERS[1] for entry in entries]
+    return Glossary(list(compress(entries, is_term))[:SIZE])
 
 
-def random_terms(sources: list[str], references: list[str], number: int) -> list[dict[str, str]]:
-    """Random words of each reference, as terms for words that stand once in its source."""
+def random_terms(sources: list[str], references: list[str], kind: str, number: int) -> list[dict[str, str]]:
+    """Random words of each reference, or a random phrase, as terms for words that stand once in its source."""
     generator, found = random.Random(0), []
     for source, reference in zip(sources, references):
         counts = Counter(word.lower() for word in words(source))
         keys = [word for word in words(source) if counts[word.lower()] == 1]
-        choice = [word for word in dict.fromkeys(words(reference)) if word.isalnum()]
-        generator.shuffle(choice)
+        if kind == "phrase":
+            own = reference.split()
+            start = generator.randrange(max(1, len(own) - number + 1))
+            choice = [" ".join(own[start : start + number])]
+        else:
+            choice = [word for word in dict.fromkeys(words(reference)) if word.isalnum()]
+            generator.shuffle(choice)
         found.append(dict(zip(keys, choice[:number])))
     return found
 
@@ -69,8 +80,9 @@ def measure(kind: str, options: argparse.Namespace) -> None:
     sources, references = read(options.source), read(options.reference)
     glossary = make_glossary(*map(read, options.glossary_from))
     terms = [glossary] * len(sources)
-    if kind.startswith("random"):
-        terms = [Glossary.of(own) for own in random_terms(sources, references, int(kind.split()[1]))]
+    if kind.startswith(("random", "phrase")):
+        name, number = kind.split()
+        terms = [Glossary.of(own) for own in random_terms(sources, references, name, int(number))]
     translator = pipeline("translation", model=options.model, num_beams=options.num_beams, engine=options.engine)
     given = {} if kind == "without" else {"terms": terms, "return_warnings": False}
     translator(sources, **given)  # opens the engine, and spells the terms
