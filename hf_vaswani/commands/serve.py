@@ -35,7 +35,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--log_file", metavar="FILE", help="line of JSON per request (default: standard error)")
     limits = parser.add_argument_group("limits of a request")
     limits.add_argument("--characters", type=batch, default=100_000, metavar="N", help="characters (default: 100,000)")
-    limits.add_argument("--texts", type=batch, default=10_000, metavar="N", help="texts (default: 10,000)")
+    limits.add_argument("--texts", type=batch, default=10_000, metavar="N", help="texts and lines (default: 10,000)")
     limits.add_argument(
         "--seconds", type=batch, default=300, metavar="N", help="seconds that it may take (default: 300)"
     )

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
@@ -36,6 +36,10 @@ def make_app(catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, l
     service = app.state.service = Service(catalog, handles, accounts, limits)
     app.include_router(libretranslate.make_router(service))
     app.include_router(deepl.make_router(service))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> RedirectResponse:
+        return RedirectResponse("docs")
 
     @app.get("/health", tags=["operation"])
     async def health() -> dict[str, str]:

@@ -26,6 +26,7 @@ REFUSED = {
     "translation_memory_id": (),
     "custom_instructions": ("", []),
     "glossary_id": (),
+    "glossary_ids": (),
 }
 
 

@@ -181,3 +181,7 @@ def test_half_a_surrogate_pair_is_refused(client, field):
 def test_lines_count_as_texts(serve):
     answer = serve(texts=10).post("/translate", json={**HUND, "q": "a\n" * 11})
     assert answer.status_code == 400 and "11 lines exceed the limit of 10" in answer.json()["error"]
+
+
+def test_first_page_is_the_description_of_the_api(client):
+    assert "swagger" in client.get("/").text
