@@ -171,8 +171,7 @@ def run(options: argparse.Namespace) -> None:
         if options.pairs:
             _make_pairs(options, processes)
         elif options.format in DOCUMENTS:
-            errors = lambda: option_errors(options) + format_errors(options) + _same_file_errors(options)  # noqa: E731
-            translate_document(options, processes, partial(_translator, options), errors)
+            translate_document(options, processes, partial(_translator, options), partial(_document_errors, options))
         else:
             _run(options, processes)
 
@@ -298,23 +297,14 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     from ..data.sources.text_files import check_lines
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
-    errors = option_errors(options) + format_errors(options)
-    if processes > 1:
-        errors += [
-            f"{processes} processes can divide a file among them, but not a stream. Specify a file with --{name}."
-            for name, path in (("input", options.input), ("output", options.output))
-            if path is None or (Path(path).exists() and not Path(path).is_file() and not options.pairs)
-        ]
-        if errors:
-            raise InputError.of(errors)
+    errors = option_errors(options) + format_errors(options) + _stream_errors(options, processes)
+    if errors and processes > 1:
+        raise InputError.of(errors)
     for path in filter(None, (options.input if not options.pairs else None, options.prefix)):
         collect_errors(errors, partial(check_lines, path))
     path = Path(options.output) if options.output else None
     errors += _same_file_errors(options)
-    if options.input is None and sys.stdin is None:
-        errors.append("Standard input is closed. Specify a file with --input.")
     if path is None and sys.stdout is None:
-        errors.append("Standard output is closed. Specify a file with --output.")
         raise InputError.of(errors)
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:
@@ -333,6 +323,28 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     if errors:
         raise InputError.of(errors)
     return output
+
+
+def _document_errors(options: argparse.Namespace, processes: int) -> list[str]:
+    """All errors that can be found before a document is read."""
+    errors = option_errors(options) + format_errors(options) + _stream_errors(options, processes)
+    return errors + _same_file_errors(options)
+
+
+def _stream_errors(options: argparse.Namespace, processes: int) -> list[str]:
+    """An error for each stream that is closed, or that several processes cannot divide."""
+    if processes > 1:
+        return [
+            f"{processes} processes can divide a file among them, but not a stream. Specify a file with --{name}."
+            for name, path in (("input", options.input), ("output", options.output))
+            if path is None or (Path(path).exists() and not Path(path).is_file() and not options.pairs)
+        ]
+    streams = (("input", options.input, sys.stdin), ("output", options.output, sys.stdout))
+    return [
+        f"Standard {name} is closed. Specify a file with --{name}."
+        for name, path, stream in streams
+        if path is None and stream is None
+    ]
 
 
 def _same_file_errors(options: argparse.Namespace) -> list[str]:

@@ -44,13 +44,13 @@ def translate_document(
     options: argparse.Namespace,
     processes: "PartialState | SingleProcess",
     load: "Callable[[], tuple[Any, Any, LineTranslator]]",
-    find_errors: Callable[[], list[str]],
+    find_errors: Callable[[int], list[str]],
 ) -> None:
     """Translate a document with all processes; the main one reads and writes it.
 
     Args:
         load: loads the model and its tokenizer, and makes the translator.
-        find_errors: the errors in the options and files.
+        find_errors: finds errors in the options and files, for a number of processes.
     """
     from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
     from ..translation.document_texts import as_filled, translate_texts
@@ -62,7 +62,7 @@ def translate_document(
     def check() -> bool:
         """Read the document; whether there is anything to translate."""
         nonlocal document
-        document = _open(options, find_errors())
+        document = _open(options, find_errors(processes.num_processes))
         return bool(document.texts)
 
     translations: list[str] = []
