@@ -37,7 +37,7 @@ BREAKS = ("br", "cr", "tab", "ptab")
 # Elements of OpenDocument around text; others within a paragraph are made by the program.
 AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base", "text:bookmark-ref")
 ODF_BREAKS = ("text:tab", "text:line-break")
-ODF_PARAGRAPHS = ("text:p", "text:h")
+ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
 
 
 def read_office(kind: str, content: bytes) -> tuple[list[str], Callable[[Translations], bytes]]:
@@ -142,6 +142,10 @@ class _Paragraphs:
             if token.kind is Kind.OPEN and self.is_paragraph(token):
                 close = self.ends[number - 1]
                 parts.append(self.read_paragraph(number, close))
+                number = close
+            elif token.kind is Kind.OPEN and token.name == ODF_DELETED:
+                close = self.ends[number - 1]
+                parts.append(self.raw(number, close))
                 number = close
         return Parts(parts)
 

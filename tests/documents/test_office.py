@@ -116,6 +116,7 @@ def test_slide_keeps_its_runs_and_fields():
 
 def test_open_document_keeps_spans_notes_and_tabs():
     body = (
+        "<text:tracked-changes><text:p>left</text:p></text:tracked-changes>"
         '<text:h>one</text:h><text:p>a <text:span text:style-name="T1">big</text:span> dog<text:note>'
         "<text:note-citation>1</text:note-citation><text:note-body><text:p>foot</text:p></text:note-body></text:note>"
         ", there<text:tab/><text:page-number>7</text:page-number> end</text:p>"
