@@ -214,7 +214,7 @@ saved = tokenizer.save_pretrained("lesson_model")
 # after each one? (1: the same direction; 0: nothing in common.)
 
 # %%
-from hf_vaswani.evaluation.token_text import readable_tokens
+from hf_vaswani.text.token_spans import readable_tokens
 
 source, target = test_pairs[4]
 inputs = tokenizer([source], return_tensors="pt")

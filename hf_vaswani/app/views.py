@@ -1,7 +1,5 @@
 """What the page shows, as HTML: escaped texts, each in its own direction, with linked words."""
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -10,15 +8,11 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import counted
 from ..evaluation.beam_tree_figure import number_text
-from ..evaluation.token_text import readable_tokens
 from ..generation.output_scores import Hypothesis
+from ..text.token_spans import readable_tokens, token_spans, words_at
 from ..text.words import Span, word_spans
 from .translate import Sentence, Translation
 
-# How tokenizers mark the beginning, the inside, and the end of words.
-MARKS = re.compile(r"^(?:▁+|##|Ġ+|￭)|(?:@@|</w>|￭|▁+)$")
-# How many characters between two tokens may belong to neither: whitespace, or what the tokenizer does not know.
-FARTHEST = 24
 MOST_ROWS = 200
 HOW_TO = "Point at a word, tap it, or use the arrow keys to see which source words it comes from."
 
@@ -47,35 +41,6 @@ def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypo
         for of_source, of_target in hypothesis["alignment"]:
             links |= {(s, t) for s in numbers[0][of_source] for t in numbers[1][of_target]}
     return LinkedSentence(source, target, source_words, target_words, sorted(links))
-
-
-def words_at(words: Sequence[Span], span: Span | None) -> list[int]:
-    """Numbers of the words that share a character with a span."""
-    if span is None:
-        return []
-    return [number for number, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
-
-
-def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
-    """The span of each token in a text, from left to right; None if its letters are not found."""
-    folded, at, spans = _folded(text), 0, []
-    for token in tokens:
-        found = None
-        for letters in dict.fromkeys((token, MARKS.sub("", token), MARKS.sub("", MARKS.sub("", token)))):
-            letters = _folded(letters.replace("▁", " ")).strip()
-            start = folded.find(letters, at, at + len(letters) + FARTHEST) if letters else -1
-            if start >= 0:
-                found = (start, start + len(letters))
-                break
-        spans.append(found)
-        at = found[1] if found else at
-    return spans
-
-
-def _folded(text: str) -> str:
-    """The text, at the same length, without differences that tokenizers ignore: upper case, compatibility forms."""
-    plain = (unicodedata.normalize("NFKC", character).lower() for character in text)
-    return "".join(new if len(new) == 1 else old for new, old in zip(plain, text))
 
 
 def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:

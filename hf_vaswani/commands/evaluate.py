@@ -33,6 +33,9 @@ from .options import (
 from .reports import write_result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..evaluation.alignment_error import AlignmentScore, GoldAlignment
     from ..evaluation.terms import TermScore
     from ..pipeline.serving import Serving
     from ..translation.reranking import Reranker
@@ -48,13 +51,16 @@ DESCRIPTION = (
 GLOSSARY = """\
 also count how many of these terms stand in the translations, where they stand in the --source: .tsv, .csv or .tbx, as
 for hf-vaswani translate, which alone makes translations have them"""
+GOLD_ALIGNMENTS = """\
+also compare the models' alignments of the source with the first reference with these, line by line: links of words,
+0-0 1-2, or 0p1 if only possible (alignment error rate)"""
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Below this BLEU, translations and references have next to nothing in common.
 MEANINGLESS = 1
 # Options that have no effect on files of translations.
 FOR_MODELS = (
     "source", "output", "overwrite", "num_beams", "length_penalty", "rerank_with", "batch_size", "num_workers",
-    "engine", "quantize", "source_language",
+    "engine", "quantize", "source_language", "gold_alignments",
 )  # fmt: skip
 
 
@@ -69,6 +75,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     add_reference_option(evaluate, required=True)
     evaluate.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
+    evaluate.add_argument("--gold_alignments", **INPUT_FILE, help=GOLD_ALIGNMENTS)
     evaluate.add_argument(
         "--output",
         **OUTPUT_FILE,
@@ -130,6 +137,7 @@ def _add_bootstrap_options(group) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..data.glossary_files import read_glossary
     from ..data.sources.text_files import line_errors, read_lines
+    from ..evaluation.alignment_error import read_gold_alignments
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
     from ..evaluation.terms import score_terms
@@ -144,6 +152,10 @@ def run(options: argparse.Namespace) -> None:
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
     errors += line_errors(options.reference[0], texts)
+    gold = None
+    if options.gold_alignments and options.source and not errors:
+        pairs = texts[options.source], texts[options.reference[0]]
+        gold = collect_errors(errors, lambda: read_gold_alignments(options.gold_alignments, *pairs))
     errors += [
         f"{path} has JSON records of hf-vaswani translate. Translate with --format text, one translation per line."
         for path in options.hypotheses
@@ -152,6 +164,13 @@ def run(options: argparse.Namespace) -> None:
     models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
         collect_errors(errors, partial(check_language_options, options, *model))
+    if gold:
+        errors += [
+            f"--gold_alignments needs attention weights, which {model[0].engine_name} does not return: {name}. Name "
+            "the original model."
+            for name, model in zip(options.models, models)
+            if model and hasattr(model[0], "engine_name")
+        ]
     for serving, model in zip(servings, models):
         collect_errors(errors, partial(_check_engine, serving, model))
     reranker = collect_errors(errors, lambda: _reranker(options, list(filter(None, models))))
@@ -179,15 +198,17 @@ def run(options: argparse.Namespace) -> None:
         score_terms(glossary, texts[options.source], hypotheses, references) if glossary else None
         for hypotheses in systems
     ]
+    alignments = [_alignment_score(model, gold, texts, options) if gold else None for model in models]
+    alignments += [None] * len(options.hypotheses)
     if options.format == "text":
-        print("\n".join([_text(names, results), *_term_lines(names, terms)]))
+        print("\n".join([_text(names, results), *_lines(names, terms), *_lines(names, alignments)]))
         return
     sentences = [
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
     engines = [_engine(serving) for serving in servings] + [{}] * len(options.hypotheses)
-    record = _json(names, options.reference, engines, results, sentences, terms)
+    record = _json(names, options.reference, engines, results, sentences, terms, alignments)
     write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -289,6 +310,20 @@ def _translate(
     return systems
 
 
+def _alignment_score(
+    model: tuple, gold: "list[GoldAlignment]", texts: dict[str, list[str]], options: argparse.Namespace
+) -> "AlignmentScore":
+    """How a model's alignments of the source with the first reference compare with gold alignments."""
+    from ..evaluation.alignment_error import score_alignments
+    from ..translation.pair_alignments import align_pairs
+
+    pairs = list(zip(texts[options.source], texts[options.reference[0]]))
+    found = align_pairs(*model, pairs, **languages(options))
+    if too_long := found.count(None):
+        print(f"warning: {counted(too_long, 'pair')} too long to be aligned: without links.", file=sys.stderr)
+    return score_alignments([links or set() for links in found], gold)
+
+
 def _text(names: list[str], results: list[list]) -> str:
     """The results as text: a line per score for one system; a table and the signatures for several."""
     from ..evaluation.seed_bootstrap import SIGNIFICANT
@@ -313,10 +348,10 @@ def _text(names: list[str], results: list[list]) -> str:
     return "\n".join(lines)
 
 
-def _term_lines(names: list[str], terms: "list[TermScore | None]") -> list[str]:
-    """A line for each system whose terms were counted, with its name if there are several."""
-    scores = [(name, score) for name, score in zip(names, terms) if score is not None]
-    return [f"{name}: {score}" if len(scores) > 1 else str(score) for name, score in scores]
+def _lines(names: list[str], scores: "Sequence[TermScore | AlignmentScore | None]") -> list[str]:
+    """A line for each system that has such a score, with its name if there are several."""
+    found = [(name, score) for name, score in zip(names, scores) if score is not None]
+    return [f"{name}: {score}" if len(names) > 1 else str(score) for name, score in found]
 
 
 def _json(
@@ -326,10 +361,11 @@ def _json(
     results: list[list],
     sentences: list,
     terms: "list[TermScore | None]",
+    alignments: "list[AlignmentScore | None]",
 ) -> dict:
     """All results in full precision, with the engine that computed the translations of models."""
     systems = []
-    for name, engine, scores, each, found in zip(names, engines, results, sentences, terms):
+    for name, engine, scores, each, found, aligned in zip(names, engines, results, sentences, terms, alignments):
         systems.append({"system": name, **engine, "scores": [_score(score) for score in scores]})
         if each is not None:
             systems[-1]["sentences"] = [
@@ -338,6 +374,8 @@ def _json(
         if found is not None:
             shares = {"share": found.share, "share_in_reference": found.share_in_reference}
             systems[-1]["terms"] = asdict(found) | shares
+        if aligned is not None:
+            systems[-1]["alignment"] = asdict(aligned)
     return {"references": references, "systems": systems}
 
 

@@ -22,7 +22,8 @@ from ..generation.model_checks import position_limit
 from ..generation.output_scores import forced_output
 from ..text.inputs import check_text
 from ..text.normalization import is_blank, normalized
-from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left, readable_tokens
+from ..text.token_spans import readable_tokens
+from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left
 
 # Inches: size of a single panel, and of one among several; limits on a cell, one per token, so that a long sentence
 # makes a large figure; limit on all panels together, for which cells shrink further and labels are skipped.

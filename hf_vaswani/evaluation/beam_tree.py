@@ -16,9 +16,9 @@ from ..generation.fast_beam_search import SearchObserver, SearchStep
 from ..pipeline.arguments import GenerateArguments
 from ..text.inputs import check_text
 from ..text.normalization import normalized
+from ..text.token_spans import readable_tokens
 from .attention import check_token_count, text_errors
 from .beam_tree_figure import BeamCandidate, BeamStep, BeamTree
-from .token_text import readable_tokens
 
 # Reasons why a search ended, the most informative one first.
 STOP_REASONS = {

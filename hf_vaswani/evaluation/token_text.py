@@ -1,4 +1,4 @@
-"""Text in figures, of any script: word-boundary markers, fonts, reading order; and how figures are saved."""
+"""Text in figures, of any script: fonts, reading order; and how figures are saved."""
 
 import contextlib
 import functools
@@ -11,46 +11,20 @@ from pathlib import Path
 
 from matplotlib import font_manager, ft2font
 from matplotlib.figure import Figure
-from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..errors import InputError
 from ..files import path_error, replace_files
-from ..text.normalization import letter_bytes
+from ..text.token_spans import JOINERS
 
 logger = logging.get_logger(__name__)
 
 LONGEST_TOKEN = 16  # characters; longer ones are cut
-JOINERS = "\u200c\u200d"  # invisible, but they shape Persian and Indic letters
 UNUSABLE_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # bitmaps and boxes
 RIGHT_TO_LEFT = ("R", "AL")  # of letters, by Unicode's bidirectional classes
 _warned: set[str] = set()  # characters without a font that were reported
 SUFFIXES = (".png", ".svg", ".pdf")
 PIXELS_PER_INCH = 150
-
-
-def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -> list[str]:
-    """Tokens as text: bytes are decoded where they form characters, and invisible characters are escaped.
-
-    Spaces in byte-level tokens become `▁`, as in SentencePiece.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
-        special = set(tokenizer.all_special_tokens)
-        tokens = [token if token in special else _from_bytes(token) for token in tokens]
-    return ["".join(c if c.isprintable() or c in JOINERS else ascii(c)[1:-1] for c in token) for token in tokens]
-
-
-def _from_bytes(token: str) -> str:
-    """Decode a token of byte-level BPE, in which each character stands for a byte."""
-    byte_of = letter_bytes()
-    if not byte_of.keys() >= set(token):
-        return token
-    data = bytes(byte_of[character] for character in token)
-    try:
-        return data.decode().replace(" ", "▁")
-    except UnicodeDecodeError:  # part of a character
-        return "".join(f"<0x{byte:02X}>" for byte in data)
 
 
 def is_right_to_left(tokens: Iterable[str]) -> bool:

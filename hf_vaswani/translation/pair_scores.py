@@ -106,7 +106,7 @@ def score_pairs(
         texts = ((*mark_target([source], prefix), target) for source, target in text_pairs(pairs))
         first = 1
         while window := list(islice(texts, PAIRS_AT_ONCE)):
-            encoded = dict(enumerate(_encode(tokenizer, window, src_lang, tgt_lang)))
+            encoded = dict(enumerate(encode_with_languages(tokenizer, window, src_lang, tgt_lang)))
             longest = [max(map(len, pair)) for pair in encoded.values()]
             scored: list[PairScore | None] = [None] * len(window)
             for row, (source, labels) in list(encoded.items()):
@@ -146,7 +146,7 @@ def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str
     return None
 
 
-def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
+def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
     """The token ids of each pair's source and labels."""
     tokenizer = private_copy(tokenizer)
     if src_lang:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from hf_vaswani.app.views import link_words, token_spans, word_spans
+from hf_vaswani.app.views import link_words
+from hf_vaswani.text.token_spans import token_spans
+from hf_vaswani.text.words import word_spans
 
 TEXT = "Die Haustür ist offen."
 WORDS = ["Die", "Haustür", "ist", "offen", "."]

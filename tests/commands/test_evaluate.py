@@ -14,6 +14,7 @@ from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.evaluation.score import scores
 from hf_vaswani.evaluation.seed_bootstrap import bootstrap
+from hf_vaswani.translation.pair_alignments import align_pairs
 from hf_vaswani.translation.reranking import Reranker
 from hf_vaswani.translation.translate import translate
 
@@ -419,3 +420,21 @@ def test_terms_are_counted(evaluate, errors_of, write_lines):
     assert f"{good}: terms: 50.0% of 4; 66.7% of the 3 that a reference has" in evaluate(*options)
     errors = errors_of("--hypotheses", good, "--reference", reference, "--glossary", glossary)
     assert errors == ["error: --glossary needs --source, in which its terms stand."]
+
+
+def test_alignments_are_compared_with_gold_alignments(evaluate, errors_of, saved_model, tokenizer, write_lines):
+    source, reference = write_lines("source", SOURCES), write_lines("reference", ["w7 w8", "w9", "w3 w4"])
+    found = align_pairs(tiny_model(), tokenizer, list(zip(SOURCES, ["w7 w8", "w9", "w3 w4"])))
+    gold = write_lines("gold", [" ".join(f"{s}-{t}" for s, t in links) for links in found])
+    wrong = write_lines("wrong", ["", "0-0", ""])
+    options = [saved_model, "--source", source, "--reference", reference, "--gold_alignments"]
+    assert evaluate(*options, gold).splitlines()[-1] == "AER 0.0 (precision 100.0, recall 100.0)"
+    # One link of five is right, and one of one is found: 1 - (1 + 1) / (5 + 1).
+    [system] = json.loads(evaluate(*options, wrong, "--format", "json"))["systems"]
+    assert system["alignment"] == {
+        "aer": pytest.approx(100 * 2 / 3), "precision": 20.0, "recall": 100.0, "links": 5, "sure": 1, "possible": 0
+    }  # fmt: skip
+    assert errors_of("--hypotheses", reference, "--reference", reference, "--gold_alignments", gold) == [
+        "error: --gold_alignments is for models, and none is given. Specify one, before all options, or omit "
+        "--gold_alignments."
+    ]

@@ -15,8 +15,9 @@ from transformers import PreTrainedTokenizerFast
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import token_text
 from hf_vaswani.evaluation.attention import attention_figure, draw_attention, draw_sentence, sentence_attention
-from hf_vaswani.evaluation.token_text import drawable, font_families, is_right_to_left, readable_tokens, save_figure
+from hf_vaswani.evaluation.token_text import drawable, font_families, is_right_to_left, save_figure
 from hf_vaswani.generation.alignment import forced_attentions
+from hf_vaswani.text.token_spans import readable_tokens
 
 from ..conftest import tiny_model
 from ..families import family
