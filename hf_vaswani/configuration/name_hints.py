@@ -92,6 +92,7 @@ OTHER_NAMES = {
     "average_last": "average_checkpoints avg_checkpoints checkpoint_avg",
     "metric_for_best_model": "best_checkpoint_metric early_stopping_metric checkpoint_metric",
     "early_stopping_patience": "early_stop",
+    "guided_alignment": "guided_alignment_weight lambda_align alignment_loss_weight",
     "overwrite": "overwrite_output_dir force_overwrite reset_optimizer from_scratch",
     # Search
     "num_beams": "beam_size beam beams beam_width",

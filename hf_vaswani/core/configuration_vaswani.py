@@ -106,6 +106,9 @@ class VaswaniConfig(PreTrainedConfig):
             sentences. Training sets both, from which the pipeline knows which texts it must split into sentences.
         length_ratio (`float`, *optional*): size of the targets of the training text in UTF-8 divided by that of its
             sources. Training sets it; the pipeline warns of translations that are far shorter or longer.
+        alignment_heads (`list[list[int]]`, *optional*): heads of the cross-attention that align words, each as
+            [decoder layer, head], counted from 0. Training with `guided_alignment` sets it; alignments are then read
+            off the mean of these heads.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
@@ -201,6 +204,7 @@ class VaswaniConfig(PreTrainedConfig):
     longest_training_source: int | None = None
     multi_sentence_share: float | int | None = None
     length_ratio: float | int | None = None
+    alignment_heads: list[list[int]] | None = None
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0
@@ -365,6 +369,10 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         errors.append(f"multi_sentence_share must be in [0, 1], got {config.multi_sentence_share}")
     if config.length_ratio is not None and not 0 < config.length_ratio < float("inf"):
         errors.append(f"length_ratio must be above 0 and finite, got {config.length_ratio}")
+    for pair in config.alignment_heads or []:
+        sizes = config.decoder_layers, config.decoder_attention_heads
+        if len(pair) != 2 or not all(0 <= number < size for number, size in zip(pair, sizes)):
+            errors.append(f"alignment_heads must be pairs of a decoder layer and one of its heads, got {pair}")
     if not 0 < config.layer_norm_eps <= 1:
         errors.append(f"layer_norm_eps must be above 0 and at most 1, got {config.layer_norm_eps}")
     if not 0 < config.qkv_init_gain <= LARGEST_GAIN:

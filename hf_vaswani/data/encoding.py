@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -18,8 +18,10 @@ from ..core.modeling_vaswani import IGNORED_LABEL
 from ..errors import InputError, counted
 from ..text.normalization import is_blank
 from .sources.text_files import Pair
-from .tokenizers.bpe_dropout import BpeDropout
 from .tokenizers.tokenizer import side_backends
+
+if TYPE_CHECKING:
+    from .token_alignment import TokenAligner
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +88,8 @@ def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> E
     Raises:
         InputError: the tokenizer has no merges to drop.
     """
+    from .tokenizers.bpe_dropout import BpeDropout
+
     source, target = (BpeDropout(backend, probability) for backend in side_backends(tokenizer).values())
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator):
@@ -231,10 +235,13 @@ class Collator:
 
     Returns `input_ids` and `attention_mask` `(sentences, longest source)` and `labels` `(sentences, longest target)`,
     int64; labels are padded with -100. Rows with soft labels also give `soft_label_ids`, int32, and
-    `soft_label_probabilities`, float16, `(sentences, longest target, k)`, padded with 0.
+    `soft_label_probabilities`, float16, `(sentences, longest target, k)`, padded with 0. With an aligner, there are
+    also `aligned_positions` `(sentences, longest target)`, int64: the source position that each target token is
+    aligned to, or -100.
     """
 
     pad_token_id: int
+    aligner: "TokenAligner | None" = None
 
     def __call__(self, rows: list[dict]) -> dict[str, torch.Tensor]:
         input_ids = _pad([row["input_ids"] for row in rows], self.pad_token_id)
@@ -246,6 +253,9 @@ class Collator:
         for name in ("soft_label_ids", "soft_label_probabilities"):
             if name in rows[0]:
                 batch[name] = _pad_arrays([row[name] for row in rows])
+        if self.aligner:
+            aligned = [self.aligner(row["input_ids"], row["labels"]) for row in rows]
+            batch["aligned_positions"] = _pad(aligned, IGNORED_LABEL)
         return batch
 
 

@@ -193,11 +193,12 @@ def sentence_attention(
     source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids, is_target=True)
     source_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, input_ids[0].tolist()))
     target_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, output_ids[0].tolist(), is_target=True))
+    heads = getattr(model.config, "alignment_heads", None)
     return SentenceAttention(
         source_tokens,
         target_tokens,
         weights,
-        alignment=alignments(weights.cross, source_mask, target_mask)[0],
+        alignment=alignments(weights.cross, source_mask, target_mask, heads=heads)[0],
         source_words=list(compress(source_tokens, source_mask[0])),
         target_words=list(compress(target_tokens[1:], target_mask[0])),
         translation=tokenizer.decode(target_ids[0], skip_special_tokens=True),

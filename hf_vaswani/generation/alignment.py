@@ -6,7 +6,7 @@ Works for every encoder–decoder in transformers.
 import copy
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -87,7 +87,11 @@ def forced_attentions(
 
 
 def alignments(
-    cross: torch.Tensor, source_mask: torch.Tensor, target_mask: torch.Tensor, layer: int | None = None
+    cross: torch.Tensor,
+    source_mask: torch.Tensor,
+    target_mask: torch.Tensor,
+    layer: int | None = None,
+    heads: Sequence[Sequence[int]] | None = None,
 ) -> list[list[tuple[int, int]]]:
     """Which source token each target token comes from: the one that the heads of a layer attend to most.
 
@@ -96,14 +100,19 @@ def alignments(
         source_mask, target_mask: bool, `(batch, source_length)` and `(batch, target_length)`; `False` for tokens to
             leave out, which are special tokens and padding. See [`text_mask`].
         layer: decoder layer, counted from 0; negative numbers count from the last. By default `alignment_layer`.
+        heads: instead of those of a layer, the heads to read, as in `alignment_heads` of a config.
 
     Returns:
         For each row of the batch, pairs (source index, target index) in target order, one for each target token that
         is not left out. Indices count from 0, as if the tokens left out were not there.
     """
-    layer = alignment_layer(cross.shape[1]) if layer is None else layer
+    if heads and layer is None:
+        layers, numbers = zip(*heads)
+        weights = cross[:, list(layers), list(numbers)]
+    else:
+        weights = cross[:, alignment_layer(cross.shape[1]) if layer is None else layer]
     source_mask, target_mask = source_mask.to(cross.device), target_mask.to(cross.device)
-    weights = cross[:, layer].mean(dim=1).masked_fill(~source_mask.unsqueeze(1), -1)
+    weights = weights.mean(dim=1).masked_fill(~source_mask.unsqueeze(1), -1)
     best = weights.argmax(dim=-1)
     # Positions in the sequences → positions among the tokens that are not left out.
     best = (source_mask.cumsum(dim=-1) - 1).gather(1, best)

@@ -227,7 +227,9 @@ def align(
     is_source = text_mask(tokenizer, source_ids) & inputs["attention_mask"].bool()
     is_target = text_mask(tokenizer, output_ids, is_target=True) & (position > 0) & (position < lengths.reshape(-1, 1))
     cross = forced_attentions(model, inputs, output_ids).cross
-    aligned = alignments(cross, is_source.repeat_interleave(hypotheses, dim=0), is_target[:, 1:])
+    is_source_of_hypothesis = is_source.repeat_interleave(hypotheses, dim=0)
+    heads = getattr(model.config, "alignment_heads", None)
+    aligned = alignments(cross, is_source_of_hypothesis, is_target[:, 1:], heads=heads)
     sources = [to_tokens(tokenizer, ids[kept].tolist()) for ids, kept in zip(source_ids, is_source)]
     rows = [
         {

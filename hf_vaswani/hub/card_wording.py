@@ -117,6 +117,7 @@ def regularization(recipe: Sections, report: RunReport) -> str:
     values = {words: getattr(of, key) for key, words in DROPOUT.items()}
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
     values["R-Drop, alpha"] = training.get("r_drop")
+    values["guided alignment, weight"] = training.get("guided_alignment")
     settings = [f"{label} {value:g}" for label, value in values.items() if value]
     return "; ".join([*settings, f"label smoothing {of.label_smoothing:g}"])
 

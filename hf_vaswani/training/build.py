@@ -34,6 +34,7 @@ from .setup.training_batches import describe_training_text, make_corpus, tokeniz
 from .validation import Validator
 
 if TYPE_CHECKING:
+    from ..data.token_alignment import TokenAligner
     from .optimization.word_distillation import WordTeacher
 
 # Pairs from which it is found out what the training text is like.
@@ -56,6 +57,7 @@ class TrainingSetup:
         is_resumed: whether the output folder holds this very run.
         repository: the Hub repository that the model is uploaded to; `None` without an upload.
         teacher: the models that are distilled word by word; `None` if there are none.
+        aligner: aligns the tokens of the training pairs; `None` without guided alignment.
     """
 
     recipe: Recipe
@@ -71,6 +73,7 @@ class TrainingSetup:
     is_resumed: bool
     repository: str | None = None
     teacher: "WordTeacher | None" = None
+    aligner: "TokenAligner | None" = None
 
     @property
     def folder(self) -> Path:
@@ -105,6 +108,13 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
     describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
+    aligner = None
+    if recipe.training.guided_alignment:
+        from .optimization.guided_alignment import choose_head
+        from .setup.token_aligner import learn_aligner
+
+        choose_head(model.config)
+        aligner = learn_aligner(corpus, tokenizer)
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )
@@ -124,6 +134,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         resumed,
         checked.repository,
         teacher,
+        aligner,
     )
 
 

@@ -41,7 +41,8 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
             # Processes average their gradients, so each divides its sum by an equal share of all tokens.
             with accelerator.autocast():
                 share = batches.target_tokens / accelerator.num_processes
-                loss = training_loss(model, batch, share, run.arguments.r_drop, run.teacher)
+                weights = run.arguments.r_drop, run.teacher, run.arguments.guided_alignment
+                loss = training_loss(model, batch, share, *weights)
             accelerator.backward(loss)
         loss_sum += loss.detach().float() / accelerator.num_processes
     norm = accelerator.clip_grad_norm_(model.parameters(), run.arguments.max_grad_norm or math.inf)

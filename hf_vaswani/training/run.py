@@ -63,7 +63,7 @@ class TrainingRun:
         arguments, accelerator, model = setup.recipe.training, setup.processes, setup.model
         self.arguments, self.accelerator = arguments, accelerator
         self.folder, self.corpus, self.validator = setup.folder, setup.corpus, setup.validator
-        self.collate = Collator(setup.tokenizer.pad_token_id)
+        self.collate = Collator(setup.tokenizer.pad_token_id, setup.aligner)
         if arguments.gradient_checkpointing:
             # transformers renames this method from 5.20 on.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()

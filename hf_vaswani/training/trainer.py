@@ -116,7 +116,8 @@ class VaswaniTrainer(Seq2SeqTrainer):
         """A batch's part of the mean loss per target token, times the number of processes: gradients are averaged."""
         share, run = num_items_in_batch / self.accelerator.num_processes, self.training_run
         with self.accelerator.autocast():
-            return training_loss(model, inputs, share, run.arguments.r_drop, run.teacher)
+            weights = run.arguments.r_drop, run.teacher, run.arguments.guided_alignment
+            return training_loss(model, inputs, share, *weights)
 
 
 class RatesOfRun:

@@ -144,8 +144,9 @@ def test_card_describes_a_static_space(page):
     assert "http.server" in text and "import hf_vaswani" not in text
 
 
-def test_decoder_returns_the_attention_of_the_alignment_layer(tokenizer, tmp_path):
-    model = tiny_model(decoder_layers=3)
+@pytest.mark.parametrize("heads", [None, [[1, 2]], [[0, 3], [2, 1]]])
+def test_decoder_returns_the_attention_that_alignments_are_read_off(tokenizer, tmp_path, heads):
+    model = tiny_model(decoder_layers=3, alignment_heads=heads)
     randomize(model)
     export_model(model, tokenizer, tmp_path / "page", "float32", to="web", runtime=fake_runtime(tmp_path / "modules"))
     encoder, decoder = (
@@ -161,7 +162,8 @@ def test_decoder_returns_the_attention_of_the_alignment_layer(tokenizer, tmp_pat
     }  # fmt: skip
     [got] = decoder.run(["alignment"], {**inputs, **caches})
     cross = forced_attentions(model, {"input_ids": SOURCES, "attention_mask": MASK}, output).cross
-    torch.testing.assert_close(torch.tensor(got), cross[:, alignment_layer(3)].mean(1), atol=1e-5, rtol=0)
+    read = [cross[:, layer, head] for layer, head in heads] if heads else cross[:, alignment_layer(3)].unbind(1)
+    torch.testing.assert_close(torch.tensor(got), torch.stack(list(read)).mean(0), atol=1e-5, rtol=0)
 
 
 def test_all_problems_are_reported_together(saved_model, tmp_path, capsys):

@@ -306,3 +306,11 @@ def test_tokens_come_from_the_vocabulary_of_each_side():
     tokenizer = VaswaniTokenizer.from_backends(*sides, **SPECIAL_TOKENS)
     assert to_tokens(tokenizer, [4, 5, 2]) == ["ein", "Hund", "</s>"]
     assert to_tokens(tokenizer, [4, 5, 2], is_target=True) == ["a", "dog", "</s>"]
+
+
+def test_alignments_are_read_off_the_heads_of_the_config():
+    cross = torch.rand(2, 3, 4, 5, 6, generator=torch.Generator().manual_seed(0))
+    masks = torch.ones(2, 6, dtype=torch.bool), torch.ones(2, 5, dtype=torch.bool)
+    chosen = (cross[:, 0, 3] + cross[:, 2, 1]).argmax(-1).tolist()
+    expected = [[(source, target) for target, source in enumerate(row)] for row in chosen]
+    assert alignments(cross, *masks, heads=[[0, 3], [2, 1]]) == expected

@@ -317,7 +317,14 @@ def make_decoder(
         logits = with_lasting_ends(graph, config, logits, ids, past_length)
     graph.output(logits, "logits", ("batch_size", "decoder_sequence_length", config.decoder_vocab_size))
     if with_alignment:
-        weights = stack.cross_weights[alignment_layer(config.decoder_layers)]
+        if config.alignment_heads:
+            chosen = [
+                graph("Gather", stack.cross_weights[layer], graph.constant([head], np.int64), axis=1)
+                for layer, head in config.alignment_heads
+            ]
+            weights = graph("Concat", *chosen, axis=1)
+        else:
+            weights = stack.cross_weights[alignment_layer(config.decoder_layers)]
         mean = graph("ReduceMean", weights, axes=[1], keepdims=0)
         graph.output(mean, "alignment", ("batch_size", "decoder_sequence_length", "encoder_sequence_length"))
     stack.cache_outputs("decoder", "batch_size", presents["decoder"])

@@ -26,6 +26,7 @@ def training_loss(
     target_tokens: float,
     r_drop: float = 0.0,
     teacher: "WordTeacher | None" = None,
+    guided_alignment: float = 0.0,
 ) -> torch.Tensor:
     """A batch's part of the mean loss per target token of an optimizer step.
 
@@ -38,7 +39,17 @@ def training_loss(
         r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. With R-Drop, each pair is computed twice in
             one forward pass, with two dropout masks.
         teacher: the models whose distributions are learned as well as the labels; not together with R-Drop.
+        guided_alignment: weight of the alignment loss; 0 for none. Otherwise the batch has `aligned_positions`.
     """
+    if guided_alignment:
+        from .guided_alignment import alignment_loss, watch_head
+
+        inputs = {name: tensor for name, tensor in batch.items() if name != "aligned_positions"}
+        with watch_head(getattr(model, "module", model)) as recorded:
+            loss = training_loss(model, inputs, target_tokens, r_drop, teacher)
+        if not recorded:
+            return loss
+        return loss + guided_alignment * alignment_loss(**recorded, batch=batch, target_tokens=target_tokens)
     if not r_drop and teacher is None:
         return model(**batch, num_items_in_batch=target_tokens).loss
     own = getattr(model, "module", model)

@@ -182,6 +182,10 @@ class TrainingArguments(Section):
     r_drop: float = Key(
         0.0, "weight α of R-Drop, which pulls the outputs under two dropout masks together", ge=0, le=1000
     )
+    guided_alignment: float = Key(
+        0.0, "weight of a second loss, such as 0.05, that makes one head of the cross-attention align words, as they "
+        "are aligned in the training text by IBM model 1; 0 for none", ge=0, le=1000
+    )
     distill_from: str | list[str] | None = Key(
         None, "model whose distributions over the next token are learned as well as the labels (word-level "
         "distillation), by folder or Hub id; a list: the mean of several. Its vocabulary must be the run's"
@@ -387,7 +391,7 @@ class EvaluationArguments(Section):
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
     "source_language", "target_language", "longest_training_source", "multi_sentence_share", "length_ratio",
-    "format_version"
+    "alignment_heads", "format_version"
 }  # fmt: skip
 ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
 # Not matched after "et al." or "section 3.": a new sentence begins with a capital letter.

@@ -24,6 +24,7 @@ def violations(
     """All contradictions in a recipe, one line each."""
     errors = _data_errors(data, training) + tokenizer_errors(tokenizer) + _training_errors(training)
     errors += _distillation_errors(data, tokenizer, training)
+    errors += _alignment_errors(data, tokenizer, training)
     return errors + _peft_errors(peft, training) + _model_errors(data, tokenizer, model, training)
 
 
@@ -174,6 +175,22 @@ def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, tra
             f"training.distill_from={teachers[0]} needs a run with the same vocabulary: set tokenizer.path="
             f"{teachers[0]}, or start from a model that has it (training.start_from)"
         )
+    return errors
+
+
+def _alignment_errors(data: DataArguments, tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
+    """Conflicts between guided alignment and the rest of the run."""
+    if not training.guided_alignment:
+        return []
+    given = f"training.guided_alignment={training.guided_alignment}"
+    changing = {"data.streaming": data.streaming, "tokenizer.bpe_dropout": tokenizer.bpe_dropout}
+    errors = [
+        f"{given} needs text that is tokenized once, but {key}={value} tokenizes it again in each epoch: choose one"
+        for key, value in changing.items()
+        if value
+    ]
+    if training.torch_compile:
+        errors.append(f"{given} does not work with training.torch_compile=True: choose one")
     return errors
 
 
