@@ -5,11 +5,12 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
@@ -28,6 +29,7 @@ ALLOWED = {
     "access-control-allow-methods": "GET, POST",
 }
 READY_SECONDS = 5
+PAGE = Path(__file__).with_name("page.html")  # for people
 
 
 def make_app(catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, limits: Limits) -> FastAPI:
@@ -38,8 +40,8 @@ def make_app(catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, l
     app.include_router(deepl.make_router(service))
 
     @app.get("/", include_in_schema=False)
-    async def page() -> RedirectResponse:
-        return RedirectResponse("docs")
+    async def page() -> FileResponse:
+        return FileResponse(PAGE)
 
     @app.get("/health", tags=["operation"])
     async def health() -> dict[str, str]:

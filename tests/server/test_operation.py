@@ -183,5 +183,6 @@ def test_lines_count_as_texts(serve):
     assert answer.status_code == 400 and "11 lines exceed the limit of 10" in answer.json()["error"]
 
 
-def test_first_page_is_the_description_of_the_api(client):
-    assert "swagger" in client.get("/").text
+def test_first_page_is_for_people(client):
+    answer = client.get("/")
+    assert answer.headers["content-type"].startswith("text/html") and "<textarea" in answer.text
