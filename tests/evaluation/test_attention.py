@@ -387,6 +387,7 @@ def test_fonts_with_the_characters_are_found_among_the_installed_ones(monkeypatc
     monkeypatch.setattr(
         font_manager.fontManager, "ttflist", [e for e in entries if e.name in ("DejaVu Sans", other.name)]
     )
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
     assert font_families(f"a{character}") == (["sans-serif", "STIXGeneral"], set())
 
 
