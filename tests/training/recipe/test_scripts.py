@@ -168,6 +168,7 @@ def text(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_distillation_says_what_is_finished_and_which_input_has_changed(tmp_path, teacher, text):
     variables = {"OUT": "new/student", "TRANSLATE": "--sample 1 --n_best 4 --max_new_tokens 60"}
     run("distill.sh", tmp_path, teacher, text, **variables)
