@@ -88,7 +88,7 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
         max_ongoing_requests=MOST_CHUNKS,
         max_queued_requests=MOST_CHUNKS,
         graceful_shutdown_timeout_s=DRAIN_SECONDS,
-        health_check_period_s=5,
+        health_check_period_s=1,
         health_check_timeout_s=60,
         user_config={"model": model, "version": content_digest(model)},
         ray_actor_options={
