@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..data.sources.text_files import check_file, iterate_lines
-from ..documents.formats import format_of
+from ..documents.formats import DOCUMENTS, format_of
 from ..documents.reading import read_document
 from ..errors import InputError, counted
 from ..translation.document_texts import translate_texts
@@ -55,7 +55,7 @@ def translate_file(
             "or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
         )
     kind = format_of(source.name)
-    is_document = kind is not None and kind != "txt"
+    is_document = kind in DOCUMENTS
     unit = "text" if is_document else "line"
     reports: list[str] = []
 

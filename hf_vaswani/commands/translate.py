@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..documents.formats import DOCUMENTS
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, file_digest, is_same_file
 from ..runtime.imports import quiet
@@ -32,7 +33,7 @@ from .options import (
     up_to,
 )
 from .reports import LineReports, progress_bar
-from .translate_document import DOCUMENTS, default_format, format_errors, translate_document
+from .translate_document import default_format, format_errors, translate_document
 from .translate_pairs import (
     SELECTION,
     add_pair_options,

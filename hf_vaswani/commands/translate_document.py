@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents.formats import FORMATS, OFFICE, format_of
+from ..documents.formats import DOCUMENTS, OFFICE, format_of
 from ..errors import InputError
 from ..files import atomic_write, reading, writing
 from ..runtime.imports import quiet
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..documents.reading import Document
     from ..runtime.process_group import SingleProcess
     from ..translation.lines import LineTranslator
-
-DOCUMENTS = tuple(kind for kind in FORMATS if kind != "txt")
 
 
 def default_format(options: argparse.Namespace) -> str:

@@ -4,6 +4,8 @@ from pathlib import PurePath
 
 OFFICE = ("docx", "odt", "pptx", "odp")
 FORMATS = ("txt", "html", "xml", "xliff", "po", "srt", "vtt", "md", "json", "properties", *OFFICE)
+# Those that are more than lines of text.
+DOCUMENTS = tuple(kind for kind in FORMATS if kind != "txt")
 OTHER_SUFFIXES = {
     ".htm": "html", ".xhtml": "xml", ".xlf": "xliff", ".pot": "po", ".markdown": "md", ".docm": "docx",
     ".pptm": "pptx",

@@ -106,14 +106,15 @@ class Service:
             UnicodeEncodeError: they hold half of a surrogate pair.
         """
         "".join(texts).encode()  # JSON may hold halves of surrogate pairs
-        lines = sum(max(len(_lines(text)), 1) for text in texts)
-        if lines > self.limits.texts:
-            raise Refused(400, f"Invalid request: {lines:,} lines exceed the limit of {self.limits.texts:,}")
         total = sum(map(len, texts))
         if total > self.limits.characters:
             raise Refused(
                 400, f"Invalid request: {total:,} characters exceed the text limit of {self.limits.characters:,}"
             )
+        # After the limit of characters: cutting many megabytes into lines would keep all others waiting.
+        lines = sum(max(len(_lines(text)), 1) for text in texts)
+        if lines > self.limits.texts:
+            raise Refused(400, f"Invalid request: {lines:,} lines exceed the limit of {self.limits.texts:,}")
         return total
 
     async def translate(self, texts: Sequence[str], pair: Pair, route: Route, n_best: int = 1) -> list[list[str]]:
