@@ -32,6 +32,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--threads", type=batch, metavar="N", help="threads a process (default: all cores, shared)")
     parser.add_argument("--gpus", type=float, default=0, metavar="N", help="GPUs a process (default: 0)")
     parser.add_argument("--keys", metavar="FILE", help="JSON file of API keys; without keys, everybody is served")
+    parser.add_argument(
+        "--glossaries", metavar="FOLDER", help="keep glossaries that clients create here (default: in memory)"
+    )
     parser.add_argument("--log_file", metavar="FILE", help="line of JSON per request (default: standard error)")
     limits = parser.add_argument_group("limits of a request")
     limits.add_argument("--characters", type=batch, default=100_000, metavar="N", help="characters (default: 100,000)")

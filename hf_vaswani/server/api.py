@@ -14,9 +14,10 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
-from . import deepl, libretranslate
+from . import deepl, deepl_glossaries, libretranslate
 from .accounts import Accounts, Limits, Refused
 from .catalog import Catalog
+from .glossaries import Glossaries
 from .replica import TextError
 from .service import Service
 
@@ -26,18 +27,21 @@ DESCRIPTION = "Translates with the APIs of LibreTranslate and DeepL."
 ALLOWED = {
     "access-control-allow-origin": "*",
     "access-control-allow-headers": "Authorization, Content-Type",
-    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
 }
 READY_SECONDS = 5
 PAGE = Path(__file__).with_name("page.html")  # for people
 
 
-def make_app(catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, limits: Limits) -> FastAPI:
+def make_app(
+    catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, limits: Limits, glossaries: Glossaries
+) -> FastAPI:
     """The application; its `state.service` is what the routes share."""
     app = FastAPI(title="hf_vaswani", description=DESCRIPTION, docs_url="/docs", redoc_url=None)
-    service = app.state.service = Service(catalog, handles, accounts, limits)
+    service = app.state.service = Service(catalog, handles, accounts, limits, glossaries)
     app.include_router(libretranslate.make_router(service))
-    app.include_router(deepl.make_router(service))
+    app.include_router(deepl_glossaries.make_router(service))
+    app.include_router(deepl.make_router(service))  # last, as it refuses other addresses of DeepL
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:

@@ -19,6 +19,7 @@ from ..translation.translator_settings import content_digest
 from .accounts import Account, Accounts, Limits, read_accounts
 from .api import make_app
 from .catalog import Catalog, read_catalog
+from .glossaries import Glossaries
 from .replica import Translator
 from .service import Service
 
@@ -42,6 +43,7 @@ class ServerArguments(BaseModel):
     threads: int | None = Field(None, ge=1, description="threads of each; default: the cores, shared by all")
     gpus: float = Field(0, ge=0, description="GPUs of each")
     keys: str | None = Field(None, description="file of keys, see accounts.py")
+    glossaries: str | None = Field(None, description="folder of glossaries; default: kept until the server stops")
     log_file: str | None = Field(None, description="file for a line of JSON per request; default: standard error")
     limits: Limits = Limits()
 
@@ -57,7 +59,7 @@ def build(arguments: ServerArguments) -> serve.Application:
         serve.ingress()(_Api), name=API, max_ongoing_requests=MOST_REQUESTS, graceful_shutdown_timeout_s=DRAIN_SECONDS,
         ray_actor_options={"num_cpus": 0},
     )  # fmt: skip
-    return api.bind(catalog, accounts, arguments.limits, arguments.log_file, *translators(arguments, catalog).values())
+    return api.bind(catalog, accounts, arguments, *translators(arguments, catalog).values())
 
 
 def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Account]]:
@@ -108,12 +110,12 @@ class _Api:
         self,
         catalog: Catalog,
         accounts: dict[str, Account],
-        limits: Limits,
-        log_file: str | None,
+        arguments: ServerArguments,
         *handles: DeploymentHandle,
     ):
-        log_requests(log_file)
-        self.routes = make_app(catalog, dict(zip(catalog.models, handles)), Accounts(accounts), limits)
+        log_requests(arguments.log_file)
+        own, stored = dict(zip(catalog.models, handles)), Glossaries(arguments.glossaries)
+        self.routes = make_app(catalog, own, Accounts(accounts), arguments.limits, stored)
         self.service: Service = self.routes.state.service
 
     def __serve_build_asgi_app__(self) -> Any:

@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
 from ..documents.markup import read_markup
+from ..text.glossary import Glossary
 from .accounts import Refused
 from .catalog import Pair, Route, language_name
 from .documents import Document, read_uploaded, safe_name
@@ -17,6 +18,7 @@ from .service import Service
 
 SCHEME = "DeepL-Auth-Key"
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+MOST_GLOSSARIES = 5  # for a request
 # What an account without a quota may use.
 NO_LIMIT = 1_000_000_000_000
 # Values with which a feature that is not there makes no difference.
@@ -25,33 +27,42 @@ REFUSED = {
     "style_id": (),
     "translation_memory_id": (),
     "custom_instructions": ("", []),
-    "glossary_id": (),
-    "glossary_ids": (),
 }
 
 
 def _as_list(value: Any) -> Any:
-    """Names of tags: a list, or a text with commas."""
+    """Names: a list, or a text with commas."""
     if isinstance(value, str):
         value = value.split(",")
     return [name.strip() for entry in value for name in str(entry).split(",") if name.strip()]
 
 
-Tags = Annotated[list[str], BeforeValidator(_as_list)]
+Names = Annotated[list[str], BeforeValidator(_as_list)]
 
 
-class TranslateRequest(BaseModel):
-    text: list[str] = Field(description="texts to translate", min_length=1)
+class GlossaryChoice(BaseModel):
+    """The glossaries that a translation obeys."""
+
     target_lang: str
     source_lang: str | None = None
+    glossary_id: str | None = None
+    glossary_ids: Names = Field([], max_length=MOST_GLOSSARIES, description="the first one counts where they differ")
+
+    @property
+    def glossaries(self) -> list[str]:
+        return [self.glossary_id] if self.glossary_id else self.glossary_ids
+
+
+class TranslateRequest(GlossaryChoice):
+    text: list[str] = Field(description="texts to translate", min_length=1)
     context: str = Field("", description="accepted, and not used")
     split_sentences: Literal["0", "1", "nonewlines"] = "1"
     preserve_formatting: bool = False
     tag_handling: Literal["xml", "html"] | None = None
     outline_detection: bool = True
-    ignore_tags: Tags = []
-    non_splitting_tags: Tags = []
-    splitting_tags: Tags = []
+    ignore_tags: Names = []
+    non_splitting_tags: Names = []
+    splitting_tags: Names = []
     model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = None
     show_billed_characters: bool = False
 
@@ -71,9 +82,7 @@ class TranslateRequest(BaseModel):
         return value or None
 
 
-class DocumentRequest(BaseModel):
-    target_lang: str
-    source_lang: str | None = None
+class DocumentRequest(GlossaryChoice):
     filename: str | None = None
     output_format: str | None = None
 
@@ -85,26 +94,25 @@ class DocumentKey(BaseModel):
 def make_router(service: Service) -> APIRouter:
     router = APIRouter(tags=["DeepL"])
 
-    def enter(request: Request, fields: dict[str, Any]) -> str:
-        scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
-        given = key.strip() if scheme.lower() in (SCHEME.lower(), "bearer") else fields.get("auth_key")
-        return service.accounts.enter(given)
-
     @router.post("/v2/translate", openapi_extra=body_of(JSON, FORM, model=TranslateRequest))
     async def translate(request: Request) -> dict[str, Any]:
         """Translate texts."""
         fields = await read_fields(request)
-        account = enter(request, fields)
+        account = enter(service, request, fields)
         refuse_features(fields)
         call = checked(TranslateRequest, fields)
         characters = service.check_size(call.text)
         routes = [_route(service, text, call.source_lang, call.target_lang) for text in call.text]
+        glossary = _glossary(service, call, routes[0][0], account)
         service.accounts.charge(account, characters)
-        answers = await asyncio.gather(*(
-            _translate(service, call, [text for text, other in zip(call.text, routes) if other == found], found)
+        alike = {
+            found: [text for text, other in zip(call.text, routes) if other == found]
             for found in dict.fromkeys(routes)
-        ))  # fmt: skip
-        translated = {found: iter(answer) for found, answer in zip(dict.fromkeys(routes), answers)}
+        }  # fmt: skip
+        answers = await asyncio.gather(
+            *(_translate(service, call, texts, found, glossary) for found, texts in alike.items())
+        )
+        translated = {found: iter(answer) for found, answer in zip(alike, answers)}
         translations = []
         for text, found in zip(call.text, routes):
             entry: dict[str, Any] = {"detected_source_language": found[0].source.split("-")[0].upper()}
@@ -119,7 +127,7 @@ def make_router(service: Service) -> APIRouter:
     async def languages(request: Request) -> list[dict[str, Any]]:
         """The source or target languages that are served."""
         fields = await read_fields(request)
-        enter(request, fields)
+        enter(service, request, fields)
         kind = fields.get("type", "source")
         if kind not in ("source", "target"):
             raise Refused(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
@@ -132,7 +140,7 @@ def make_router(service: Service) -> APIRouter:
     @router.post("/v2/usage", include_in_schema=False)
     async def usage(request: Request) -> dict[str, int]:
         """What the key has used since the server was started."""
-        account = enter(request, await read_fields(request))
+        account = enter(service, request, await read_fields(request))
         limit = service.accounts.limit(account)
         used = service.accounts.used_characters(account)
         return {"character_count": used, "character_limit": NO_LIMIT if limit is None else limit}
@@ -141,7 +149,7 @@ def make_router(service: Service) -> APIRouter:
     async def upload(request: Request) -> dict[str, str]:
         """Send a document to be translated."""
         fields = await read_fields(request)
-        account = enter(request, fields)
+        account = enter(service, request, fields)
         refuse_features(fields)
         call = checked(DocumentRequest, {name: value for name, value in fields.items() if name != "file"})
         name, content = await read_upload(fields, service.limits.body)
@@ -154,13 +162,14 @@ def make_router(service: Service) -> APIRouter:
         found = _route(service, "\n".join(read.texts), call.source_lang, call.target_lang)
         if call.source_lang and found[0].source == found[0].target:
             raise Refused(400, "Source and target language are equal.")
+        glossary = _glossary(service, call, found[0], account)
         service.accounts.charge(account, characters)
         document = Document(name, len(content), account, characters)
         service.documents.add(document)
 
         async def work() -> None:
             try:
-                document.result = await service.translate_document(read, *found)
+                document.result = await service.translate_document(read, *found, glossary)
             except Exception as error:
                 document.error = str(error) if isinstance(error, Refused) else "The document could not be translated"
 
@@ -169,7 +178,7 @@ def make_router(service: Service) -> APIRouter:
 
     async def find(request: Request, number: str) -> Document:
         fields = await read_fields(request)
-        account = enter(request, fields)
+        account = enter(service, request, fields)
         return service.documents.find(number, checked(DocumentKey, fields).document_key, account)
 
     @router.post("/v2/document/{number}", openapi_extra=body_of(JSON, FORM, model=DocumentKey))
@@ -192,21 +201,22 @@ def make_router(service: Service) -> APIRouter:
         del service.documents.by_id[document.id]
         return download(document)
 
-    @router.get("/v2/glossary-language-pairs")
-    async def glossary_pairs(request: Request) -> dict[str, list]:
-        """The pairs that glossaries can be made for: none."""
-        enter(request, await read_fields(request))
-        return {"supported_languages": []}
-
-    @router.api_route("/v2/glossaries{rest:path}", methods=METHODS, include_in_schema=False)
-    @router.api_route("/v3/glossaries{rest:path}", methods=METHODS, include_in_schema=False)
     @router.api_route("/v2/write/{rest:path}", methods=["POST"], include_in_schema=False)
     @router.api_route("/v3/{rest:path}", methods=METHODS, include_in_schema=False)
     async def absent(request: Request, rest: str) -> None:
-        enter(request, {})
-        raise Refused(400, f"{request.url.path} is not served here: there are no glossaries, style rules or rewriting")
+        enter(service, request, {})
+        raise Refused(
+            400, f"{request.url.path} is not served here: there are no style rules, translation memories or rewriting"
+        )
 
     return router
+
+
+def enter(service: Service, request: Request, fields: dict[str, Any]) -> str:
+    """The account of a request; errors as in [`Accounts.enter`]."""
+    scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
+    given = key.strip() if scheme.lower() in (SCHEME.lower(), "bearer") else fields.get("auth_key")
+    return service.accounts.enter(given)
 
 
 def refuse_features(fields: dict[str, Any]) -> None:
@@ -226,14 +236,23 @@ def _route(service: Service, text: str, source: str | None, target: str) -> tupl
     return service.route(source or service.detect([text], target).language, target, ("source_lang", "target_lang"))
 
 
+def _glossary(service: Service, call: GlossaryChoice, pair: Pair, account: str) -> Glossary | None:
+    """The terms that a translation is to obey, if any."""
+    if not call.glossaries:
+        return None
+    if not call.source_lang:
+        raise Refused(400, "Invalid request: source_lang is required with a glossary")
+    return service.glossaries.terms(call.glossaries, pair, account)
+
+
 async def _translate(
-    service: Service, call: TranslateRequest, texts: list[str], found: tuple[Pair, Route]
+    service: Service, call: TranslateRequest, texts: list[str], found: tuple[Pair, Route], glossary: Glossary | None
 ) -> list[str]:
     if call.tag_handling:
         documents = [
             read_markup(text, call.tag_handling == "html", call.ignore_tags, call.splitting_tags) for text in texts
         ]
-        return await service.translate_markup(documents, *found)
+        return await service.translate_markup(documents, *found, glossary)
     if call.split_sentences == "nonewlines":
         texts = [" ".join(text.split()) for text in texts]
-    return [best for best, *_ in await service.translate(texts, *found)]
+    return [best for best, *_ in await service.translate(texts, *found, glossary=glossary)]

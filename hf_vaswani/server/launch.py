@@ -24,6 +24,7 @@ from .accounts import Accounts
 from .api import make_app
 from .application import DRAIN_SECONDS, MOST_REQUESTS, NAME, ServerArguments, log_requests, read_arguments, translators
 from .catalog import Catalog
+from .glossaries import Glossaries
 from .service import Service
 
 HOST, PORT = "127.0.0.1", 5000
@@ -72,11 +73,12 @@ def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> It
     """Serve while the block runs, and yield the address, and what all routes share."""
     catalog, accounts = read_arguments(arguments)
     check_port(host, port)
+    glossaries = Glossaries(arguments.glossaries)
     with connected(arguments):
         serve.start(proxy_location=ProxyLocation.Disabled)
         handles = _open_models(arguments, catalog)
         log_requests(arguments.log_file)
-        app = make_app(catalog, handles, Accounts(accounts), arguments.limits)
+        app = make_app(catalog, handles, Accounts(accounts), arguments.limits, glossaries)
         with _listening(app, host, port):
             try:
                 yield f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}", app.state.service

@@ -16,6 +16,7 @@ from ..errors import reason
 from ..pipeline.engine import SourceTooLong, TranslationEngine
 from ..pipeline.serving import Serving
 from ..pipeline.translation import TranslationPipeline
+from ..text.glossary import Glossary
 
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
@@ -33,11 +34,17 @@ class Chunk:
     Attributes:
         texts: a line each.
         n_best: number of translations of each text.
+        glossaries: the terms of each text; or none at all.
     """
 
     texts: tuple[str, ...]
     languages: Languages = NO_LANGUAGES
     n_best: int = 1
+    glossaries: tuple[Glossary, ...] = ()
+
+    @property
+    def has_terms(self) -> bool:
+        return any(glossary.entries for glossary in self.glossaries)
 
 
 @dataclass(frozen=True)
@@ -227,13 +234,16 @@ class _Lane:
     def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
         results: list[Result] = [[]] * len(chunks)
 
-        def kind(number: int) -> tuple[Languages, int]:
-            return chunks[number].languages, chunks[number].n_best
+        def kind(number: int) -> tuple[Languages, int, int]:
+            chunk = chunks[number]
+            # Terms that cannot be searched for are an error for their sender alone.
+            return chunk.languages, chunk.n_best, number if chunk.has_terms else -1
 
-        for (languages, n_best), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
+        for (languages, n_best, alone), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
             alike = list(numbers)
             texts = [text for number in alike for text in chunks[number].texts]
-            found = iter(self._translate_texts(texts, languages, n_best))
+            terms = chunks[alone].glossaries if alone >= 0 else ()
+            found = iter(self._translate_texts(texts, languages, n_best, terms))
             for number in alike:
                 own = [next(found) for _ in chunks[number].texts]
                 errors = [result for result in own if isinstance(result, Exception)]
@@ -241,12 +251,20 @@ class _Lane:
         return results
 
     def _translate_texts(
-        self, texts: list[str], languages: Languages, n_best: int
+        self, texts: list[str], languages: Languages, n_best: int, glossaries: Sequence[Glossary]
     ) -> list[tuple[str, ...] | TextError]:
-        results = self._engine(languages, n_best).translate(texts)
+        try:
+            results = self._engine(languages, n_best).translate(texts, glossaries=glossaries)
+        except ValueError as error:
+            if glossaries:  # a term cannot be spelled, or the model has no search with terms
+                return [TextError(reason(error))] * len(texts)
+            raise
         if too_long := [number for number, result in enumerate(results) if isinstance(result, SourceTooLong)]:
             # Cut into pieces, which a text within the limit is not.
-            again = self._engine(languages, n_best, True).translate([texts[number] for number in too_long])
+            again = self._engine(languages, n_best, True).translate(
+                [texts[number] for number in too_long],
+                glossaries=[glossaries[number] for number in too_long] if glossaries else (),
+            )
             for number, result in zip(too_long, again):
                 results[number] = result
         return [

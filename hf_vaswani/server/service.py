@@ -12,10 +12,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from ..documents.parts import Parts
 from ..documents.reading import Document
 from ..errors import InputError
+from ..text.glossary import Glossary
 from .accounts import Account, Accounts, Limits, Refused
 from .catalog import Catalog, Pair, Route
 from .detection import Detected, Detector
 from .documents import Documents
+from .glossaries import Glossaries
 from .replica import Chunk, Translated
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
@@ -53,10 +55,17 @@ class Service:
         handles: what translates, by the name of the model: a deployment's handle, or anything with such a method.
     """
 
-    def __init__(self, catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, limits: Limits):
+    def __init__(
+        self,
+        catalog: Catalog,
+        handles: Mapping[str, Any],
+        accounts: Accounts,
+        limits: Limits,
+        glossaries: Glossaries,
+    ):
         self.catalog, self.handles, self.accounts, self.limits = catalog, handles, accounts, limits
         self.detector = Detector(catalog.sources())
-        self.documents, self.metrics = Documents(), Metrics()
+        self.documents, self.glossaries, self.metrics = Documents(), glossaries, Metrics()
         self.under_way, self.is_draining = 0, False
 
     def use(self, catalog: Catalog, accounts: Mapping[str, Account]) -> None:
@@ -117,7 +126,9 @@ class Service:
             raise Refused(400, f"Invalid request: {lines:,} lines exceed the limit of {self.limits.texts:,}")
         return total
 
-    async def translate(self, texts: Sequence[str], pair: Pair, route: Route, n_best: int = 1) -> list[list[str]]:
+    async def translate(
+        self, texts: Sequence[str], pair: Pair, route: Route, n_best: int = 1, glossary: Glossary | None = None
+    ) -> list[list[str]]:
         """The translations of each text, best first.
 
         Lines are translated each for itself; line breaks and the whitespace around lines stay as they are.
@@ -127,7 +138,8 @@ class Service:
         """
         lines = [text for whole in texts for text in _lines(whole)]
         try:
-            found = iter(await asyncio.wait_for(self._translate_lines(lines, route, n_best), self.limits.seconds))
+            work = self._translate_lines(lines, route, n_best, glossary)
+            found = iter(await asyncio.wait_for(work, self.limits.seconds))
         except asyncio.TimeoutError:
             raise Refused(504, f"The translation took more than {self.limits.seconds:g} seconds") from None
         self.metrics.characters.labels(*pair).inc(sum(map(len, texts)))
@@ -140,33 +152,42 @@ class Service:
                             for k in range(most)])  # fmt: skip
         return results
 
-    async def translate_markup(self, markup: Iterable[Parts], pair: Pair, route: Route) -> list[str]:
+    async def translate_markup(
+        self, markup: Iterable[Parts], pair: Pair, route: Route, glossary: Glossary | None = None
+    ) -> list[str]:
         """Markup with translations in place of its sentences; errors as in [`translate`]."""
         markup = list(markup)
-        results = iter(await self.translate([text for parts in markup for text in parts.texts], pair, route))
+        texts = [text for parts in markup for text in parts.texts]
+        results = iter(await self.translate(texts, pair, route, glossary=glossary))
         return [parts.fill((best, None) for best, *_ in islice(results, len(parts.texts))) for parts in markup]
 
-    async def translate_document(self, document: Document, pair: Pair, route: Route) -> bytes:
+    async def translate_document(
+        self, document: Document, pair: Pair, route: Route, glossary: Glossary | None = None
+    ) -> bytes:
         """A document with its translations in place of its texts; errors as in [`translate`].
 
         Raises:
             Refused: also if its encoding lacks a character of the translation.
         """
-        translations = [best for best, *_ in await self.translate(document.texts, pair, route)]
+        translations = [best for best, *_ in await self.translate(document.texts, pair, route, glossary=glossary)]
         try:
             return await asyncio.to_thread(document.fill, translations)
         except InputError as error:
             raise Refused(400, f"Invalid file: {error}") from None
 
-    async def _translate_lines(self, lines: list[str], route: Route, n_best: int) -> list[tuple[str, ...]]:
+    async def _translate_lines(
+        self, lines: list[str], route: Route, n_best: int, glossary: Glossary | None
+    ) -> list[tuple[str, ...]]:
         room = asyncio.Semaphore(CHUNKS)
         handle, gauge = self.handles[route.model], self.metrics.under_way.labels(route.model)
 
         async def translate(texts: list[str]) -> tuple[tuple[str, ...], ...]:
+            # A glossary may be large: each text travels with those of its terms that it has.
+            terms = tuple(glossary.of_text(text) for text in texts) if glossary else ()
             async with room:
                 gauge.inc()
                 try:
-                    done = await handle.translate.remote(Chunk(tuple(texts), route.languages, n_best))
+                    done = await handle.translate.remote(Chunk(tuple(texts), route.languages, n_best, terms))
                 finally:
                     gauge.dec()
             self.metrics.note(route.model, done)

@@ -164,17 +164,25 @@ class Glossary:
 
     def demands(self, source: str) -> list[Demand]:
         """What a translation of a source must have: the longest terms at each place, from left to right."""
-        of_text, place = words(source), 0
         counts: Counter[tuple[Term, ...]] = Counter()
         sources: dict[tuple[Term, ...], str] = {}
+        for entry in self._entries_in(source):
+            counts[entry.terms] += 1
+            sources.setdefault(entry.terms, entry.source)
+        return [Demand(terms, count, sources[terms]) for terms, count in counts.items()]
+
+    def of_text(self, source: str) -> "Glossary":
+        """A glossary of the terms that a source has, with the same demands on its translation."""
+        return Glossary(dict.fromkeys(self._entries_in(source)))
+
+    def _entries_in(self, source: str) -> Iterator[Entry]:
+        of_text, place = words(source), 0
         lowered = _lowered(of_text)
         while place < len(of_text):
             entry, length = self._longest(of_text, lowered, place)
             place += length
             if entry is not None:
-                counts[entry.terms] += 1
-                sources.setdefault(entry.terms, entry.source)
-        return [Demand(terms, count, sources[terms]) for terms, count in counts.items()]
+                yield entry
 
     def _longest(self, of_text: list[str], lowered: list[str], place: int) -> tuple[Entry | None, int]:
         """The entry whose source stands here, if any, and the number of words to go on."""

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from hf_vaswani.server.accounts import Account, Accounts, Limits
 from hf_vaswani.server.api import make_app
 from hf_vaswani.server.catalog import Catalog, Pair, Route
+from hf_vaswani.server.glossaries import Glossaries
 from hf_vaswani.server.replica import TextError, Translated
 
 
@@ -46,11 +47,11 @@ def model():
 def serve(model):
     """Makes a client of a server for German, English and French."""
 
-    def make(accounts=None, **limits):
+    def make(accounts=None, glossaries=None, **limits):
         codes = [("de", "en"), ("en", "de"), ("fr", "en")]
         catalog = Catalog({"m": "folder"}, {Pair(*pair): Route("m") for pair in codes})
         known = {key: Account(**values) for key, values in (accounts or {}).items()}
-        app = make_app(catalog, {"m": model}, Accounts(known), Limits(**limits))
+        app = make_app(catalog, {"m": model}, Accounts(known), Limits(**limits), Glossaries(glossaries))
         return TestClient(app, raise_server_exceptions=False)
 
     return make

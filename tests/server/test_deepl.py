@@ -32,7 +32,6 @@ def test_ignored_tags_keep_their_place_and_their_content(client):
     ({"text": None}, "missing text parameter"),
     ({"target_lang": "FR"}, "target_lang FR is not supported"),
     ({"formality": "more"}, "formality is not supported by this server"),
-    ({"glossary_id": "1"}, "glossary_id is not supported by this server"),
     ({"tag_handling": "docx"}, "tag_handling"),
 ])  # fmt: skip
 def test_wrong_request_is_named(client, change, message):
@@ -44,9 +43,9 @@ def test_formality_that_makes_no_difference_is_accepted(client):
     assert translate(client, text="a", source_lang="DE", formality="prefer_more").status_code == 200
 
 
-def test_glossaries_are_refused_by_name(client):
-    answer = client.get("/v2/glossaries")
-    assert answer.status_code == 400 and "/v2/glossaries is not served here" in answer.json()["message"]
+def test_what_is_not_served_is_refused_by_name(client):
+    answer = client.post("/v2/write/rephrase", json={"text": ["a"]})
+    assert answer.status_code == 400 and "/v2/write/rephrase is not served here" in answer.json()["message"]
 
 
 def test_languages_and_usage(client):

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("ray.serve")
 
 from hf_vaswani.app.models import Languages
-from hf_vaswani.server.replica import Batcher, Chunk, Translator
+from hf_vaswani.server.replica import Batcher, Chunk, TextError, Translator
+from hf_vaswani.text.glossary import Glossary, words
 
 from ..families import family, languages
 
@@ -94,6 +95,20 @@ def test_text_of_a_caller_that_has_gone_is_not_translated():
 
     asyncio.run(run())
     assert [texts for _, texts in seen] == [[("first",)], [("stays",)]]
+
+
+def test_terms_are_obeyed_and_those_that_cannot_be_spelled_are_an_error_for_their_sender_alone(tmp_path):
+    model, tokenizer = family("Marian", tmp_path)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    [lane, *_] = Translator(str(tmp_path / "model")).loaded.lanes
+    plain, obeys, strange = (
+        Chunk(("ein hund",), glossaries=(Glossary.of({"hund": term}),) if term else ()) for term in ("", "wiese", "Ж")
+    )
+    (first,), (second,), error = lane.translate([plain, obeys, strange])
+    assert first == lane.translate([plain])[0][0] and "wiese" not in first[0]
+    assert "wiese" in words(second[0])
+    assert isinstance(error, TextError) and "cannot spell the target terms of 'hund'" in str(error)
 
 
 def test_languages_of_clients_do_not_mix(tmp_path):

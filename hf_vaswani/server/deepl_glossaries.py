@@ -1,0 +1,197 @@
+"""The routes of DeepL's API for glossaries: those of one pair of languages (v2), and of several (v3)."""
+
+import asyncio
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from .accounts import Refused
+from .catalog import public_code
+from .deepl import enter
+from .glossaries import Dictionary, StoredGlossary, parse_entries
+from .libretranslate import FORM, JSON
+from .requests import body_of, checked, read_fields
+from .service import Service
+
+SEPARATORS = {"tsv": "\t", "csv": ","}
+
+
+class LanguagesRequest(BaseModel):
+    source_lang: str
+    target_lang: str
+
+
+class DictionaryRequest(LanguagesRequest):
+    entries: str = Field(description="a term and its translation a line")
+    entries_format: Literal["tsv", "csv"]
+
+
+class GlossaryRequest(DictionaryRequest):
+    name: str = Field(min_length=1)
+
+
+class DictionariesRequest(BaseModel):
+    name: str = Field(min_length=1)
+    dictionaries: list[DictionaryRequest] = Field(min_length=1)
+
+
+class ChangeRequest(BaseModel):
+    name: str | None = Field(None, min_length=1)
+    dictionaries: list[DictionaryRequest] = []
+
+
+def make_router(service: Service) -> APIRouter:
+    router, stored = APIRouter(tags=["DeepL"]), service.glossaries
+    changing = asyncio.Lock()  # between reading a glossary and storing it
+
+    async def find(request: Request, number: str) -> StoredGlossary:
+        return stored.find(number, enter(service, request, await read_fields(request)))
+
+    def read(request: DictionaryRequest) -> Dictionary:
+        source, target = _base(request.source_lang), _base(request.target_lang)
+        service.route(source, target, ("source_lang", "target_lang"))
+        entries = parse_entries(request.entries, SEPARATORS[request.entries_format])
+        return Dictionary(source_lang=source, target_lang=target, entries=dict(entries))
+
+    @router.get("/v2/glossary-language-pairs")
+    async def pairs(request: Request) -> dict[str, list[dict[str, str]]]:
+        """The pairs that glossaries can be created for."""
+        enter(service, request, await read_fields(request))
+        codes = dict.fromkeys((_base(pair.source), _base(pair.target)) for pair in service.catalog.routes)
+        return {"supported_languages": [{"source_lang": one, "target_lang": other} for one, other in codes]}
+
+    @router.post("/v2/glossaries", status_code=201, openapi_extra=body_of(JSON, FORM, model=GlossaryRequest))
+    async def create_one(request: Request) -> dict[str, Any]:
+        """Create a glossary for one pair."""
+        fields = await read_fields(request)
+        account = enter(service, request, fields)
+        call = checked(GlossaryRequest, fields)
+        return _single(await asyncio.to_thread(lambda: stored.create(call.name, [read(call)], account)))
+
+    @router.get("/v2/glossaries")
+    async def list_single(request: Request) -> dict[str, list[dict[str, Any]]]:
+        """The glossaries of one pair each."""
+        own = stored.of_account(enter(service, request, await read_fields(request)))
+        return {"glossaries": [_single(one) for one in own if len(one.dictionaries) == 1]}
+
+    @router.get("/v2/glossaries/{number}")
+    async def single(request: Request, number: str) -> dict[str, Any]:
+        """A glossary of one pair."""
+        return _single(await find(request, number))
+
+    @router.get("/v2/glossaries/{number}/entries")
+    async def single_entries(request: Request, number: str) -> Response:
+        """The entries of a glossary of one pair, with tabs between the terms."""
+        (dictionary,) = _only(await find(request, number))
+        return Response(_table(dictionary), media_type="text/tab-separated-values")
+
+    @router.post("/v3/glossaries", status_code=201, openapi_extra=body_of(JSON, FORM, model=DictionariesRequest))
+    async def create(request: Request) -> dict[str, Any]:
+        """Create a glossary for several pairs."""
+        fields = await read_fields(request)
+        account = enter(service, request, fields)
+        call = checked(DictionariesRequest, fields)
+        return _info(
+            await asyncio.to_thread(
+                lambda: stored.create(call.name, [read(one) for one in call.dictionaries], account)
+            )
+        )
+
+    @router.get("/v3/glossaries")
+    async def list_all(request: Request) -> dict[str, list[dict[str, Any]]]:
+        """All glossaries."""
+        own = stored.of_account(enter(service, request, await read_fields(request)))
+        return {"glossaries": [_info(one) for one in own]}
+
+    @router.get("/v3/glossaries/{number}")
+    async def one(request: Request, number: str) -> dict[str, Any]:
+        """A glossary."""
+        return _info(await find(request, number))
+
+    @router.patch("/v3/glossaries/{number}", openapi_extra=body_of(JSON, FORM, model=ChangeRequest))
+    async def change(request: Request, number: str) -> dict[str, Any]:
+        """Rename a glossary, or add entries to its dictionaries."""
+        call = checked(ChangeRequest, await read_fields(request))
+        async with changing:
+            glossary = await find(request, number)
+            changed = glossary.changed([_merged(glossary, read(one)) for one in call.dictionaries], call.name)
+            await asyncio.to_thread(stored.put, changed)
+        return _info(changed)
+
+    @router.get("/v3/glossaries/{number}/entries")
+    async def entries(request: Request, number: str) -> dict[str, Any]:
+        """The entries of a pair."""
+        dictionary = (await find(request, number)).find(*await _languages(request))
+        table = {"entries": _table(dictionary), "entries_format": "tsv"}
+        return {"dictionaries": [{**dictionary.model_dump(exclude={"entries"}), **table}]}
+
+    @router.put("/v3/glossaries/{number}/dictionaries", openapi_extra=body_of(JSON, FORM, model=DictionaryRequest))
+    async def replace(request: Request, number: str) -> dict[str, Any]:
+        """Set the entries of a pair."""
+        new = read(checked(DictionaryRequest, await read_fields(request)))
+        async with changing:
+            glossary = await find(request, number)
+            await asyncio.to_thread(stored.put, glossary.changed([new]))
+        return _count(new)
+
+    @router.delete("/v3/glossaries/{number}/dictionaries", status_code=204)
+    async def delete_dictionary(request: Request, number: str) -> Response:
+        """Delete the entries of a pair."""
+        async with changing:
+            glossary = await find(request, number)
+            gone = glossary.find(*await _languages(request))
+            rest = [own for own in glossary.dictionaries if own is not gone]
+            await asyncio.to_thread(stored.put, glossary.model_copy(update={"dictionaries": rest}))
+        return Response(status_code=204)
+
+    @router.delete("/v2/glossaries/{number}", status_code=204)
+    @router.delete("/v3/glossaries/{number}", status_code=204)
+    async def delete(request: Request, number: str) -> Response:
+        """Delete a glossary."""
+        stored.delete(await find(request, number))
+        return Response(status_code=204)
+
+    return router
+
+
+def _merged(glossary: StoredGlossary, new: Dictionary) -> Dictionary:
+    """A dictionary with the entries that its glossary has already."""
+    old = next((own for own in glossary.dictionaries if own.is_of(new.source_lang, new.target_lang)), new)
+    return new.model_copy(update={"entries": {**old.entries, **new.entries}})
+
+
+async def _languages(request: Request) -> tuple[str, str]:
+    asked = checked(LanguagesRequest, await read_fields(request))
+    return _base(asked.source_lang), _base(asked.target_lang)
+
+
+def _base(code: str) -> str:
+    """The language of a code without its region: glossaries are for all regions."""
+    return public_code(code).partition("-")[0]
+
+
+def _count(dictionary: Dictionary) -> dict[str, Any]:
+    return {**dictionary.model_dump(exclude={"entries"}), "entry_count": len(dictionary.entries)}
+
+
+def _info(glossary: StoredGlossary) -> dict[str, Any]:
+    dictionaries = [_count(dictionary) for dictionary in glossary.dictionaries]
+    return {**glossary.model_dump(include={"glossary_id", "name", "creation_time"}), "dictionaries": dictionaries}
+
+
+def _only(glossary: StoredGlossary) -> list[Dictionary]:
+    if len(glossary.dictionaries) != 1:
+        raise Refused(400, f"Glossary {glossary.glossary_id} is not for one pair of languages; use /v3/glossaries")
+    return glossary.dictionaries
+
+
+def _single(glossary: StoredGlossary) -> dict[str, Any]:
+    (dictionary,) = _only(glossary)
+    known = glossary.model_dump(include={"glossary_id", "name", "creation_time"})
+    return {**known, "ready": True, **_count(dictionary)}
+
+
+def _table(dictionary: Dictionary) -> str:
+    return "\n".join(f"{source}\t{target}" for source, target in dictionary.entries.items())
