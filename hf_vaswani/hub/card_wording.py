@@ -116,6 +116,8 @@ def regularization(recipe: Sections, report: RunReport) -> str:
     of, training = report.architecture, recipe["training"]
     values = {words: getattr(of, key) for key, words in DROPOUT.items()}
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
+    augmentation = {name: value for name, value in recipe.get("augmentation", {}).items() if isinstance(value, float)}
+    values |= {f"{name.replace('_', ' ')} in training pairs": share for name, share in augmentation.items()}
     values["R-Drop, alpha"] = training.get("r_drop")
     values["guided alignment, weight"] = training.get("guided_alignment")
     settings = [f"{label} {value:g}" for label, value in values.items() if value]

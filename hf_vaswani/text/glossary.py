@@ -163,26 +163,28 @@ class Glossary:
         return cls(entries)
 
     def demands(self, source: str) -> list[Demand]:
-        """What a translation of a source must have: the longest terms at each place, from left to right."""
+        """What a translation of a source must have, see [`find`]."""
         counts: Counter[tuple[Term, ...]] = Counter()
         sources: dict[tuple[Term, ...], str] = {}
-        for entry in self._entries_in(source):
+        for _, _, entry in self.find(source):
             counts[entry.terms] += 1
             sources.setdefault(entry.terms, entry.source)
         return [Demand(terms, count, sources[terms]) for terms, count in counts.items()]
 
     def of_text(self, source: str) -> "Glossary":
         """A glossary of the terms that a source has, with the same demands on its translation."""
-        return Glossary(dict.fromkeys(self._entries_in(source)))
+        return Glossary(dict.fromkeys(entry for _, _, entry in self.find(source)))
 
-    def _entries_in(self, source: str) -> Iterator[Entry]:
-        of_text, place = words(source), 0
+    def find(self, source: str) -> Iterator[tuple[int, int, Entry]]:
+        """The longest terms at each place of a source, from left to right: start, end, entry."""
+        matches = list(_patterns()[0].finditer(source))
+        of_text, place = [match[0] for match in matches], 0
         lowered = _lowered(of_text)
         while place < len(of_text):
             entry, length = self._longest(of_text, lowered, place)
-            place += length
             if entry is not None:
-                yield entry
+                yield matches[place].start(), matches[place + length - 1].end(), entry
+            place += length
 
     def _longest(self, of_text: list[str], lowered: list[str], place: int) -> tuple[Entry | None, int]:
         """The entry whose source stands here, if any, and the number of words to go on."""

@@ -133,6 +133,10 @@ def look_at(
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
         collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
+        if recipe.augmentation.glossary:
+            from .setup.augmentation import open_glossary
+
+            collect_errors(errors, lambda: open_glossary(recipe))
         collect_errors(errors, lambda: load_reranker(recipe))
         collect_errors(errors, lambda: load_compared(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)

@@ -40,7 +40,7 @@ from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
-from .setup.adapter import FinalModel
+from .setup.final_model import FinalModel
 from .setup.splits import sample_pairs
 from .setup.training_batches import tokenizer_text
 from .validation import ScoredTest, load_compared, load_reranker, score_test

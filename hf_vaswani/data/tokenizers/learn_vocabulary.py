@@ -14,7 +14,7 @@ import io
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -43,28 +43,44 @@ BRACKET = r"[<>\[\]{}()]"
 Texts = Callable[[], Iterable[str]]
 
 
-def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+def learn_vocabulary(
+    texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str, markers: Sequence[str] = ()
+) -> Tokenizer:
     """Learn a tokenizer of at most `vocab_size` tokens, which ends each text with the token `eos`.
 
     Args:
         texts: read once, again to normalize whitespace, and again if not all characters fit into the vocabulary.
         vocab_size: includes special tokens and bytes. A small text may give fewer tokens.
         name: what to call the text in messages, such as "source".
+        markers: tokens in brackets that no text can spell, as it cannot spell special tokens.
 
     Raises:
         InputError: the text is empty.
     """
-    learn = LEARNERS[arguments.type]
+    learn, vocab_size = LEARNERS[arguments.type], vocab_size - len(markers)
     if arguments.whitespace == "keep":
         tokenizer = learn(texts, arguments, vocab_size, name)
     else:
         visible = invisible_normalizer(_frequent(texts, LEARNABLE), keeps_start=arguments.word_boundary == "before")
         tokenizer = learn(lambda: map(visible.normalize_str, texts()), arguments, vocab_size, name)
         tokenizer.normalizer = normalizers.Sequence([visible, tokenizer.normalizer])
+    if markers:
+        tokenizer = _with_tokens(tokenizer, markers)
     special = special_tokens(arguments)
     tokenizer.add_special_tokens(list(special.values()))
     append_eos(tokenizer, special["eos_token"])
     return tokenizer
+
+
+def _with_tokens(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
+    """A tokenizer with further tokens at the end of its vocabulary."""
+    parts = json.loads(tokenizer.to_str())
+    vocabulary = parts["model"]["vocab"]
+    if isinstance(vocabulary, dict):
+        vocabulary.update({token: len(vocabulary) + number for number, token in enumerate(tokens)})
+    else:
+        vocabulary += [[token, 0.0] for token in tokens]
+    return Tokenizer.from_str(json.dumps(parts))
 
 
 def _frequent(texts: Texts, characters: frozenset[str]) -> set[str]:

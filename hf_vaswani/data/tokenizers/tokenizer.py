@@ -67,12 +67,15 @@ def has_tokenizer(folder: Path) -> bool:
     return any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
 
 
-def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> VaswaniTokenizer:
+def train_tokenizer(
+    pairs: Iterable[Pair], arguments: TokenizerArguments, markers: tuple[list[str], list[str]] = ([], [])
+) -> VaswaniTokenizer:
     """Learn a tokenizer for source and target.
 
     Args:
         pairs: the training text, which must support repeated iteration: it is read at least twice for each
             vocabulary, and never held in memory.
+        markers: tokens of source and of target that no text can spell, besides special tokens; see `text/markers.py`.
 
     Returns:
         A tokenizer that ends each text with the token `eos` and treats the vocabulary's special tokens inside a text
@@ -92,11 +95,14 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Vas
     }
     if arguments.joint:
         texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731
-        backend = learn_vocabulary(texts, arguments, arguments.vocab_size, "training")
+        tokens = list(dict.fromkeys(markers[0] + markers[1]))
+        backend = learn_vocabulary(texts, arguments, arguments.vocab_size, "training", tokens)
         return VaswaniTokenizer(tokenizer_object=backend, **settings)
     sizes = {"source": arguments.vocab_size, "target": arguments.target_vocab_size or arguments.vocab_size}
     backends = [
-        learn_vocabulary(lambda side=side: (pair[side] for pair in text_pairs(pairs)), arguments, size, name)
+        learn_vocabulary(
+            lambda side=side: (pair[side] for pair in text_pairs(pairs)), arguments, size, name, markers[side]
+        )
         for side, (name, size) in enumerate(sizes.items())
     ]
     return VaswaniTokenizer.from_backends(*backends, **settings)

@@ -27,7 +27,7 @@ from ..checkpoints.artifacts import CARD_FILE, FIGURES, UPLOADS
 from ..checkpoints.checkpoint import make_readable, step_of, weights_file
 from ..optimization.progress import StepListener
 from ..optimization.weights import set_weights
-from ..setup.adapter import FinalModel
+from ..setup.final_model import FinalModel
 from ..setup.splits import model_languages
 from .portable_run import write_portable_run
 

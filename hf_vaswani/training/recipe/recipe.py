@@ -16,6 +16,7 @@ from ...configuration.keys import Keys, Section, Sections, describe_type, types_
 from ...configuration.name_hints import OTHER_NAMES, hint
 from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES
+from ...data.augmentation.arguments import AugmentationArguments
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...evaluation.score_settings import default_tokenizer
@@ -39,8 +40,8 @@ from .violations import violations
 SECTIONS: dict[str, type[Section]] = {
     cls.section: cls
     for cls in (
-        DataArguments, TokenizerArguments, TrainingArguments, PeftArguments, GenerationArguments, EvaluationArguments,
-        ModelArguments
+        DataArguments, TokenizerArguments, AugmentationArguments, TrainingArguments, PeftArguments,
+        GenerationArguments, EvaluationArguments, ModelArguments
     )
 }  # fmt: skip
 DATASET_KEYS = ("dataset", "dataset_config", "dataset_revision")
@@ -53,6 +54,7 @@ class Recipe(BaseModel):
 
     data: DataArguments = Field(default_factory=DataArguments)
     tokenizer: TokenizerArguments = Field(default_factory=TokenizerArguments)
+    augmentation: AugmentationArguments = Field(default_factory=AugmentationArguments)
     model: Keys = Field(default_factory=dict)
     training: TrainingArguments = Field(default_factory=TrainingArguments)
     peft: PeftArguments = Field(default_factory=PeftArguments)
@@ -120,7 +122,7 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
         model.setdefault("share_encoder_decoder_embeddings", False)
     if "peft" in values and "r" not in values["peft"]:
         errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
-    found = violations(recipe.data, recipe.tokenizer, model, recipe.training, recipe.peft)
+    found = violations(recipe.data, recipe.tokenizer, recipe.augmentation, model, recipe.training, recipe.peft)
     return recipe, errors + [error for error in found if error.partition(" ")[0] not in invalid]
 
 

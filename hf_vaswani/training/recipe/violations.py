@@ -5,6 +5,7 @@ from typing import Any
 
 from ...configuration.keys import Keys
 from ...core.configuration_vaswani import VaswaniConfig
+from ...data.augmentation.arguments import AugmentationArguments
 from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
 from ..schedule import SCHEDULES
@@ -17,14 +18,19 @@ LONGEST_TEST_NAME = 100
 def violations(
     data: DataArguments,
     tokenizer: TokenizerArguments,
+    augmentation: AugmentationArguments,
     model: Keys,
     training: TrainingArguments,
     peft: PeftArguments,
 ) -> list[str]:
     """All contradictions in a recipe, one line each."""
     errors = _data_errors(data, training) + tokenizer_errors(tokenizer) + _training_errors(training)
-    errors += _distillation_errors(data, tokenizer, training)
-    errors += _alignment_errors(data, tokenizer, training)
+    changing = {"data.streaming": data.streaming, "tokenizer.bpe_dropout": tokenizer.bpe_dropout}
+    changing |= {f"augmentation.{name}": share for name, share in augmentation.shares.items()}
+    changing = {key: value for key, value in changing.items() if value}
+    errors += _augmentation_errors(tokenizer, augmentation, training)
+    errors += _distillation_errors(tokenizer, training, changing)
+    errors += _alignment_errors(training, changing)
     return errors + _peft_errors(peft, training) + _model_errors(data, tokenizer, model, training)
 
 
@@ -153,18 +159,36 @@ def _peft_errors(peft: PeftArguments, training: TrainingArguments) -> list[str]:
     return errors
 
 
-def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
-    """Conflicts between word-level distillation and the rest of the run."""
+def _augmentation_errors(
+    tokenizer: TokenizerArguments, augmentation: AugmentationArguments, training: TrainingArguments
+) -> list[str]:
+    """Conflicts between augmentation and the rest of the run."""
+    if augmentation.glossary and not augmentation.terms:
+        return [f"augmentation.glossary={augmentation.glossary} has no effect without augmentation.terms: remove it"]
+    if tokenizer.path or training.start_from:
+        return []  # checked when that tokenizer is read
+    return [
+        f"tokenizer.{name}={size} has no room for the {len(markers)} tokens of augmentation: raise it"
+        for name, markers in zip(("vocab_size", "target_vocab_size"), augmentation.markers)
+        if (size := getattr(tokenizer, name)) and size < 2 * len(markers)
+    ]
+
+
+def _distillation_errors(tokenizer: TokenizerArguments, training: TrainingArguments, changing: Keys) -> list[str]:
+    """Conflicts between word-level distillation and the rest of the run.
+
+    Args:
+        changing: the keys because of which text is tokenized again in each epoch.
+    """
     teachers, errors = training.teachers, []
     for key in ("distill_weight", "distill_top_k"):
         if (value := getattr(training, key)) is not None and not teachers:
             errors.append(f"training.{key}={value} has no effect without training.distill_from: remove it")
-    changing = {"data.streaming": data.streaming, "tokenizer.bpe_dropout": tokenizer.bpe_dropout}
     errors += [
         f"training.distill_top_k={training.distill_top_k} needs text that is tokenized once, but {key}={value} "
         "tokenizes it again in each epoch: choose one"
         for key, value in changing.items()
-        if value and training.distill_top_k
+        if training.distill_top_k
     ]
     if teachers and training.r_drop:
         errors.append(
@@ -178,16 +202,14 @@ def _distillation_errors(data: DataArguments, tokenizer: TokenizerArguments, tra
     return errors
 
 
-def _alignment_errors(data: DataArguments, tokenizer: TokenizerArguments, training: TrainingArguments) -> list[str]:
+def _alignment_errors(training: TrainingArguments, changing: Keys) -> list[str]:
     """Conflicts between guided alignment and the rest of the run."""
     if not training.guided_alignment:
         return []
     given = f"training.guided_alignment={training.guided_alignment}"
-    changing = {"data.streaming": data.streaming, "tokenizer.bpe_dropout": tokenizer.bpe_dropout}
     errors = [
         f"{given} needs text that is tokenized once, but {key}={value} tokenizes it again in each epoch: choose one"
         for key, value in changing.items()
-        if value
     ]
     if training.torch_compile:
         errors.append(f"{given} does not work with training.torch_compile=True: choose one")

@@ -1,4 +1,4 @@
-"""LoRA adapters (Hu et al. 2021) with PEFT, and the model that a run saves: with an adapter, merged, or plain.
+"""LoRA adapters (Hu et al. 2021) with PEFT. Imported for runs that train one.
 
 LoRA adds to a weight `(out_features, in_features)` the product of two narrow matrices, `(out_features, r)` and
 `(r, in_features)`, and trains only these. The first is initialized to 0, so that a run begins with its base model.
@@ -6,17 +6,14 @@ LoRA adds to a weight `(out_features, in_features)` the product of two narrow ma
 
 import os
 import warnings
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetensors.torch import save_file
 from torch import nn
-from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers import set_seed
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME
 
-from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import has_tokenizer
 from ...errors import InputError
@@ -25,8 +22,7 @@ from ...runtime.imports import import_extra
 from ..optimization.weights import weights
 from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
-from .tokenizer_and_model import is_own_model, make_model, named
-from .training_batches import TEXT_FIELDS
+from .tokenizer_and_model import is_own_model, named
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -174,42 +170,3 @@ def base_errors(arguments: PeftArguments, base: str) -> list[str]:
 def is_named(path: str, name: str) -> bool:
     """Whether PEFT applies a name to the module at a path: the name must be the end of the path."""
     return path == name or path.endswith(f".{name}")
-
-
-class FinalModel:
-    """A separate model for a run's final weights, since the run's own may be compiled, wrapped or sharded.
-
-    Attributes:
-        model: created on the CPU; weights must be put into it before [`finish`].
-    """
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        tokenizer: PreTrainedTokenizerBase,
-        config: VaswaniConfig,
-        generation_config: GenerationConfig,
-    ):
-        self._recipe, self._adapted = recipe, None
-        if recipe.peft.is_used:
-            self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
-            self.model = self._adapted.get_base_model()
-            if recipe.peft.merge:  # an adapter is loaded with the config of its base
-                for name in TEXT_FIELDS:
-                    setattr(self.model.config, name, getattr(config, name))
-        else:
-            self.model = VaswaniForConditionalGeneration(config)
-        self.model.generation_config = generation_config
-
-    def finish(self) -> Callable[[Path], None]:
-        """Merge the adapter if the recipe says so; no weights can be put into the model after that.
-
-        Returns:
-            A function that writes the model, or its adapter, to a folder.
-        """
-        if self._adapted is None:
-            return self.model.save_pretrained
-        if not self._recipe.peft.merge:
-            return partial(save_adapter, self._adapted)
-        self.model, self._adapted = merged(self._adapted), None
-        return self.model.save_pretrained

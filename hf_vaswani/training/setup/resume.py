@@ -165,6 +165,8 @@ def local_digests(recipe: Recipe) -> dict[str, str]:
     from ...translation.translator_settings import content_digest
 
     found: dict[str, list[str]] = {}
+    if recipe.augmentation.glossary:
+        found["augmentation.glossary"] = [text_file_digest(recipe.augmentation.glossary)]
     for key, name in model_inputs(recipe):
         if Path(name).exists():
             found.setdefault(key, []).append(content_digest(name))
@@ -178,4 +180,6 @@ def run_inputs(recipe: Recipe) -> list[Input]:
     found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
     found += [make_input("data.text", name, text_file_digest(name)) for name in pairs]
+    if name := recipe.augmentation.glossary:
+        found.append(make_input("augmentation.glossary", name, text_file_digest(name)))
     return Provenance(command="train", inputs=found).without_repetition().inputs

@@ -48,7 +48,7 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         if not has_tokenizer(path):
             raise InputError(f"{path} is missing or empty. Restore it, or set --overwrite true to delete the run.")
         return checked(load_tokenizer(str(path)), str(path))
-    return existing_tokenizer(recipe) or train_tokenizer(pairs, recipe.tokenizer)
+    return existing_tokenizer(recipe) or train_tokenizer(pairs, recipe.tokenizer, recipe.augmentation.markers)
 
 
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
@@ -58,6 +58,10 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
         tokenizer = named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
     elif source := recipe.training.start_from:
         tokenizer = named("training.start_from", lambda: checked(tokenizer_of(source), source))
+    if tokenizer is not None and recipe.augmentation.shares:
+        from .augmentation import check_tokens
+
+        check_tokens(recipe, tokenizer)
     if tokenizer is not None and (probability := recipe.tokenizer.bpe_dropout):
         named("tokenizer.bpe_dropout", lambda: dropout_encoder(tokenizer, probability))
     return tokenizer

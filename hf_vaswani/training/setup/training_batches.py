@@ -29,19 +29,24 @@ TEXT_FIELDS = ("longest_training_source", "multi_sentence_share", "length_ratio"
 
 def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs that a new tokenizer is trained on; from streams, the first million in total."""
-    return splits.train if splits.train is not None else StreamSample(recipe, splits)
+    text = splits.train if splits.train is not None else StreamSample(recipe, splits)
+    if recipe.augmentation.uppercase:
+        from ...data.augmentation.noise import PartlyUppercase
+
+        return PartlyUppercase(text, recipe.augmentation.uppercase)
+    return text
 
 
 class StreamSample:
     """The first pairs of all streamed sources, an equal number of each, read again in every iteration."""
 
-    def __init__(self, recipe: Recipe, splits: Splits):
-        self.recipe, self.splits = recipe, splits
+    def __init__(self, recipe: Recipe, splits: Splits, size: int = STREAM_SAMPLE):
+        self.recipe, self.splits, self.size = recipe, splits, size
 
     def __iter__(self) -> Iterator[Pair]:
         data = self.recipe.data
         pair_filter = PairFilter(filter_settings(data))
-        share = STREAM_SAMPLE // len(self.splits.sources)
+        share = self.size // len(self.splits.sources)
         for source in self.splits.sources:
             for number, pair in enumerate(pair_filter(stream_of(data, source))):
                 if number == share:
@@ -65,6 +70,10 @@ def make_corpus(
     plain = plain_encoder(tokenizer)
     probability = recipe.tokenizer.bpe_dropout
     encode = dropout_encoder(tokenizer, probability) if probability else plain
+    if recipe.augmentation.shares:
+        from .augmentation import augmented_encoder
+
+        encode = augmented_encoder(recipe, tokenizer, _aligned_sample(recipe, splits))
 
     def budget() -> Budget:
         return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)
@@ -91,10 +100,20 @@ def make_corpus(
             "remove the source."
         )
     corpus = TokenizedCorpus(pairs, budget(), splits.weights)
-    if probability:
+    if encode is not plain:
         longest = corpus.longest_source
         corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights, longest)
     return corpus, settings, counts
+
+
+def _aligned_sample(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
+    """The pairs from which word translations are learned: drawn at random, or the first ones of a stream."""
+    from .token_aligner import ALIGNED_SAMPLE, random_rows
+
+    if splits.train is None:
+        return StreamSample(recipe, splits, ALIGNED_SAMPLE)
+    columns = splits.train.dataset[random_rows(len(splits.train))]
+    return zip(columns["source"], columns["target"])
 
 
 def describe_training_text(config: VaswaniConfig, corpus: Corpus, sample: list[Pair]) -> None:

@@ -1,0 +1,1 @@
+"""Changes training pairs at random, other ones in each epoch: noise, terms, placeholders."""

@@ -1,0 +1,95 @@
+"""Which words of a training pair are translations of each other: only those of which there is little doubt."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...text.words import Span, word_spans
+from ..lexical_translation import LexicalTable, learn_translations
+from ..sources.text_files import Pair
+from ..token_alignment import NO_LINK, Lexicon, TokenAligner
+
+# Translations are more probable than this. A word that always becomes two has none, as neither is above one half.
+TOO_LOW = 0.5
+UNKNOWN = 2**31  # more than there are words
+NOTHING = np.zeros(0, np.int64)
+
+
+class Link(NamedTuple):
+    """Two words that are translations of each other.
+
+    Attributes:
+        numbers: of the words in source and target, counted from 0.
+        spans: where they stand in the texts.
+        frequency: how often the source word stands in the text that was learned from.
+    """
+
+    numbers: tuple[int, int]
+    spans: tuple[Span, Span]
+    frequency: int
+
+
+@dataclass(frozen=True)
+class WordAligner:
+    """Aligns the words of a pair, whatever their case.
+
+    Attributes:
+        numbers: word → its number, of source and target.
+        counts: how often each source word occurs.
+        lowercase: target words that also occur in lower case.
+        aligner: aligns these numbers.
+    """
+
+    numbers: tuple[dict[str, int], dict[str, int]]
+    counts: np.ndarray
+    lowercase: set[str]
+    aligner: TokenAligner
+
+    @classmethod
+    def learn(cls, pairs: Iterable[Pair]) -> "WordAligner":
+        """Learn from pairs, see [`learn_translations`]; the same pairs give the same aligner."""
+        numbers: tuple[dict[str, int], dict[str, int]] = {}, {}
+        rows: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+        lowercase = set()
+        for pair in pairs:
+            for side, text in enumerate(pair):
+                known, words = numbers[side], [text[slice(*span)] for span in word_spans(text)]
+                if side:
+                    lowercase.update(word for word in words if word.islower())
+                row = [known.setdefault(word.lower(), len(known)) for word in words]
+                rows[side].append(np.array(row, np.int64))
+        tables = learn_translations(*rows), learn_translations(*reversed(rows))
+        forward, backward = (Lexicon(_confident(table)) for table in tables)
+        counts = np.bincount(np.concatenate([*rows[0], NOTHING]), minlength=len(numbers[0]))
+        return cls(numbers, counts, lowercase, TokenAligner(forward, backward, (NOTHING, NOTHING)))
+
+    def __call__(self, source: str, target: str) -> list[Link]:
+        """The words that are translations of each other, without punctuation, in the order of the source."""
+        spans = word_spans(source), word_spans(target)
+        words = [[text[slice(*span)].lower() for span in own] for text, own in zip((source, target), spans)]
+        ids = [[known.get(word, UNKNOWN) for word in own] for known, own in zip(self.numbers, words)]
+        links = {place: number for number, place in enumerate(self.aligner(*ids)) if place != NO_LINK}
+        # Names and numbers that are rare, or were never seen, stay as they are.
+        only = [{word: number for number, word in enumerate(own) if own.count(word) == 1} for own in words]
+        linked = set(links.values())
+        for word, number in only[0].items():
+            place = only[1].get(word)
+            if place is not None and number not in links and place not in linked:
+                links[number] = place
+        return [
+            Link((number, place), (spans[0][number], spans[1][place]), self._count(ids[0][number]))
+            for number, place in sorted(links.items())
+            if words[0][number][0].isalnum() and words[1][place][0].isalnum()
+        ]
+
+    def _count(self, number: int) -> int:
+        return int(self.counts[number]) if number < len(self.counts) else 0
+
+
+def _confident(table: LexicalTable) -> LexicalTable:
+    kept = table.probabilities > TOO_LOW
+    return replace(
+        table, sources=table.sources[kept], targets=table.targets[kept], probabilities=table.probabilities[kept]
+    )

@@ -1,0 +1,70 @@
+"""What is to stay as it is in translations: addresses, numbers with units, placeholders, code, emoji, any pattern."""
+
+import re
+from bisect import bisect, insort
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from .normalization import TAGS
+from .words import Span
+
+_UNITS = (
+    "[nµmcdk]?m[²³]?|[µmk]?g|t|[mcdh]?l|[mk]?bar|[kMG]?Hz|[kMGT]?i?[Bb](?:/s)?|[kM]?W(?:h)?|mA?h?|V|°[CF]?|K|h|min|m?s"
+    "|km/h|mph|ft|in|lbs?|oz|px|pt|dpi|ha|%|‰|[€$£¥]|EUR|USD|GBP|CHF|Euro|Mio\\.?|Mrd\\.?"
+)
+_AMOUNT = r"\d+(?:[.,:/'’\u00a0\u202f]\d+)*"
+PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™ℹ]"
+_ONE_EMOJI = rf"(?:{PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?[{TAGS}]*|[#*0-9]\ufe0f?\u20e3)"
+# Name → pattern, those first that may have others in them.
+KINDS = {
+    "code": r"``[^\n]+?``|`[^`\n]+`",
+    "url": r"(?:(?:https?|ftps?|file|mailto)://?|www\.)(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]|\([^\s()<>]*\))*[\w/#=&+~$@%*)-]",
+    "email": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d]{2,}",
+    "placeholder": (
+        r"\{\{[^{}\n]*\}\}|[$#%]?\{[\w.:,# -]*\}|(?<![\w%])%(?:\([\w.]+\)|\d+\$)?[-+0#]*\d*(?:\.\d+)?(?:ll?|h)?"
+        r"[sdiufFgGeExXcop@](?!\w)"
+    ),
+    "emoji": rf"{_ONE_EMOJI}(?:\u200d?{_ONE_EMOJI})*",
+    "number": rf"(?<![\w.,])(?:[€$£¥]\s?{_AMOUNT}|{_AMOUNT}[ \u00a0\u202f]?(?:{_UNITS})(?![\w%]))",
+}
+# A pattern, the name of a kind, or several of these.
+Keep = str | re.Pattern | Iterable[str | re.Pattern]
+
+
+@cache
+def kind_patterns() -> tuple[re.Pattern, ...]:
+    """The patterns of all kinds."""
+    return tuple(map(re.compile, KINDS.values()))
+
+
+def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
+    """Compile what is to be kept.
+
+    Raises:
+        ValueError: it is neither the name of a kind nor a pattern.
+    """
+    patterns = []
+    for each in [keep] if isinstance(keep, str | re.Pattern) else keep:
+        if not isinstance(each, str | re.Pattern) or not each:
+            raise ValueError(f"keep must be one of {', '.join(KINDS)}, a regular expression or a list, got {each!r}.")
+        try:
+            patterns.append(re.compile(KINDS.get(each, each) if isinstance(each, str) else each))
+        except re.error as error:
+            raise ValueError(
+                f"keep: {each!r} is neither one of {', '.join(KINDS)} nor a regular expression: {error}."
+            ) from None
+    return tuple(patterns)
+
+
+def find_kept(text: str, patterns: Sequence[re.Pattern]) -> list[Span]:
+    """What is to be kept in a text, from left to right; of overlapping matches, that of the first pattern."""
+    spans: list[Span] = []
+    for pattern in patterns:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            place = bisect(spans, (start, end))
+            before = spans[place - 1][1] if place else 0
+            after = spans[place][0] if place < len(spans) else len(text)
+            if start < end and before <= start and end <= after:
+                insort(spans, (start, end))
+    return spans

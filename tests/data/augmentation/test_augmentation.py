@@ -1,0 +1,132 @@
+"""Noise, terms and placeholders in training pairs."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hf_vaswani.data.augmentation.arguments import AugmentationArguments
+from hf_vaswani.data.augmentation.augmenter import Augmenter
+from hf_vaswani.data.augmentation.noise import uppercase, with_typos, without_punctuation
+from hf_vaswani.data.augmentation.word_alignment import WordAligner
+from hf_vaswani.text.glossary import Entry, Glossary
+from hf_vaswani.text.markers import AS, END, KEEPS, RESERVED, TERM
+
+GERMAN = {"dog": "Hund", "cat": "Katze", "house": "Haus", "tree": "Baum", "garden": "Garten", "river": "Fluss"}
+VERBS = {"sees": "sieht", "likes": "mag", "leaves": "verlässt"}
+PAIRS = [
+    (f"The {one} {verb} a {other}.", f"{GERMAN[one]} {VERBS[verb]} {GERMAN[other]}.")
+    for one in GERMAN
+    for other in GERMAN
+    for verb in VERBS
+    if one != other
+]
+ANNOTATED = re.compile(f"{TERM}(.*?){AS} (.*?){END}")
+
+
+@pytest.fixture(scope="module")
+def aligner() -> WordAligner:
+    return WordAligner.learn(PAIRS)
+
+
+def augmented(pairs, aligner=None, glossary=None, **shares):
+    augment, generator = Augmenter(AugmentationArguments(**shares), aligner, glossary), np.random.default_rng(0)
+    return [augment(*pair, generator) for pair in pairs]
+
+
+def test_words_are_linked_with_their_translations(aligner):
+    source, target = "A house likes the dog 4711.", "Haus mag Hund 4711."
+    links = [(source[slice(*link.spans[0])], target[slice(*link.spans[1])]) for link in aligner(source, target)]
+    # The last was never seen, but is the same on both sides.
+    assert links == [("house", "Haus"), ("likes", "mag"), ("dog", "Hund"), ("4711", "4711")]
+
+
+def test_word_that_becomes_two_words_has_no_link():
+    pairs = [(f"firefighter {word}", f"brave hero {word}") for word in "abcdefgh"]
+    assert [link.numbers for link in WordAligner.learn(pairs)(*pairs[0])] == [(1, 2)]
+
+
+def test_placeholders_are_the_same_on_both_sides_and_in_the_order_of_the_source(aligner):
+    pairs = augmented(PAIRS * 3, aligner, placeholders=1.0)
+    for source, target in pairs:
+        numbers = [KEEPS.index(mark) for mark in RESERVED.findall(source)]
+        assert numbers and numbers == sorted(set(numbers))
+        assert Counter(RESERVED.findall(target)) == Counter(RESERVED.findall(source))
+    drawn = Counter(mark for source, _ in pairs for mark in RESERVED.findall(source))
+    assert drawn.keys() == set(KEEPS) and max(drawn.values()) < 2 * min(drawn.values())
+
+
+def test_placeholders_replace_words_that_belong_together(aligner):
+    for (_, target), (source, masked) in zip(PAIRS, augmented(PAIRS, aligner, placeholders=1.0)):
+        left = [english for english, german in GERMAN.items() if german in re.findall(r"\w+", masked)]
+        assert all(english in source for english in left)
+        assert len(re.findall(r"\w+|[^\w\s.]", masked)) >= len(re.findall(r"\w+", target))
+
+
+def test_addresses_and_numbers_of_both_sides_become_placeholders():
+    pair = "See https://a.de/x, 5 km away.", "Siehe https://a.de/x, 5 km entfernt."
+    masked = [augmented([pair], WordAligner.learn([pair]), placeholders=1.0)[0] for _ in range(5)]
+    assert all("a.de" not in side and "5 km" not in side for result in masked for side in result)
+
+
+def test_terms_name_words_of_the_target(aligner):
+    for (source, target), (marked, same) in zip(PAIRS, augmented(PAIRS, aligner, terms=1.0)):
+        terms = ANNOTATED.findall(marked)
+        assert terms and same == target
+        for words, term in terms:
+            assert words.strip() in source and term in target
+        assert ANNOTATED.sub(r"\1", marked) == source
+
+
+def test_term_at_the_start_of_a_sentence_has_no_capital_unless_it_always_has_one():
+    pairs = [(f"{one} {other}", f"{one.capitalize()}x {other}x") for one in GERMAN for other in GERMAN]
+    marked = augmented(pairs, WordAligner.learn(pairs), terms=1.0)
+    assert all(term == term.lower() for source, _ in marked for _, term in ANNOTATED.findall(source))
+
+
+def test_terms_of_a_glossary_come_first(aligner):
+    glossary = Glossary([Entry("dog", ("Hund",)), Entry("cat", ("Kater",))])
+    marked = augmented([PAIRS[0], ("The river sees the tree.", "Fluss sieht Baum.")], aligner, glossary, terms=1.0)
+    # The pair has no "Kater"; the second pair has neither term.
+    assert ANNOTATED.findall(marked[0][0]) == [(" dog", "Hund")]
+    assert ANNOTATED.findall(marked[1][0])
+
+
+def test_noise_changes_only_the_source_and_none_of_its_terms(aligner):
+    for (_, target), (source, same) in zip(
+        PAIRS, augmented(PAIRS, aligner, terms=1.0, uppercase=1.0, no_punctuation=1.0)
+    ):
+        assert same == target and "." not in source
+        assert ANNOTATED.sub(r"\1", source).isupper()
+        assert all(term in target for _, term in ANNOTATED.findall(source))
+
+
+def test_share_is_that_of_the_pairs():
+    changed = sum(source.isupper() for source, _ in augmented(PAIRS * 10, uppercase=0.2))
+    assert 0.15 < changed / len(PAIRS * 10) < 0.25
+
+
+def test_punctuation_within_words_and_numbers_stays():
+    assert without_punctuation("“Don't,” he said – for 3.5 km (well-known)!") == "Don't he said for 3.5 km well-known"
+
+
+def test_source_of_punctuation_alone_is_left():
+    assert augmented([("?!", "?!")], no_punctuation=1.0) == [("?!", "?!")]
+
+
+def test_capitals_are_those_of_unicode():
+    assert uppercase("straße") == "STRASSE"
+
+
+def test_typing_errors_are_one_a_word_in_some_words():
+    text = " ".join(["garden"] * 1000)
+    words = with_typos(text, np.random.default_rng(0)).split(" ")
+    wrong = [word for word in words if word != "garden"]
+    assert 100 < len(wrong) < 200
+    assert {len(word) for word in wrong} == {5, 6, 7}
+
+
+def test_reserved_code_points_of_a_text_are_not_markers(aligner):
+    [(source, target)] = augmented([(f"a {KEEPS[3]}", f"b {TERM}")])
+    assert (source, target) == ("a \ufffd", "b \ufffd")
