@@ -7,6 +7,7 @@ only as whole words: the tokens around it must neither continue nor begin its wo
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -43,6 +44,9 @@ class TermSpeller:
         tokenizer: that of the model.
         target_language: the code of the target language, for multilingual tokenizers.
 
+    Attributes:
+        automata: what was made of its spellings, by terms and how often one of them must stand.
+
     Raises:
         ValueError: the tokenizer cannot encode targets.
     """
@@ -53,6 +57,7 @@ class TermSpeller:
         self.tokenizer = private_copy(tokenizer)
         if target_language:
             self.tokenizer.tgt_lang = target_language
+        self.automata: dict[tuple[tuple[Term, ...], int], Any] = {}
         self._known: dict[Term, list[tuple[int, ...]]] = {}
         self._word, self._word_ids = self._find_word()
 

@@ -12,7 +12,7 @@ from ..errors import listed
 from ..generation.constrained_search import search_with_terms
 from ..generation.term_automaton import TermAutomata, TermAutomaton
 from ..generation.term_spelling import TermSpeller
-from ..text.glossary import Glossary
+from ..text.glossary import Demand, Glossary
 from .arguments import ONE_BY_ONE
 from .segments import Segment, TermsUnmet
 
@@ -61,10 +61,7 @@ def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
         return
     speller = _speller(engine)
     for segment in lacking:
-        segment.automata = [
-            TermAutomaton.of(speller.spellings(demand.terms), demand.count, speller.token_kinds)
-            for demand in segment.demands
-        ]
+        segment.automata = [_automaton(speller, demand) for demand in segment.demands]
         segment.result = None
     beams = {"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)}
     arguments, forward = engine.arguments.of_batch(beams), {**engine.forward, **beams}
@@ -85,6 +82,14 @@ def term_search(engine: Any, segments: Sequence[Segment]) -> dict[str, Callable[
     automata = [segment.automata for segment in segments]
     tables = TermAutomata(automata, _speller(engine).token_kinds, engine.pipeline.model.device)
     return {"custom_generate": partial(search_with_terms, automata=tables)}
+
+
+def _automaton(speller: TermSpeller, demand: Demand) -> TermAutomaton:
+    key = demand.terms, demand.count
+    if key not in speller.automata:
+        spellings = speller.spellings(demand.terms)
+        speller.automata[key] = TermAutomaton.of(spellings, demand.count, speller.token_kinds)
+    return speller.automata[key]
 
 
 def _speller(engine: Any) -> TermSpeller:

@@ -5,7 +5,8 @@
 
 The glossary has the words that IBM model 1 finds to be translations of each other in other sentence pairs, if the one
 nearly always stands where the other does. For "random 2", two words of its reference are the terms of each sentence;
-for "phrase 4", it is a phrase of four words.
+for "phrase 4", it is a phrase of four words. Many of those words stand in the translations without terms, too; for
+"lacking 2", it is two words that do not.
 Contestants run in turn, each in its own process, with PyTorch. Speeds need an idle machine.
 """
 
@@ -26,7 +27,7 @@ from hf_vaswani.data.lexical_translation import learn_translations
 from hf_vaswani.evaluation.score import bleu
 from hf_vaswani.text.glossary import Entry, Glossary, words
 
-KINDS = ("without", "glossary", "random 1", "random 2", "random 4", "phrase 2", "phrase 4")
+KINDS = ("without", "glossary", "random 1", "random 2", "random 4", "phrase 2", "phrase 4", "lacking 2")
 SIZE, LEAST, SHARE = 200, 3, 0.8
 # Letters of source and target: shorter words are hardly terms.
 LETTERS = (4, 3)
@@ -58,10 +59,16 @@ def make_glossary(sources: list[str], targets: list[str]) -> Glossary:
     return Glossary(list(compress(entries, is_term))[:SIZE])
 
 
-def random_terms(sources: list[str], references: list[str], kind: str, number: int) -> list[dict[str, str]]:
-    """Random words of each reference, or a random phrase, as terms for words that stand once in its source."""
+def random_terms(
+    sources: list[str], references: list[str], kind: str, number: int, translations: list[str]
+) -> list[dict[str, str]]:
+    """Random words of each reference, or a random phrase, as terms for words that stand once in its source.
+
+    Args:
+        translations: those without terms, for words that they lack.
+    """
     generator, found = random.Random(0), []
-    for source, reference in zip(sources, references):
+    for source, reference, translation in zip(sources, references, translations):
         counts = Counter(word.lower() for word in words(source))
         keys = [word for word in words(source) if counts[word.lower()] == 1]
         if kind == "phrase":
@@ -70,6 +77,9 @@ def random_terms(sources: list[str], references: list[str], kind: str, number: i
             choice = [" ".join(own[start : start + number])]
         else:
             choice = [word for word in dict.fromkeys(words(reference)) if word.isalnum()]
+            if kind == "lacking":
+                known = {word.lower() for word in words(translation)}
+                choice = [word for word in choice if word.lower() not in known]
             generator.shuffle(choice)
         found.append(dict(zip(keys, choice[:number])))
     return found
@@ -80,10 +90,11 @@ def measure(kind: str, options: argparse.Namespace) -> None:
     sources, references = read(options.source), read(options.reference)
     glossary = make_glossary(*map(read, options.glossary_from))
     terms = [glossary] * len(sources)
-    if kind.startswith(("random", "phrase")):
-        name, number = kind.split()
-        terms = [Glossary.of(own) for own in random_terms(sources, references, name, int(number))]
     translator = pipeline("translation", model=options.model, num_beams=options.num_beams, engine=options.engine)
+    if kind not in ("without", "glossary"):
+        name, number = kind.split()
+        plain = [result["translation_text"] for result in translator(sources, return_warnings=False)]
+        terms = [Glossary.of(own) for own in random_terms(sources, references, name, int(number), plain)]
     given = {} if kind == "without" else {"terms": terms, "return_warnings": False}
     translator(sources, **given)  # opens the engine, and spells the terms
     start = time.perf_counter()

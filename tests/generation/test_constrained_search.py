@@ -115,6 +115,20 @@ def test_a_narrow_beam_finds_all_terms(model):
     assert all(each.count_in(text_of(ids)) for each in demands)
 
 
+def test_terms_stand_where_they_are_probable_even_if_the_beam_is_narrow(model):
+    tokens = [1, 3, 4, 5]  # each of which is a term or part of one
+
+    def later(input_ids, log_probs):
+        early = torch.full_like(log_probs, -50.0)
+        early[:, 5] = 0.0
+        return early if input_ids.shape[1] < 4 else log_probs
+
+    demands = [demand("b"), demand("c b"), demand("s")]
+    options = {"num_beams": 2, "max_new_tokens": 12, "logits_processor": [later]}
+    [ids], _ = search(model, [[3, 4, 2]], [demands], **options)
+    assert ids[:3] == [5, 5, 5] and set(tokens) <= set(ids)
+
+
 def test_terms_beyond_the_length_limit_are_left_out_but_no_others(model):
     demands = [demand("b"), demand("c."), demand("s")]
     [ids], _ = search(model, [[3, 4, 2]], [demands], max_new_tokens=3, num_beams=100)
