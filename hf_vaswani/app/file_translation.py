@@ -10,7 +10,7 @@ from ..data.sources.text_files import check_file, iterate_lines
 from ..documents.formats import DOCUMENTS, format_of
 from ..documents.reading import read_document
 from ..errors import InputError, counted
-from ..translation.document_texts import translate_texts
+from ..translation.document_texts import align_texts, translate_texts
 from ..translation.lines import Line, LineTranslator, as_text, translate_lines
 from ..translation.resumable_output import StreamOutput
 from .limits import LARGEST_FILE, explained
@@ -90,7 +90,11 @@ def translate_file(
 
         progress(0, len(texts))
         if is_document:
-            target.write_bytes(document.fill(translate_texts(document.texts, translate, report)))
+            translations = translate_texts(document.texts, translate, report)
+            pairs = document.texts, translations, document.has_tags
+            with loaded.lock:
+                alignments = align_texts(loaded.model, loaded.tokenizer, *pairs, **languages.arguments())
+            target.write_bytes(document.fill(translations, alignments))
         else:
             with target.open("wb") as file:
                 translate_lines(map(Line, texts), translate, as_text, StreamOutput(file), report)

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,15 @@ from ..documents.formats import DOCUMENTS, OFFICE, format_of
 from ..errors import InputError
 from ..files import atomic_write, reading, writing
 from ..runtime.imports import quiet
+from .options import languages
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from accelerate import PartialState
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..documents.reading import Document
+    from ..documents.sentences import Alignment
     from ..runtime.process_group import SingleProcess
     from ..translation.lines import LineTranslator
 
@@ -64,6 +67,7 @@ def translate_document(
         return bool(document.texts)
 
     translations: list[str] = []
+    alignments = None
     if on_main_process(processes, check):
         if options.split_sentences is None:
             options.split_sentences = True  # a paragraph is longer than the lines that models are trained on
@@ -85,9 +89,30 @@ def translate_document(
                 partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
                 reports.of_translations(name),
             )
+        alignments = _align(options, document, translations, model, tokenizer)
         reports.summarize()
     if processes.is_main_process:
-        _write(options.output, document.fill(translations))
+        _write(options.output, document.fill(translations, alignments))
+
+
+def _align(
+    options: argparse.Namespace,
+    document: "Document",
+    translations: "Sequence[str]",
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+) -> "Sequence[Alignment | None] | None":
+    """Alignments of the texts with tags, by the model's own weights, whatever has translated."""
+    from ..engines.engine_model import EngineModel
+    from ..translation.document_texts import align_texts
+    from ..translation.ensemble import Ensemble
+    from ..translation.load import load
+
+    if not any(document.has_tags):
+        return None
+    if isinstance(model, EngineModel | Ensemble):
+        model, tokenizer = load(options.model, options.dtype)
+    return align_texts(model, tokenizer, document.texts, translations, document.has_tags, **languages(options))
 
 
 def _open(options: argparse.Namespace, errors: list[str]) -> "Document":

@@ -40,8 +40,8 @@ ODF_BREAKS = ("text:tab", "text:line-break")
 ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
 
 
-def read_office(kind: str, content: bytes) -> tuple[list[str], Callable[[Translations], bytes]]:
-    """The texts of an office file, and what writes it with their translations.
+def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Translations], bytes]]:
+    """The parts of an office file with text, and what writes it with translations.
 
     Args:
         kind: docx, pptx, odt, or odp.
@@ -76,7 +76,7 @@ def read_office(kind: str, content: bytes) -> tuple[list[str], Callable[[Transla
                 entry.external_attr = member.external_attr  # which writing replaces if it is 0
         return buffer.getvalue()
 
-    return [text for found, _ in parts.values() for text in found.texts], write
+    return [found for found, _ in parts.values()], write
 
 
 def _unpack(kind: str, content: bytes) -> tuple[dict[zipfile.ZipInfo, bytes], bytes]:

@@ -19,11 +19,13 @@ class Parts:
 
     Attributes:
         texts: what is to be translated.
+        has_tags: for each text whether there are tags in it, so that an alignment makes a difference.
     """
 
     def __init__(self, parts: "Sequence[str | Sentence | Parts]", finish: Callable[[str], str] = str):
         self._parts, self._finish = parts, finish
         self.texts = [text for part in parts if not isinstance(part, str) for text in part.texts]
+        self.has_tags = [has_tags for part in parts if not isinstance(part, str) for has_tags in part.has_tags]
 
     def fill(self, translations: Translations) -> str:
         """The document with translations, one for each of `texts`, in place of its texts."""

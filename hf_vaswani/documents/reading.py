@@ -31,10 +31,13 @@ class Document:
 
     Attributes:
         texts: what is to be translated, in order.
+        has_tags: for each text whether there are tags in it, which an alignment places better.
     """
 
-    def __init__(self, texts: Sequence[str], write: Callable[[Translations], bytes]):
-        self.texts, self._write = texts, write
+    def __init__(self, parts: Sequence[Parts], write: Callable[[Translations], bytes]):
+        self.texts = [text for part in parts for text in part.texts]
+        self.has_tags = [has_tags for part in parts for has_tags in part.has_tags]
+        self._write = write
 
     def fill(self, translations: Sequence[str], alignments: Sequence[Alignment | None] | None = None) -> bytes:
         """The document with a translation in place of each text, and all else as it was.
@@ -69,4 +72,4 @@ def read_document(kind: str, content: bytes) -> Document:
         parts = READERS[kind](text)
     except RecursionError:
         raise InputError("It is nested too deeply to be read. Simplify it.") from None
-    return Document(parts.texts, lambda translations: encode(parts.fill(translations)))
+    return Document([parts], lambda translations: encode(parts.fill(translations)))

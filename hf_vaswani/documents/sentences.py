@@ -5,6 +5,7 @@ word before it: by a word alignment where there is one, else around the same wor
 names, else by share of the words, sentence by sentence. Pairs stay nested, and each tag comes once.
 """
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -26,12 +27,15 @@ Translations = Iterator[tuple[str, Alignment | None]]
 SPACES = re.compile(r"[ \t\r\n\f]+")
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
 DEEPEST = 64  # pairs in pairs
+MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
+NO_WORD = 1000  # what a pair costs that has no words left
 
 
 class InnerTexts(Protocol):
     """Texts within a tag, such as those of a footnote."""
 
     texts: list[str]
+    has_tags: list[bool]
 
     def fill(self, translations: Translations) -> str: ...
 
@@ -71,16 +75,11 @@ Piece = Text | Tag
 
 @dataclass(eq=False)
 class _Node:
-    """A tag that stands alone, or a pair with what is inside.
-
-    Attributes:
-        place: numbers of the target words between which it goes.
-    """
+    """A tag that stands alone, or a pair with what is inside."""
 
     tag: "_Placed"
     closing: "_Placed | None" = None
     children: "list[_Node]" = field(default_factory=list)
-    place: Span = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +111,15 @@ class Sentence:
     @property
     def texts(self) -> list[str]:
         """The text, and those inside of tags."""
-        inner = [piece.raw.texts for piece in self.pieces if isinstance(piece, Tag) and not isinstance(piece.raw, str)]
-        return [self.text, *(text for texts in inner for text in texts)]
+        return [self.text, *(text for inner in self._inner_texts() for text in inner.texts)]
+
+    @property
+    def has_tags(self) -> list[bool]:
+        """For each of the texts whether an alignment would make a difference."""
+        return [bool(self._tags), *(has_tags for inner in self._inner_texts() for has_tags in inner.has_tags)]
+
+    def _inner_texts(self) -> Iterator[InnerTexts]:
+        return (piece.raw for piece in self.pieces if isinstance(piece, Tag) and not isinstance(piece.raw, str))
 
     def _write(self, text: str) -> str:
         return self._spelling.write(text, self._table)
@@ -267,59 +273,136 @@ class _Words:
 def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None) -> list[tuple[_Placed, int]]:
     """The tags in the order of the translation, each with its place there."""
     source, target = _Words(sentence.text), _Words(translation)
-    xs, ys = source.sentence_ends(), target.sentence_ends()
-    if len(xs) != len(ys):
-        xs, ys = [0, len(source.spans)], [0, len(target.spans)]
-    links: dict[int, list[int]] = {}
-    for one, other in alignment or ():
-        if one in source.numbers and other in target.numbers:
-            links.setdefault(source.numbers[one], []).append(target.numbers[other])
-    same = _same_words(source, target)
-
-    def share(place: int) -> int:
-        part = min(max(bisect_right(xs, place) - 1, 0), len(xs) - 2)
-        length = xs[part + 1] - xs[part]
-        return ys[part] + int((place - xs[part]) / length * (ys[part + 1] - ys[part]) + 0.5) if length else ys[part]
-
-    def project(first: int, last: int) -> Span:
-        """The target words of some source words."""
-        if linked := [t for s in range(first, last) for t in links.get(s, ())]:
-            return min(linked), max(linked) + 1
-        found = sorted(same[number] for number in range(first, last) if number in same)
-        if found and len(found) == last - first == found[-1] - found[0] + 1:
-            return found[0], found[-1] + 1
-        start, end = share(first), share(last)
-        if first == last and (before := links.get(first - 1)):
-            start = end = max(before) + 1
-        elif first == last and (after := links.get(first)):
-            start = end = min(after)
-        return start, end
-
+    projection = _Projection(source, target, alignment or ())
     ordered: list[tuple[_Placed, int]] = []
 
     def place(children: list[_Node], low: int, high: int) -> None:
+        ranges: list[tuple[_Node, Span]] = []
         for node in children:
-            first = bisect_right(source.ends, node.tag.offset)
-            last = first
+            first = last = bisect_right(source.ends, node.tag.offset)
             if node.closing:
                 last = max(first, bisect_right(source.starts, node.closing.offset - 1))
-            start, end = project(first, last)
-            if first < last and start == end:  # too few words for all
-                start, end = (start, end + 1) if end < len(target.spans) else (max(start - 1, 0), end)
-            node.place = start, end
-        for node in children if sentence._is_ordered else sorted(children, key=lambda node: node.place[0]):
-            start, end = node.place
-            is_empty = start == end
-            start = min(max(start, low), high)
-            end = min(max(end, start if is_empty else start + 1), high)
+            ranges.append((node, (first, last)))
+        for node, (start, end) in projection.places(ranges, low, high, sentence._is_ordered):
             ordered.append((node.tag, _offset(source, target, node.tag, start)))
             if node.closing:
                 place(node.children, start, end)
                 ordered.append((node.closing, _offset(source, target, node.closing, end)))
-            low = end
 
     place(sentence._root.children, 0, len(target.spans))
     return ordered
+
+
+class _Projection:
+    """What speaks for each place in the target, for a range of source words: links, equal words, and shares.
+
+    Args:
+        alignment: links, which may be wrong here and there.
+    """
+
+    def __init__(self, source: _Words, target: _Words, alignment: Alignment):
+        self.length = len(target.spans)
+        self._same = _same_words(source, target)
+        self._links: list[set[int]] = [set() for _ in target.spans]  # of each target word
+        for one, other in alignment:
+            if one in source.numbers and other in target.numbers:
+                self._links[target.numbers[other]].add(source.numbers[one])
+        if alignment:
+            self._links = [links - self._same.keys() for links in self._links]
+            for one, other in self._same.items():
+                self._links[other] = {one}
+        self._xs, self._ys = source.sentence_ends(), target.sentence_ends()
+        if len(self._xs) != len(self._ys):
+            self._xs, self._ys = [0, len(source.spans)], [0, self.length]
+
+    def places(
+        self, ranges: "list[tuple[_Node, Span]]", low: int, high: int, is_ordered: bool
+    ) -> "list[tuple[_Node, Span]]":
+        """Where in the target the tags around ranges of source words go, from left to right, none within another."""
+        if len(ranges) * self.length > MOST_WORK:
+            places = []
+            for node, (first, last) in ranges:
+                low = min(max(self._share(first), low), high)
+                places.append((node, (low, low := min(max(self._share(last), low), high))))
+            return places
+        items = [
+            (node, self._of_words(first, last) if first < last else self._of_gap(first), first < last)
+            for node, (first, last) in ranges
+        ]
+        if not is_ordered:
+            items.sort(key=lambda item: _best_places([item[1:]], low, high)[0][0])
+        best = _best_places([item[1:] for item in items], low, high)
+        return [(node, place) for (node, _, _), place in zip(items, best)]
+
+    def _of_words(self, first: int, last: int) -> list[float]:
+        """For each target word, from -1 to 1, what speaks for it as the translation of one of these source words."""
+        inside = range(first, last)
+        if any(one in inside for links in self._links for one in links):
+            # A word that is linked to both sides counts as inside, one without links as outside; both next to nothing.
+            shares = (sum(one in inside for one in links) / len(links) if links else 0.45 for links in self._links)
+            return [(2 * share - 1) or 0.1 for share in shares]
+        found = sorted(self._same[number] for number in inside if number in self._same)
+        if found and len(found) == last - first == found[-1] - found[0] + 1:
+            start, end = found[0], found[-1] + 1
+        else:
+            start, end = self._share(first), self._share(last)
+            if start == end:  # too few words for all
+                start, end = (start, end + 1) if end < self.length else (max(start - 1, 0), end)
+        return [1.0 if start <= number < end else -1.0 for number in range(self.length)]
+
+    def _of_gap(self, place: int) -> list[float]:
+        """For each place between target words what speaks for it as that before this source word."""
+        before = [place - 1 in links for links in self._links]
+        after = [place in links for links in self._links]
+        if any(before):
+            best = self.length - before[::-1].index(True)
+        elif any(after):
+            best = after.index(True)
+        else:
+            best = self._share(place)
+        return [-abs(number - best) / (self.length + 1) for number in range(self.length + 1)]
+
+    def _share(self, place: int) -> int:
+        """The place that has as large a share of its sentence before it."""
+        xs, ys = self._xs, self._ys
+        part = min(max(bisect_right(xs, place) - 1, 0), len(xs) - 2)
+        length = xs[part + 1] - xs[part]
+        return ys[part] + int((place - xs[part]) / length * (ys[part + 1] - ys[part]) + 0.5) if length else ys[part]
+
+
+def _best_places(items: Sequence[tuple[Sequence[float], bool]], low: int, high: int) -> list[Span]:
+    """Places for items from left to right, none within another, with the largest sum of gains.
+
+    Args:
+        items: for a range of words, the gain of each word, and `True`; for a gap between words, that of each place.
+        low, high: where the places begin and end.
+    """
+    best = [0.0] * (high - low + 1)  # of all items so far up to each place
+    choices: list[list[Span]] = []
+    for gains, is_range in items:
+        before, best, chosen = best, [], []
+        inside, start = -math.inf, low  # the range that ends here
+        for place in range(low, high + 1):
+            if not is_range:
+                value, span = before[place - low] + gains[place], (place, place)
+            else:
+                value, span = before[place - low] - NO_WORD, (place, place)
+                if place > low:
+                    if before[place - 1 - low] >= inside:
+                        inside, start = before[place - 1 - low], place - 1
+                    inside += gains[place - 1]
+                    if inside > value:
+                        value, span = inside, (start, place)
+            if best and best[-1] >= value:
+                value, span = best[-1], chosen[-1]
+            best.append(value)
+            chosen.append(span)
+        choices.append(chosen)
+    places, place = [], high
+    for chosen in reversed(choices):
+        places.append(chosen[place - low])
+        place = places[-1][0]
+    return places[::-1]
 
 
 def _same_words(source: _Words, target: _Words) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..app.models import NO_LANGUAGES, Languages, language_choices
+from ..documents.sentences import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
 from ..pipeline.engine import SourceTooLong, TranslationEngine
@@ -45,6 +47,15 @@ class Chunk:
     @property
     def has_terms(self) -> bool:
         return any(glossary.entries for glossary in self.glossaries)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Texts of one request with their translations."""
+
+    texts: tuple[str, ...]
+    translations: tuple[str, ...]
+    languages: Languages = NO_LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -182,6 +193,10 @@ class Translator:
     async def translate(self, chunk: Chunk) -> Translated:
         return await self.batcher(chunk)
 
+    async def align(self, pairs: Pairs) -> list[Alignment | None]:
+        """Align texts with their translations, as [`align_texts`] does."""
+        return await asyncio.to_thread(self.loaded.align, pairs)
+
     async def check(self) -> bool:
         """Answer, which a process that is still opening its model does not."""
         return True
@@ -212,13 +227,21 @@ class _Loaded:
         # The languages of a tokenizer are set while it encodes, so that each thread needs its own.
         others = [_Lane(self.model, copy.deepcopy(self.tokenizer), serving) for _ in range(count - 1)]
         self.lanes = [first, *others]
-        self.counter = copy.deepcopy(self.tokenizer)
+        self.counter, self.aligner = copy.deepcopy(self.tokenizer), copy.deepcopy(self.tokenizer)
+        self.aligning = threading.Lock()
 
     def _some_languages(self) -> Languages:
         choices = language_choices(self.model, self.tokenizer)
         if not choices.sources:
             return NO_LANGUAGES
         return Languages(choices.source or choices.sources[0], choices.targets[0])
+
+    def align(self, pairs: Pairs) -> list[Alignment | None]:
+        from ..translation.document_texts import align_texts
+
+        given = pairs.texts, pairs.translations, [True] * len(pairs.texts)
+        with self.aligning:
+            return align_texts(self.model, self.aligner, *given, **pairs.languages.arguments())
 
     def count(self, chunk: Chunk) -> int:
         return sum(map(len, self.counter(list(chunk.texts))["input_ids"]))

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ..documents.parts import Parts
 from ..documents.reading import Document
+from ..documents.sentences import Alignment
 from ..errors import InputError
 from ..text.glossary import Glossary
 from .accounts import Account, Accounts, Limits, Refused
@@ -18,7 +19,7 @@ from .catalog import Catalog, Pair, Route
 from .detection import Detected, Detector
 from .documents import Documents
 from .glossaries import Glossaries
-from .replica import Chunk, Translated
+from .replica import Chunk, Pairs, Translated
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
 CHUNK_TEXTS, CHUNK_CHARACTERS, CHUNKS = 32, 4_000, 8
@@ -158,8 +159,10 @@ class Service:
         """Markup with translations in place of its sentences; errors as in [`translate`]."""
         markup = list(markup)
         texts = [text for parts in markup for text in parts.texts]
-        results = iter(await self.translate(texts, pair, route, glossary=glossary))
-        return [parts.fill((best, None) for best, *_ in islice(results, len(parts.texts))) for parts in markup]
+        has_tags = [has for parts in markup for has in parts.has_tags]
+        translations = [best for best, *_ in await self.translate(texts, pair, route, glossary=glossary)]
+        results = zip(translations, await self._align(texts, translations, has_tags, route))
+        return [parts.fill(islice(results, len(parts.texts))) for parts in markup]
 
     async def translate_document(
         self, document: Document, pair: Pair, route: Route, glossary: Glossary | None = None
@@ -170,10 +173,24 @@ class Service:
             Refused: also if its encoding lacks a character of the translation.
         """
         translations = [best for best, *_ in await self.translate(document.texts, pair, route, glossary=glossary)]
+        alignments = await self._align(document.texts, translations, document.has_tags, route)
         try:
-            return await asyncio.to_thread(document.fill, translations)
+            return await asyncio.to_thread(document.fill, translations, alignments)
         except InputError as error:
             raise Refused(400, f"Invalid file: {error}") from None
+
+    async def _align(
+        self, texts: Sequence[str], translations: Sequence[str], has_tags: Sequence[bool], route: Route
+    ) -> list[Alignment | None]:
+        """An alignment for each text that has tags and can be aligned."""
+        found: list[Alignment | None] = [None] * len(texts)
+        wanted = [number for number, has in enumerate(has_tags) if has]
+        for chunk in _chunks([texts[number] for number in wanted]):
+            numbers, wanted = wanted[: len(chunk)], wanted[len(chunk) :]
+            pairs = Pairs(tuple(chunk), tuple(translations[number] for number in numbers), route.languages)
+            for number, links in zip(numbers, await self.handles[route.model].align.remote(pairs)):
+                found[number] = links
+        return found
 
     async def _translate_lines(
         self, lines: list[str], route: Route, n_best: int, glossary: Glossary | None

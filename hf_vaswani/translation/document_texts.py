@@ -1,11 +1,20 @@
-"""Translates the texts of a document: equal ones once, and one that cannot be translated stays as it is."""
+"""Translates the texts of a document: equal ones once, and one that cannot be translated stays as it is.
+
+Texts with tags are aligned with their translations afterwards, whatever engine translated them.
+"""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..core.pipeline_sentences import split_sentences
 from ..data.sources.text_files import Report
+from ..documents.sentences import Alignment
 from ..pipeline.engine import Result
+from ..text.words import word_spans
 from .lines import Line, TranslatedWindow, as_text, one_by_one, translate_lines
+from .pair_alignments import align_pairs
 from .resumable_output import StreamOutput
 
 
@@ -33,3 +42,54 @@ def translate_texts(
 def as_filled(line: Line, result: Result) -> str:
     """The best translation on one line; the text itself if there is none."""
     return line.text if isinstance(result, Exception) else as_text(line, result)
+
+
+def align_texts(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    translations: Sequence[str],
+    has_tags: Sequence[bool],
+    **languages: str,
+) -> list[Alignment | None]:
+    """Align the texts that have tags with their translations, sentence by sentence where both have as many.
+
+    Args:
+        model: the model itself; that of another engine, or an ensemble, has no attention to align by.
+        has_tags: of each text.
+        languages: `src_lang` and `tgt_lang`, for multilingual tokenizers.
+
+    Returns:
+        For each text the links (source word, target word), by their numbers in `word_spans`; `None` for those without
+        tags, and for those that cannot be aligned.
+    """
+    # Sentences of each different pair, and how many words are before them.
+    parts: dict[tuple[str, str], list[tuple[str, str, int, int]]] = {}
+    for text, translation, has in zip(texts, translations, has_tags):
+        if has and text != translation and (text, translation) not in parts:
+            parts[text, translation] = _paired_sentences(text, translation)
+    pairs = list(dict.fromkeys((source, target) for own in parts.values() for source, target, *_ in own))
+    if not pairs:
+        return [None] * len(texts)
+    try:
+        links = dict(zip(pairs, align_pairs(model, tokenizer, pairs, **languages, words=word_spans)))
+    except ValueError:  # without attention
+        return [None] * len(texts)
+    aligned = {
+        pair: {
+            (s + before, t + after) for source, target, before, after in own for s, t in links[source, target] or ()
+        }
+        for pair, own in parts.items()
+    }
+    return [aligned.get(pair) if has else None for pair, has in zip(zip(texts, translations), has_tags)]
+
+
+def _paired_sentences(text: str, translation: str) -> list[tuple[str, str, int, int]]:
+    sides = split_sentences(text), split_sentences(translation)
+    if len(sides[0]) != len(sides[1]):
+        sides = [text], [translation]
+    paired, before, after = [], 0, 0
+    for source, target in zip(*sides):
+        paired.append((source.strip(), target.strip(), before, after))
+        before, after = before + len(word_spans(source)), after + len(word_spans(target))
+    return paired

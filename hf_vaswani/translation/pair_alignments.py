@@ -1,7 +1,7 @@
 """Word alignments of given pairs: which source word each word of the target comes from, by the model's attention."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -15,6 +15,7 @@ from ..pipeline.batches import token_batches
 from ..pipeline.translation import translation_task
 from ..text.languages import group_prefix, mark_target
 from ..text.token_spans import readable_tokens, token_spans, words_at
+from ..text.words import Span
 from .pair_scores import MOST_TOKENS, encode_with_languages
 
 # Attention weights of all layers and heads are kept, which take more memory than logits.
@@ -23,14 +24,20 @@ BATCH_TOKENS = 2048
 Links = set[tuple[int, int]]
 
 
+def words_by_spaces(text: str) -> list[Span]:
+    """Start and end of each word, up to whitespace."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
 def align_pairs(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     pairs: Sequence[tuple[str, str]],
     src_lang: str | None = None,
     tgt_lang: str | None = None,
+    words: Callable[[str], list[Span]] = words_by_spaces,
 ) -> list[Links | None]:
-    """Align the words of pairs, which are separated by whitespace.
+    """Align the words of pairs.
 
     The decoder is fed the target (teacher forcing). A target word is linked to each source word that one of its
     tokens is aligned to.
@@ -38,6 +45,7 @@ def align_pairs(
     Args:
         pairs: source and target.
         src_lang, tgt_lang: languages, for multilingual tokenizers.
+        words: finds the words of a text.
 
     Returns:
         For each pair the links (source word, target word), counted from 0; `None` for a pair that has more tokens on
@@ -69,18 +77,16 @@ def align_pairs(
         for row, aligned in zip(batch, _align_batch(model, tokenizer, [encoded[row] for row in batch])):
             added = len(marked[row]) - len(pairs[row][0])
             texts = {"source_tokens": marked[row], "target_tokens": targets[row]}
-            sources, words = (
-                [words_at(_words(text), span) for span in token_spans(readable_tokens(tokenizer, aligned[name]), text)]
+            source_words, target_words = (
+                [words_at(words(text), span) for span in token_spans(readable_tokens(tokenizer, aligned[name]), text)]
                 for name, text in texts.items()
             )
-            before = len(marked[row][:added].split())
-            found = {(s - before, t) for i, j in aligned["alignment"] for s in sources[i] for t in words[j]}
+            before = len(words(marked[row][:added]))
+            found = {
+                (s - before, t) for i, j in aligned["alignment"] for s in source_words[i] for t in target_words[j]
+            }
             links[row] = {link for link in found if link[0] >= 0}
     return links
-
-
-def _words(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 def _align_batch(

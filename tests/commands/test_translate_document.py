@@ -8,6 +8,8 @@ import pytest
 
 from hf_vaswani.cli import main
 from hf_vaswani.documents.reading import read_document
+from hf_vaswani.translation.document_texts import align_texts
+from hf_vaswani.translation.load import load
 
 PAGE = '<!DOCTYPE html>\n<p class="a">w1 <b>w2</b> w3<br>w1 w2 &amp; w3<!-- w4 --></p>\n<p>w1 <b>w2</b> w3</p>\n'
 SHORT = ["--max_new_tokens", "3", "--num_beams", "1"]
@@ -26,7 +28,7 @@ def translate(saved_model, capsys):
     return run
 
 
-def test_document_has_the_translations_of_its_texts(translate, tmp_path):
+def test_document_has_the_translations_of_its_texts_and_tags_by_their_alignment(translate, tmp_path, saved_model):
     page, filled, lines = tmp_path / "page.html", tmp_path / "filled.html", tmp_path / "lines"
     page.write_text(PAGE)
     document = read_document("html", PAGE.encode())
@@ -34,7 +36,9 @@ def test_document_has_the_translations_of_its_texts(translate, tmp_path):
     assert translate("--input", page, "--output", filled)[0] == 0  # the format of both names
     assert translate("--input", lines, "--output", tmp_path / "translated")[0] == 0
     translations = (tmp_path / "translated").read_text().split("\n")[:-1]
-    assert filled.read_bytes() == document.fill(translations) and any(translations)
+    links = align_texts(*load(str(saved_model)), document.texts, translations, document.has_tags)
+    assert filled.read_bytes() == document.fill(translations, links) and any(translations)
+    assert [one is not None for one in links] == document.has_tags == [True, False, True]
     assert TAG.findall(filled.read_text()) == TAG.findall(PAGE)
 
 

@@ -55,6 +55,24 @@ def test_tag_follows_its_words_by_an_alignment(alignment, expected):
     assert fill("the <b>dog</b> <i>runs</i> today", translation, alignment) == expected
 
 
+@pytest.mark.parametrize("markup, translation, alignment, expected", [
+    # One link that is far from the others.
+    ("a <b>big black dog</b> ran over there", "ein großer schwarzer Hund lief dort hinüber",
+     [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (6, 5), (1, 6)],
+     "ein <b>großer schwarzer Hund</b> lief dort hinüber"),
+    # A word between others that is linked to nothing, or to a word outside.
+    ("<b>one two three</b> four", "drei und zwei eins vier", [(2, 0), (1, 2), (0, 3), (3, 4)],
+     "<b>drei und zwei eins</b> vier"),
+    # Two pairs that claim the same word.
+    ("<b>one</b> <i>two three</i>", "zwei drei eins", [(1, 0), (0, 0), (2, 1), (0, 2)],
+     "<i>zwei drei</i> <b>eins</b>"),
+    # Equal words go before links.
+    ("open <b>Foo</b> now", "jetzt Foo öffnen", [(2, 0), (0, 1), (1, 2)], "jetzt <b>Foo</b> öffnen"),
+])  # fmt: skip
+def test_tag_goes_around_the_range_with_the_best_links(markup, translation, alignment, expected):
+    assert fill(markup, translation, alignment) == expected
+
+
 def test_unchanged_text_stays_byte_for_byte():
     markup = "<p>a\n   <b>b </b>&#x63; &auml;ä  d</p>"
     parts = read_markup(markup)
