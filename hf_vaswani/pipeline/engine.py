@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
+from re import Pattern
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -71,8 +72,9 @@ class TranslationEngine:
         return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
         progress: called with the number of texts that were finished since the last call.
         glossary: terms that translations must have; or None.
-        on_unmet: what to do about a translation that lacks a term even so: `"warn"`, as of one that may be wrong, or
-            `"error"`, as of a text that cannot be translated.
+        keep: patterns of what is to stay as it is.
+        on_unmet: what to do about a translation that lacks any of these even so: `"warn"`, as of one that may be
+            wrong, or `"error"`, as of a text that cannot be translated.
         on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
             together are then tried again in halves.
 
@@ -93,6 +95,7 @@ class TranslationEngine:
     return_warnings: bool | None = None
     progress: Callable[[int], None] | None = None
     glossary: "Glossary | None" = None
+    keep: Sequence[Pattern] = ()
     on_unmet: str = "warn"
     on_error: str = "raise"
     finish: Callable[[Sequence[Segment]], None] = field(init=False, repr=False)  # set by each search
@@ -128,6 +131,10 @@ class TranslationEngine:
         if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
             self.split_sentences = False
         self._check_terms([self.glossary] if self.glossary else [])
+        if self.keep:
+            from .keep import check_keep  # only texts with such patterns need it
+
+            check_keep(self)
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -162,11 +169,18 @@ class TranslationEngine:
         self._check_terms(glossaries)
         if self.glossary and not glossaries:
             glossaries = [self.glossary] * len(texts)
+        cleaned, kept = ["" if is_blank(text) else clean(text) for text in texts], []
+        if self.keep:
+            from .keep import hide, place, put_back
+
+            cleaned, kept = hide(cleaned, self.keep)
         segments = [
             Segment(owner, piece, prefix, demands=glossaries[owner].demands(piece.text) if glossaries else ())
-            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
-            for piece in self._pieces("" if is_blank(text) else clean(text), prefix)
+            for owner, (text, prefix) in enumerate(zip(cleaned, prefixes or [""] * len(texts)))
+            for piece in self._pieces(text, prefix)
         ]
+        if kept:
+            place(self, segments, kept)
         # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
@@ -188,6 +202,8 @@ class TranslationEngine:
         if len(errors) == len(texts) >= SYSTEMATIC:
             raise errors[len(texts) - 1]
         self._check(segments, len(texts), first)
+        if kept:
+            put_back(segments)
         return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
@@ -311,7 +327,7 @@ class TranslationEngine:
             return self
         pipeline = copy.copy(self.pipeline)
         pipeline.model, pipeline.device = model, model.device
-        return replace(self, pipeline=pipeline, glossary=None)
+        return replace(self, pipeline=pipeline, glossary=None, keep=())
 
     def _makes_batches(self) -> bool:
         """Whether the model runs in an engine that makes its own batches and has its own workers."""
@@ -415,6 +431,10 @@ class TranslationEngine:
             # One text's share of the outputs, with batch size 1.
             share = {name: values[row : row + 1] for name, values in outputs.items()}
             segment.result = self.pipeline.postprocess(share, **self.postprocess)
+            if segment.kept:
+                from .keep import drop_surplus
+
+                drop_surplus(segment)
             segment.target_lengths = (outputs["lengths"][row] - 1).tolist()
 
     def _attempt(self, work: Callable[[list[Segment]], None], segments: list[Segment]) -> None:
@@ -439,13 +459,13 @@ class TranslationEngine:
             if isinstance(segment.result, Exception):
                 return segment.result
             if segment.result is None:
-                segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
+                segment.result, segment.target_lengths = self.nothing(), [0] * self.hypotheses
         if len(segments) == 1 and not segments[0].piece.space:
             return segments[0].result
         parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
         return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
 
-    def _nothing(self) -> list[Hypothesis]:
+    def nothing(self) -> list[Hypothesis]:
         """The hypotheses of a text with nothing to translate."""
         hypotheses = []
         for _ in range(self.hypotheses):
@@ -476,7 +496,7 @@ class TranslationEngine:
                 if self.return_warnings:
                     hypothesis["warning"] = warning
                 else:
-                    found.setdefault(segment.owner, f"{segment.piece.text[:60]!r}: {warning}")
+                    found.setdefault(segment.owner, f"{(segment.shown or segment.piece.text)[:60]!r}: {warning}")
         if found:
             owner, warning = next(iter(found.items()))
             logger.warning(

@@ -26,21 +26,29 @@ def check_terms(engine: Any, glossaries: Sequence[Glossary]) -> None:
     Args:
         engine: a [`TranslationEngine`], here as below.
     """
-    model, entries = engine.pipeline.model, dict.fromkeys(entry for own in glossaries for entry in own.entries)
-    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if engine.arguments.get(name)]
-    if others:
-        raise ValueError(f"terms need a beam search, which cannot be combined with {', '.join(others)}.")
-    if getattr(model, "makes_batches", False):
-        raise ValueError(
-            f"terms need a search with PyTorch, and the model was exported for {model.engine_name}. Use the original "
-            "model."
-        )
+    if error := search_error(engine, "terms"):
+        raise ValueError(error)
+    entries = dict.fromkeys(entry for own in glossaries for entry in own.entries)
     unknown = set(_speller(engine).learn(term for entry in entries for term in entry.terms))
     if wrong := {repr(entry.source) for entry in entries if unknown.issuperset(entry.terms)}:
         raise ValueError(
             f"terms: the tokenizer cannot spell the target terms of {listed(wrong)}, as it has no tokens for some of "
             "their characters or words. Use others, or leave them out."
         )
+
+
+def search_error(engine: Any, what: str) -> str | None:
+    """Why translations cannot be searched for again, which `what` may need; or None."""
+    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if engine.arguments.get(name)]
+    if others:
+        return f"{what} need a beam search, which cannot be combined with {', '.join(others)}."
+    model = engine.pipeline.model
+    if getattr(model, "makes_batches", False):
+        return (
+            f"{what} need a search with PyTorch, and the model was exported for {model.engine_name}. Use the original "
+            "model."
+        )
+    return None
 
 
 def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
@@ -57,24 +65,34 @@ def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
         for segment in segments
         if isinstance(segment.result, list) and any(engine.unmet(segment, each) for each in segment.result)
     ]
-    if not lacking:
-        return
-    speller = _speller(engine)
-    for segment in lacking:
-        segment.automata = [_automaton(speller, demand) for demand in segment.demands]
+    speller = _speller(engine) if lacking else None
+    again = lacking if not search_error(engine, "terms") else []
+    for segment in again:
+        # What the tokenizer cannot spell is not searched for, but still lacking.
+        spelled = [demand for demand in segment.demands if speller.spellings(demand.terms)]
+        segment.automata = [_automaton(speller, demand) for demand in spelled]
+    again = [segment for segment in again if segment.automata]
+    for segment in again:
         segment.result = None
-    beams = {"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)}
-    arguments, forward = engine.arguments.of_batch(beams), {**engine.forward, **beams}
-    searching = replace(engine, arguments=arguments, forward=forward, progress=None, glossary=None)
-    searching.finish = lambda done: None  # reported already
-    searching.search_batches(list(lacking))
-    engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
+    _search(engine, again)
     for segment in lacking if engine.on_unmet == "error" else []:
         best = segment.result[0] if isinstance(segment.result, list) else None
         if best and (unmet := engine.unmet(segment, best)):
             segment.result = TermsUnmet(unmet)
             if engine.on_error == "raise":
                 raise ValueError(f"inputs[{first + segment.owner}]: {segment.result}.")
+
+
+def _search(engine: Any, segments: Sequence[Segment]) -> None:
+    """Search for translations of segments with the automata that they have."""
+    if not segments:
+        return
+    beams = {"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)}
+    arguments, forward = engine.arguments.of_batch(beams), {**engine.forward, **beams}
+    searching = replace(engine, arguments=arguments, forward=forward, progress=None, glossary=None, keep=())
+    searching.finish = lambda done: None  # reported already
+    searching.search_batches(list(segments))
+    engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
 
 
 def term_search(engine: Any, segments: Sequence[Segment]) -> dict[str, Callable[..., Any]]:
