@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
-from re import Pattern
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -72,9 +71,9 @@ class TranslationEngine:
         return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
         progress: called with the number of texts that were finished since the last call.
         glossary: terms that translations must have; or None.
-        keep: patterns of what is to stay as it is.
-        on_unmet: what to do about a translation that lacks any of these even so: `"warn"`, as of one that may be
-            wrong, or `"error"`, as of a text that cannot be translated.
+        on_unmet: what to do about a translation that lacks a term even so: `"warn"`, as of one that may be wrong, or
+            `"error"`, as of a text that cannot be translated; `"accept"` leaves all translations as a model made them
+            that has learned to use terms.
         on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
             together are then tried again in halves.
 
@@ -95,7 +94,6 @@ class TranslationEngine:
     return_warnings: bool | None = None
     progress: Callable[[int], None] | None = None
     glossary: "Glossary | None" = None
-    keep: Sequence[Pattern] = ()
     on_unmet: str = "warn"
     on_error: str = "raise"
     finish: Callable[[Sequence[Segment]], None] = field(init=False, repr=False)  # set by each search
@@ -120,8 +118,8 @@ class TranslationEngine:
             raise ValueError(f"truncation must be True, False or one of {', '.join(TRUNCATIONS)}, got {truncation!r}.")
         if self.on_error not in ("raise", "return"):
             raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
-        if self.on_unmet not in ("warn", "error"):
-            raise ValueError(f'on_unmet must be "warn" or "error", got {self.on_unmet!r}.')
+        if self.on_unmet not in ("warn", "error", "accept"):
+            raise ValueError(f'on_unmet must be "warn", "error" or "accept", got {self.on_unmet!r}.')
         check_number("num_workers", self.num_workers, least=0)
         if self.num_workers and (error := memory_error(self.num_workers)):
             raise ValueError(error)
@@ -131,10 +129,6 @@ class TranslationEngine:
         if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
             self.split_sentences = False
         self._check_terms([self.glossary] if self.glossary else [])
-        if self.keep:
-            from .keep import check_keep  # only texts with such patterns need it
-
-            check_keep(self)
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -169,18 +163,15 @@ class TranslationEngine:
         self._check_terms(glossaries)
         if self.glossary and not glossaries:
             glossaries = [self.glossary] * len(texts)
-        cleaned, kept = ["" if is_blank(text) else clean(text) for text in texts], []
-        if self.keep:
-            from .keep import hide, place, put_back
-
-            cleaned, kept = hide(cleaned, self.keep)
         segments = [
             Segment(owner, piece, prefix, demands=glossaries[owner].demands(piece.text) if glossaries else ())
-            for owner, (text, prefix) in enumerate(zip(cleaned, prefixes or [""] * len(texts)))
-            for piece in self._pieces(text, prefix)
+            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
+            for piece in self._pieces("" if is_blank(text) else clean(text), prefix)
         ]
-        if kept:
-            place(self, segments, kept)
+        if any(segment.demands for segment in segments):
+            from .terms import annotate  # only texts with terms need it
+
+            annotate(self, segments, glossaries)
         # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
@@ -194,16 +185,15 @@ class TranslationEngine:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
         if any(segment.demands for segment in segments):
-            from .terms import search_again  # only texts with terms need it
+            from .terms import hide_annotations, search_again
 
             search_again(self, segments, first)
+            hide_annotations(segments)
         errors = {segment.owner: segment.result for segment in segments if isinstance(segment.result, Exception)}
         errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong | TermsUnmet)}
         if len(errors) == len(texts) >= SYSTEMATIC:
             raise errors[len(texts) - 1]
         self._check(segments, len(texts), first)
-        if kept:
-            put_back(segments)
         return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
@@ -233,10 +223,20 @@ class TranslationEngine:
 
     def _encode(self, segments: list[Segment], **limits) -> None:
         options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
-        texts = [normalized(segment.piece.text, self.pipeline.tokenizer) for segment in segments]
-        encoded = self.pipeline.encode(texts, **options, **limits)
-        for segment, inputs in zip(segments, encoded):
-            segment.inputs = inputs if inputs["input_ids"] else None
+        for is_marked in (False, True):
+            own = [segment for segment in segments if bool(segment.marked) == is_marked]
+            pipeline = self._reading_markers() if own and is_marked else self.pipeline
+            texts = [normalized(segment.marked or segment.piece.text, self.pipeline.tokenizer) for segment in own]
+            for segment, inputs in zip(own, pipeline.encode(texts, **options, **limits) if own else ()):
+                segment.inputs = inputs if inputs["input_ids"] else None
+
+    def _reading_markers(self) -> "Pipeline":
+        """The pipeline with a tokenizer that reads markers as tokens."""
+        from ..text.markers import with_markers
+
+        pipeline = copy.copy(self.pipeline)
+        pipeline.tokenizer = with_markers(self.pipeline.tokenizer)
+        return pipeline
 
     def _add_prompts(self, segments: list[Segment]) -> None:
         tokenizer, model = private_copy(self.pipeline.tokenizer), self.pipeline.model
@@ -258,6 +258,10 @@ class TranslationEngine:
         truncation = self.preprocess.get("truncation", False)
         cuts = truncation not in (False, "do_not_truncate")
         limit = self.limits.cut if cuts else self.limits.whole
+        if shortened := [segment for segment in segments if segment.marked and segment.length > limit]:
+            for segment in shortened:
+                segment.marked = ""
+            self._attempt(self._encode, shortened)
         too_long = [segment for segment in segments if segment.is_open and segment.length > limit]
         if too_long and cuts:
             logger.warning(f"Cut {len(too_long)} text{'s' * (len(too_long) > 1)} to {limit} tokens.")
@@ -327,7 +331,7 @@ class TranslationEngine:
             return self
         pipeline = copy.copy(self.pipeline)
         pipeline.model, pipeline.device = model, model.device
-        return replace(self, pipeline=pipeline, glossary=None, keep=())
+        return replace(self, pipeline=pipeline, glossary=None)
 
     def _makes_batches(self) -> bool:
         """Whether the model runs in an engine that makes its own batches and has its own workers."""
@@ -431,10 +435,6 @@ class TranslationEngine:
             # One text's share of the outputs, with batch size 1.
             share = {name: values[row : row + 1] for name, values in outputs.items()}
             segment.result = self.pipeline.postprocess(share, **self.postprocess)
-            if segment.kept:
-                from .keep import drop_surplus
-
-                drop_surplus(segment)
             segment.target_lengths = (outputs["lengths"][row] - 1).tolist()
 
     def _attempt(self, work: Callable[[list[Segment]], None], segments: list[Segment]) -> None:
@@ -459,13 +459,13 @@ class TranslationEngine:
             if isinstance(segment.result, Exception):
                 return segment.result
             if segment.result is None:
-                segment.result, segment.target_lengths = self.nothing(), [0] * self.hypotheses
+                segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
         if len(segments) == 1 and not segments[0].piece.space:
             return segments[0].result
         parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
         return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
 
-    def nothing(self) -> list[Hypothesis]:
+    def _nothing(self) -> list[Hypothesis]:
         """The hypotheses of a text with nothing to translate."""
         hypotheses = []
         for _ in range(self.hypotheses):
@@ -489,14 +489,14 @@ class TranslationEngine:
             hypotheses = segment.result if isinstance(segment.result, list) else []
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
-                if unmet := self.unmet(segment, hypothesis):
+                if self.on_unmet != "accept" and (unmet := self.unmet(segment, hypothesis)):
                     warning = f"lacks {', '.join(map(str, unmet))}"
                 elif text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
                     continue
                 if self.return_warnings:
                     hypothesis["warning"] = warning
                 else:
-                    found.setdefault(segment.owner, f"{(segment.shown or segment.piece.text)[:60]!r}: {warning}")
+                    found.setdefault(segment.owner, f"{segment.piece.text[:60]!r}: {warning}")
         if found:
             owner, warning = next(iter(found.items()))
             logger.warning(

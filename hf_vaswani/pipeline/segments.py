@@ -24,11 +24,15 @@ class SourceTooLong(ValueError):
 class TermsUnmet(ValueError):
     """A text of which no translation with all terms was found."""
 
-    def __init__(self, unmet: "list[Demand]"):
-        super().__init__(
-            f"no translation within the length limit has {', '.join(map(str, unmet))}. Allow a longer one with "
-            "max_new_tokens, or leave the term out"
-        )
+    def __init__(self, unmet: "list[Demand]", was_searched: bool = True):
+        missing = ", ".join(map(str, unmet))
+        if was_searched:
+            error = f"no translation within the length limit has {missing}. Allow a longer one with max_new_tokens, or"
+        else:
+            error = (
+                f"the translation lacks {missing}, and an exported model cannot search for one. Use the original, or"
+            )
+        super().__init__(f"{error} leave the term out")
 
 
 @dataclass(eq=False, slots=True)
@@ -39,27 +43,26 @@ class Segment:
         owner: position of the text that this is, or is a piece of.
         piece: the text itself, and the whitespace after it.
         prefix: what its translation must begin with; "" for anything.
+        marked: what the model reads in place of the text, with markers of `text/markers.py`; "" for the text itself.
         inputs: the tokenizer's output; `None` if there is nothing to translate.
         prompt: token ids of the decoder's start and the prefix; empty without a prefix.
         result: its hypotheses, best first, or why there are none.
         target_lengths: number of tokens in each hypothesis.
         demands: the terms that its translations must have.
         automata: those of the demands, if they are searched for.
-        kept: what the placeholders in the piece stand for; `shown` is the piece without them, if it has been changed.
         is_straggler: whether the search of its batch left it without a result, to be searched with other stragglers.
     """
 
     owner: int
     piece: Piece
     prefix: str = ""
+    marked: str = ""
     inputs: dict[str, Any] | None = None
     prompt: Sequence[int] = ()
     result: Result | None = None
     target_lengths: Sequence[int] = ()
     demands: "Sequence[Demand]" = ()
     automata: "Sequence[TermAutomaton]" = ()
-    kept: Sequence[str] = ()
-    shown: str = ""
     is_straggler: bool = False
 
     @property

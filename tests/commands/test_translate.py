@@ -212,9 +212,7 @@ def test_samples_of_a_line_are_drawn_independently(translate, write_lines):
         (["--mbr", "chrf", "--sample", 1], "--sample cannot be combined with --mbr"),
         (["--glossary", __file__, "--sample", 1], "--sample cannot be combined with --glossary"),
         (["--glossary", __file__], f"{__file__} is not a glossary"),
-        (["--on_unmet", "error"], "--on_unmet is for the terms of a --glossary and for --keep"),
-        (["--keep", "("], "keep: '(' is neither one of code, url"),
-        (["--keep", "url", "--mbr", "chrf"], "--keep cannot be combined with --mbr"),
+        (["--on_unmet", "error"], "--on_unmet is for the terms of a --glossary"),
         (["--rerank_weight", 1], "--rerank_weight needs --rerank_with"),
         (["--rerank_with", "other", "--mbr", "chrf"], "--mbr cannot be combined with --rerank_with"),
         (["--rerank_with", "other", "--sample", 1], "--sample cannot be combined with --rerank_with"),
@@ -516,4 +514,4 @@ def test_translations_have_the_terms_of_a_glossary(translate, error_of, tmp_path
     status, _, warnings = translate(*options, "--overwrite", "--max_new_tokens", 1, "--on_unmet", "error")
     assert status == 0 and "line 3: TermsUnmet: no translation within the length limit has 'w32 w33'" in warnings
     (tmp_path / "terms.tsv").write_text("w1\tw99\n")
-    assert "the tokenizer cannot spell the target terms of 'w1'" in error_of(*options, "--overwrite")
+    assert "the tokenizer cannot spell 'w99' for 'w1'" in error_of(*options, "--overwrite")

@@ -129,9 +129,9 @@ def test_a_term_that_does_not_fit_is_a_warning_or_an_error(translator, caplog):
 @pytest.mark.parametrize(
     "arguments, error",
     [
-        ({"terms": {"w1": "w99"}}, "the tokenizer cannot spell the target terms of 'w1'"),
+        ({"terms": {"w1": "w99"}}, "the tokenizer cannot spell 'w99' for 'w1'"),
         ({"terms": TERMS, "do_sample": True, "num_beams": 1}, "cannot be combined with do_sample"),
-        ({"terms": TERMS, "on_unmet": "ignore"}, 'on_unmet must be "warn" or "error"'),
+        ({"terms": TERMS, "on_unmet": "ignore"}, 'on_unmet must be "warn", "error" or "accept"'),
         ({"terms": {"w1": ""}}, "a target term of 'w1' is empty"),
     ],
 )
