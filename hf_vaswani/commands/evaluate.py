@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..evaluation.alignment_error import AlignmentScore, GoldAlignment
+    from ..evaluation.markup import MarkupScore
     from ..evaluation.terms import TermScore
     from ..pipeline.serving import Serving
     from ..translation.reranking import Reranker
@@ -54,6 +55,9 @@ for hf-vaswani translate, which alone makes translations have them"""
 GOLD_ALIGNMENTS = """\
 also compare the models' alignments of the source with the first reference with these, line by line: links of words,
 0-0 1-2, or 0p1 if only possible (alignment error rate)"""
+MARKUP = """\
+the lines of all files have inline XML: models translate them as documents, BLEU and the like are of the text without
+tags, and lines with valid markup and with the reference's tree are counted, too"""
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Below this BLEU, translations and references have next to nothing in common.
 MEANINGLESS = 1
@@ -75,6 +79,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     add_reference_option(evaluate, required=True)
     evaluate.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
+    evaluate.add_argument("--markup", action="store_true", help=MARKUP)
     evaluate.add_argument("--gold_alignments", **INPUT_FILE, help=GOLD_ALIGNMENTS)
     evaluate.add_argument(
         "--output",
@@ -138,6 +143,7 @@ def run(options: argparse.Namespace) -> None:
     from ..data.glossary_files import read_glossary
     from ..data.sources.text_files import line_errors, read_lines
     from ..evaluation.alignment_error import read_gold_alignments
+    from ..evaluation.markup import check_structures, score_markup, without_markup
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
     from ..evaluation.terms import score_terms
@@ -152,6 +158,9 @@ def run(options: argparse.Namespace) -> None:
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
     errors += line_errors(options.reference[0], texts)
+    if options.markup and not errors:
+        for path in filter(None, [options.source, *options.reference]):
+            collect_errors(errors, partial(check_structures, path, texts[path]))
     gold = None
     if options.gold_alignments and options.source and not errors:
         pairs = texts[options.source], texts[options.reference[0]]
@@ -178,11 +187,19 @@ def run(options: argparse.Namespace) -> None:
         raise InputError.of(errors)
 
     settings = score_arguments(options, models)
+    tagged = texts
+    if options.markup:
+        texts = {path: list(map(without_markup, lines)) for path, lines in texts.items()}
     references = [texts[path] for path in options.reference]
     for warning in score_warnings(options, models, settings, texts):
         print(warning, file=sys.stderr)
-    systems = _translate(models, servings, reranker, texts.get(options.source), options)
-    systems += [texts[path] for path in options.hypotheses]
+    systems = _translate(models, servings, reranker, tagged.get(options.source), options)
+    systems += [tagged[path] for path in options.hypotheses]
+    markup: list[MarkupScore | None] = [None] * len(systems)
+    if options.markup:
+        tokenize = settings["bleu"]["tokenize"]
+        markup = [score_markup(lines, [tagged[path] for path in options.reference], tokenize) for lines in systems]
+        systems = [list(map(without_markup, lines)) for lines in systems]
     if options.confidence or len(systems) > 1:
         results = bootstrap(systems, references, options.metrics, options.resamples, options.seed, **settings)
     else:
@@ -201,14 +218,15 @@ def run(options: argparse.Namespace) -> None:
     alignments = [_alignment_score(model, gold, texts, options) if gold else None for model in models]
     alignments += [None] * len(options.hypotheses)
     if options.format == "text":
-        print("\n".join([_text(names, results), *_lines(names, terms), *_lines(names, alignments)]))
+        print("\n".join([_text(names, results), *_lines(names, terms), *_lines(names, markup),
+                         *_lines(names, alignments)]))  # fmt: skip
         return
     sentences = [
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
     engines = [_engine(serving) for serving in servings] + [{}] * len(options.hypotheses)
-    record = _json(names, options.reference, engines, results, sentences, terms, alignments)
+    record = _json(names, options.reference, engines, results, sentences, terms, markup, alignments)
     write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -229,6 +247,8 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
             for name in FOR_MODELS
             if getattr(options, name) and not (options.glossary and name.startswith("source"))
         ]
+    if options.markup and options.gold_alignments:
+        errors.append("--gold_alignments are of text without tags. Leave out --markup.")
     if options.glossary and not options.source:
         errors.append("--glossary needs --source, in which its terms stand.")
     errors += reranking_errors(options)
@@ -295,6 +315,7 @@ def _translate(
     options: argparse.Namespace,
 ) -> list[list[str]]:
     """Translate with each model, and write its translations as soon as they are complete."""
+    from ..translation.document_texts import translate_markup
     from ..translation.lines import write_translations
     from ..translation.translate import translate
 
@@ -302,8 +323,14 @@ def _translate(
     for (model, tokenizer), serving, path in zip_longest(models, servings, options.output):
         settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
         settings |= {"engine": serving, "quantize": None}
+        translated = partial(
+            translate, model, tokenizer, batch_size=options.batch_size, show_progress=True, **settings
+        )
         with option_names():
-            systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
+            if options.markup:
+                systems.append(translate_markup(model, tokenizer, sources, translated, **languages(options)))
+            else:
+                systems.append(translated(sources))
         if path:
             with writing(path), atomic_write(Path(path).resolve()) as part:
                 write_translations(part, systems[-1], path)
@@ -348,7 +375,7 @@ def _text(names: list[str], results: list[list]) -> str:
     return "\n".join(lines)
 
 
-def _lines(names: list[str], scores: "Sequence[TermScore | AlignmentScore | None]") -> list[str]:
+def _lines(names: list[str], scores: "Sequence[TermScore | MarkupScore | AlignmentScore | None]") -> list[str]:
     """A line for each system that has such a score, with its name if there are several."""
     found = [(name, score) for name, score in zip(names, scores) if score is not None]
     return [f"{name}: {score}" if len(names) > 1 else str(score) for name, score in found]
@@ -361,11 +388,13 @@ def _json(
     results: list[list],
     sentences: list,
     terms: "list[TermScore | None]",
+    markup: "list[MarkupScore | None]",
     alignments: "list[AlignmentScore | None]",
 ) -> dict:
     """All results in full precision, with the engine that computed the translations of models."""
     systems = []
-    for name, engine, scores, each, found, aligned in zip(names, engines, results, sentences, terms, alignments):
+    columns = zip(names, engines, results, sentences, terms, markup, alignments)
+    for name, engine, scores, each, found, structure, aligned in columns:
         systems.append({"system": name, **engine, "scores": [_score(score) for score in scores]})
         if each is not None:
             systems[-1]["sentences"] = [
@@ -374,6 +403,8 @@ def _json(
         if found is not None:
             shares = {"share": found.share, "share_in_reference": found.share_in_reference}
             systems[-1]["terms"] = asdict(found) | shares
+        if structure is not None:
+            systems[-1]["markup"] = asdict(structure)
         if aligned is not None:
             systems[-1]["alignment"] = asdict(aligned)
     return {"references": references, "systems": systems}

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.pipeline_sentences import split_sentences
 from ..data.sources.text_files import Report
+from ..documents.markup import read_markup
 from ..documents.sentences import Alignment
 from ..pipeline.engine import Result
 from ..text.words import word_spans
@@ -42,6 +43,29 @@ def translate_texts(
 def as_filled(line: Line, result: Result) -> str:
     """The best translation on one line; the text itself if there is none."""
     return line.text if isinstance(result, Exception) else as_text(line, result)
+
+
+def translate_markup(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    lines: Sequence[str],
+    translate: Callable[[list[str]], list[str]],
+    **languages: str,
+) -> list[str]:
+    """Translate lines with inline XML.
+
+    Args:
+        translate: translates texts.
+        languages: as in [`align_texts`].
+    """
+    parts = [read_markup(line, is_html=False) for line in lines]
+    texts = [text for one in parts for text in one.texts]
+    different = list(dict.fromkeys(texts))
+    found = dict(zip(different, translate(different)))
+    translations = [found[text] for text in texts]
+    has_tags = [has for one in parts for has in one.has_tags]
+    filled = zip(translations, align_texts(model, tokenizer, texts, translations, has_tags, **languages))
+    return [one.fill(filled) for one in parts]
 
 
 def align_texts(

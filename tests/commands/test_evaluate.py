@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -420,6 +421,23 @@ def test_terms_are_counted(evaluate, errors_of, write_lines):
     assert f"{good}: terms: 50.0% of 4; 66.7% of the 3 that a reference has" in evaluate(*options)
     errors = errors_of("--hypotheses", good, "--reference", reference, "--glossary", glossary)
     assert errors == ["error: --glossary needs --source, in which its terms stand."]
+
+
+def test_markup_travels_with_translations_and_is_compared(evaluate, errors_of, saved_model, write_lines, tmp_path):
+    source = write_lines("source", ["w1 <b>w2</b> w3", "w4 &amp; w5", "<i>w6</i>"])
+    reference = write_lines("reference", ["<b>w1</b> w2 w3", "w4 &lt; <b/>w5", "<i>w6</i>"])
+    options = [saved_model, "--source", source, "--reference", reference, "--markup", "--output", tmp_path / "out"]
+    [system] = json.loads(evaluate(*options, "--format", "json"))["systems"]
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [re.sub("[^<>bi/]", "", line) for line in lines] == ["<b></b>", "", "<i></i>"]
+    counts = {"lines": 3, "valid": 3, "same_tree": 2, "tagged": 3, "tagged_valid": 3, "tagged_same_tree": 2}
+    assert system["markup"].items() >= counts.items()
+    expected = "100.00% valid, 66.67% with the reference's tree, of 3 lines; 100.00% valid"
+    text = evaluate("--hypotheses", reference, source, "--reference", reference, "--markup")
+    assert f"{source}: markup: {expected}" in text and f"{reference}: markup: 100.00% valid, 100.00% with" in text
+    broken = write_lines("broken", ["w1", "w2 <b>", "w3"])
+    [error] = errors_of("--hypotheses", source, "--reference", broken, "--markup")
+    assert f"{broken}: not well-formed inline XML in line 2." in error
 
 
 def test_alignments_are_compared_with_gold_alignments(evaluate, errors_of, saved_model, tokenizer, write_lines):
