@@ -28,6 +28,7 @@ SPACES = re.compile(r"[ \t\r\n\f]+")
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
+SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
 NO_WORD = 1000  # what a pair costs that has no words left
 
 
@@ -337,10 +338,6 @@ class _Projection:
     def _of_words(self, first: int, last: int) -> list[float]:
         """For each target word, from -1 to 1, what speaks for it as the translation of one of these source words."""
         inside = range(first, last)
-        if any(one in inside for links in self._links for one in links):
-            # A word that is linked to both sides counts as inside, one without links as outside; both next to nothing.
-            shares = (sum(one in inside for one in links) / len(links) if links else 0.45 for links in self._links)
-            return [(2 * share - 1) or 0.1 for share in shares]
         found = sorted(self._same[number] for number in inside if number in self._same)
         if found and len(found) == last - first == found[-1] - found[0] + 1:
             start, end = found[0], found[-1] + 1
@@ -348,7 +345,12 @@ class _Projection:
             start, end = self._share(first), self._share(last)
             if start == end:  # too few words for all
                 start, end = (start, end + 1) if end < self.length else (max(start - 1, 0), end)
-        return [1.0 if start <= number < end else -1.0 for number in range(self.length)]
+        shares = [1.0 if start <= number < end else -1.0 for number in range(self.length)]
+        if not any(one in inside for links in self._links for one in links):
+            return shares
+        # A word that is linked to both sides counts as inside, one without links as outside; both next to nothing.
+        linked = (sum(one in inside for one in links) / len(links) if links else 0.45 for links in self._links)
+        return [(2 * one - 1 or 0.1) + SHARE_WEIGHT * share for one, share in zip(linked, shares)]
 
     def _of_gap(self, place: int) -> list[float]:
         """For each place between target words what speaks for it as that before this source word."""

@@ -64,7 +64,7 @@ def test_tag_follows_its_words_by_an_alignment(alignment, expected):
     ("<b>one two three</b> four", "drei und zwei eins vier", [(2, 0), (1, 2), (0, 3), (3, 4)],
      "<b>drei und zwei eins</b> vier"),
     # Two pairs that claim the same word.
-    ("<b>one</b> <i>two three</i>", "zwei drei eins", [(1, 0), (0, 0), (2, 1), (0, 2)],
+    ("<b>one</b> <i>two three</i>", "zwei drei eins", [(1, 0), (2, 1), (0, 1), (0, 2)],
      "<i>zwei drei</i> <b>eins</b>"),
     # Equal words go before links.
     ("open <b>Foo</b> now", "jetzt Foo öffnen", [(2, 0), (0, 1), (1, 2)], "jetzt <b>Foo</b> öffnen"),
