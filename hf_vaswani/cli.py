@@ -12,6 +12,7 @@ from .commands import (
     attention,
     average,
     beam_tree,
+    calibrate,
     card,
     corpus,
     curves,
@@ -37,8 +38,8 @@ from .files import option_errors, os_error
 from .runtime.signals import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, sweep, verify, recipes, tokenizer, translate, app, serve, score, evaluate, importing, export, curves,
-    attention, beam_tree, card, push, pull, average, corpus,
+    train, sweep, verify, recipes, tokenizer, translate, app, serve, score, evaluate, calibrate, importing, export,
+    curves, attention, beam_tree, card, push, pull, average, corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1

@@ -92,6 +92,7 @@ def make_engine(
         num_workers=1,
         n_best=n_best,
         num_beams=beams,
+        return_confidence=getattr(loaded.model.config, "confidence", None) is not None,
         **{"return_alignments": True} if has_links else {},
     )
 

@@ -83,14 +83,20 @@ def _words(text: str, words: Sequence[Span], links: dict[int, list[int]]) -> str
 
 
 def alternatives(sentences: Sequence[Sentence]) -> str:
-    """The translations of each sentence with their scores, best first."""
-    rows = [
-        [str(number), str(rank), number_text(hypothesis["score"], 3), hypothesis["translation_text"]]
+    """The translations of each sentence with their scores, and confidence if the model has one, best first."""
+    found = [
+        (number, rank, hypothesis)
         for number, sentence in enumerate((s for s in sentences if s.hypotheses), start=1)
         for rank, hypothesis in enumerate(sentence.hypotheses, start=1)
         if "score" in hypothesis
     ]
-    return table("Translations and their scores", ["sentence", "rank", "score", "translation"], rows, numbers=3)
+    names = ["score", *(["confidence"] if any("confidence" in hypothesis for *_, hypothesis in found) else [])]
+    rows = [
+        [str(number), str(rank), *(number_text(hypothesis[name], 3) for name in names), hypothesis["translation_text"]]
+        for number, rank, hypothesis in found
+    ]
+    headers = ["sentence", "rank", *names, "translation"]
+    return table("Translations and their scores", headers, rows, numbers=2 + len(names))
 
 
 def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], numbers: int = 0) -> str:

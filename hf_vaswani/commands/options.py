@@ -309,16 +309,16 @@ def with_option_names(message: str) -> str:
     return " ".join(message.split())
 
 
-def up_to(most: int) -> Callable[[str], int]:
-    """An argparse type: a whole number from 1 to `most`, a limit so generous that only a typo exceeds it."""
+def up_to(most: int, least: int = 1) -> Callable[[str], int]:
+    """An argparse type: a whole number from `least` to `most`, a limit so generous that only a typo exceeds it."""
 
     def count(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            value = 0
-        if value < 1:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
         if value > most:
             raise argparse.ArgumentTypeError(f"must be at most {most:,}, got {text!r}")
         return value

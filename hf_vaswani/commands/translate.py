@@ -76,9 +76,9 @@ that they start, on one machine or several; the output is the same."""
 
 FORMAT = """\
 text: one translation per line; jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]},
-best first, with scores and alignments if requested, and a "warning" if it may be wrong; "error" instead if there is no
-translation; or a document, of which all but its text stays as it is (default: the document's format if both files have
-its suffix, else text)"""
+best first, with scores, confidence and alignments if requested, and a "warning" if it may be wrong; "error" instead if
+there is no translation; or a document, of which all but its text stays as it is (default: the document's format if
+both files have its suffix, else text)"""
 LONG = "longer sentences are not translated, or only in pieces with --split_sentences (default: the model's limit)"
 SPLIT = """\
 split lines beyond the length limit between sentences, and longer sentences between words; with --no-split_sentences,
@@ -111,6 +111,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what = parser.add_argument_group("what to write for each line; needs --format jsonl")
     what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
     what.add_argument("--scores", action="store_true", help="scores of translations")
+    what.add_argument(
+        "--confidence", action="store_true", help="estimates of quality from 0 to 1, and scores; see calibrate"
+    )
     what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
     add_search_options(parser)
     add_pair_options(parser)
@@ -378,12 +381,14 @@ def option_errors(options: argparse.Namespace) -> list[str]:
     def given(*names: str) -> str:
         return ", ".join(f"--{name}" for name in names if getattr(options, name))
 
-    if options.format == "text" and (names := given("n_best", "scores", "alignments")):
+    if options.format == "text" and (names := given("n_best", "scores", "confidence", "alignments")):
         errors.append(f"{names}: text has only one translation per line. Add --format jsonl.")
+    if options.ensemble and options.confidence:
+        errors.append("--confidence is calibrated for a single model and cannot be combined with --ensemble.")
     if options.ensemble and options.alignments:
         errors.append("--alignments come from the attention of a single model and cannot be combined with --ensemble.")
     if options.mbr:
-        if names := given("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix"):
+        if names := given("num_beams", "length_penalty", "sample", "scores", "confidence", "alignments", "prefix"):
             errors.append(f"{names} cannot be combined with --mbr, which ranks samples by their expected utility.")
     elif options.samples:
         errors.append("--samples needs --mbr chrf or --mbr bleu.")
@@ -432,6 +437,7 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
         "batch_size": options.batch_size,
         "num_workers": options.num_workers,
         "return_scores": options.scores or None,
+        "return_confidence": options.confidence or None,
         "return_alignments": options.alignments or None,
     }
     if options.sample:

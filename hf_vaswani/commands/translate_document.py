@@ -33,7 +33,11 @@ def default_format(options: argparse.Namespace) -> str:
 def format_errors(options: argparse.Namespace) -> list[str]:
     """Errors in the combination of `--format` with other options."""
     if options.format in DOCUMENTS:
-        names = [name for name in ("n_best", "scores", "alignments", "prefix", "resume") if getattr(options, name)]
+        names = [
+            name
+            for name in ("n_best", "scores", "confidence", "alignments", "prefix", "resume")
+            if getattr(options, name)
+        ]
         return [f"--{name} cannot be combined with --format {options.format}; leave it out." for name in names]
     kind = format_of(options.input or "")
     if kind in OFFICE:

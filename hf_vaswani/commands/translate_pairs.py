@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Options that only choose among translations.
 SELECTION = ("side", "keep_closest", "keep_share", "min_score")
 # Options that do not tell what pairs were made: those of the output, which is always the same.
-OUTPUT = {"pairs", "format", "scores", "alignments", "split_sentences"}
+OUTPUT = {"pairs", "format", "scores", "confidence", "alignments", "split_sentences"}
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def _pair_errors(options: argparse.Namespace) -> list[str]:
     errors = [error] if (error := output_error(options.pairs)) else []
     if options.input is None:
         errors.append("--pairs needs --input: a file of text or pairs, or the folder of a run for its training text")
-    unused = [name for name in ("output", "scores", "alignments", "prefix") if getattr(options, name)]
+    unused = [name for name in ("output", "scores", "confidence", "alignments", "prefix") if getattr(options, name)]
     errors += [f"--{name} has no effect with --pairs; leave it out" for name in unused]
     if options.input and is_same_file(options.pairs, options.input):
         errors.append(f"--pairs {options.pairs} is the input. Choose another file for the pairs.")

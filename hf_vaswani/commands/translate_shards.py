@@ -18,7 +18,14 @@ from .translate import (
 )
 
 # Options of `hf-vaswani translate` that this command lacks, and more options that do not affect the translations.
-NOT_HERE = {"prefix": None, "format": "text", "n_best": None, "scores": False, "alignments": False}
+NOT_HERE = {
+    "prefix": None,
+    "format": "text",
+    "n_best": None,
+    "scores": False,
+    "confidence": False,
+    "alignments": False,
+}
 FURTHER = {"folder", "num_actors", "address", "needs_torch", *NOT_HERE}
 
 DESCRIPTION = """\

@@ -109,6 +109,8 @@ class VaswaniConfig(PreTrainedConfig):
         alignment_heads (`list[list[int]]`, *optional*): heads of the cross-attention that align words, each as
             [decoder layer, head], counted from 0. Training with `guided_alignment` sets it; alignments are then read
             off the mean of these heads.
+        confidence (`dict`, *optional*): weights by which the translation pipeline estimates the quality of its
+            translations, see `generation/confidence.py`. `hf-vaswani calibrate` sets them.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
@@ -205,6 +207,7 @@ class VaswaniConfig(PreTrainedConfig):
     multi_sentence_share: float | int | None = None
     length_ratio: float | int | None = None
     alignment_heads: list[list[int]] | None = None
+    confidence: dict | None = None
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0

@@ -32,6 +32,7 @@ class CTranslate2Config(PreTrainedConfig):
     longest_training_source: int | None = None
     multi_sentence_share: float | int | None = None
     length_ratio: float | int | None = None
+    confidence: dict | None = None
 
 
 def is_engine_folder(folder: Path) -> bool:

@@ -23,6 +23,7 @@ class Hypothesis(TypedDict, total=False):
     translation_text: str
     translation_token_ids: torch.LongTensor
     score: float
+    confidence: float
     alignment: list[tuple[int, int]]
     source_tokens: list[str]
     target_tokens: list[str]
@@ -78,6 +79,10 @@ def join_hypotheses(
             sizes = [row[rank] for row in lengths]
             log_probability = sum(part["score"] * penalty(size) for part, size in zip(parts, sizes) if size)
             result["score"] = log_probability / penalty(sum(sizes) or 1)
+        if "confidence" in parts[0]:
+            sizes = [row[rank] for row in lengths]
+            weighted = sum(part["confidence"] * size for part, size in zip(parts, sizes))
+            result["confidence"] = weighted / sum(sizes) if sum(sizes) else 1.0
         if "alignment" in parts[0]:
             result |= _join_alignments(parts)
         if warning := next((part["warning"] for part in parts if "warning" in part), None):

@@ -35,6 +35,7 @@ from .workers import can_fork, memory_error, side_by_side
 if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
     from transformers import Pipeline
 
+    from ..generation.confidence import Estimator
     from ..text.glossary import Demand, Glossary
 
 logger = logging.get_logger(__name__)
@@ -69,6 +70,7 @@ class TranslationEngine:
             such texts; `False` keeps texts whole; `True` translates texts beyond the length limit in pieces, and each
             line separately.
         return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
+        confidence: computes the `confidence` of each translation, which then has its `score`, too; or None.
         progress: called with the number of texts that were finished since the last call.
         glossary: terms that translations must have; or None.
         on_unmet: what to do about a translation that lacks a term even so: `"warn"`, as of one that may be wrong, or
@@ -92,6 +94,7 @@ class TranslationEngine:
     num_workers: int | None = None
     split_sentences: bool | None = None
     return_warnings: bool | None = None
+    confidence: "Estimator | None" = None
     progress: Callable[[int], None] | None = None
     glossary: "Glossary | None" = None
     on_unmet: str = "warn"
@@ -193,6 +196,10 @@ class TranslationEngine:
         errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong | TermsUnmet)}
         if len(errors) == len(texts) >= SYSTEMATIC:
             raise errors[len(texts) - 1]
+        if self.confidence:
+            from .confidence import add_confidence  # only where it is requested
+
+            add_confidence(self, segments)
         self._check(segments, len(texts), first)
         return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
@@ -474,6 +481,8 @@ class TranslationEngine:
                 hypothesis = {"translation_token_ids": torch.zeros(0, dtype=torch.long)}
             if self.forward.get("n_best") or self.forward.get("return_scores"):
                 hypothesis["score"] = 0.0
+            if self.confidence:
+                hypothesis["confidence"] = 1.0
             if self.forward.get("return_alignments"):
                 hypothesis.update(alignment=[], source_tokens=[], target_tokens=[])
             hypotheses.append(hypothesis)

@@ -19,7 +19,7 @@ from ..generation.alignment import evaluation
 from ..generation.mixin import FastGenerationMixin
 from ..generation.model_checks import damaged_weights, spare_ids, tokenizer_warning, vocabulary_error
 from ..generation.output_scores import Hypothesis, align, log_probabilities, output_lengths, prompt_length
-from ..generation.settings import suggest_argument
+from ..generation.settings import check_switch, suggest_argument
 from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
 from ..text.languages import (
     TRANSLATION_TASK,
@@ -119,6 +119,7 @@ class TranslationPipeline(Pipeline):
         self._split_sentences = kwargs.pop("split_sentences", None)
         self._return_warnings = kwargs.pop("return_warnings", None)
         self.warned_of_many_sentences = False
+        self._return_confidence = kwargs.pop("return_confidence", None)
         self._progress = kwargs.pop("progress", None)
         self._on_error = kwargs.pop("on_error", "raise")
         self._terms, self._on_unmet = kwargs.pop("terms", None), kwargs.pop("on_unmet", "warn")
@@ -189,6 +190,9 @@ class TranslationPipeline(Pipeline):
             return_scores (`bool`): return each translation's `score`, by which beam search ranks: its natural
                 log-probability divided by the length penalty, which by default is the number of tokens, end token
                 included, to the power of `length_penalty`. The score of an empty text is 0.
+            return_confidence (`bool`): return each translation's score and its `confidence`, from 0 to 1: the sentence
+                chrF / 100 to be expected of it. `hf-vaswani calibrate` makes a model able to tell it, by samples of
+                the model unless it says otherwise, which take as long again or more.
             return_alignments (`bool`): return each translation's `alignment`, pairs (source index, target index) into
                 `source_tokens` and `target_tokens`, which are returned too.
             src_lang, tgt_lang (`str`): languages, for multilingual models. A model for a single pair that is known
@@ -267,6 +271,7 @@ class TranslationPipeline(Pipeline):
         num_workers: int | None = None,
         split_sentences: bool | None = None,
         return_warnings: bool | None = None,
+        return_confidence: bool | None = None,
         progress: Callable[[int], None] | None = None,
         on_error: str | None = None,
         terms: Terms = None,
@@ -276,6 +281,14 @@ class TranslationPipeline(Pipeline):
         """Make an engine that translates any number of texts with the arguments of a call, which are checked here."""
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        return_confidence = self._return_confidence if return_confidence is None else return_confidence
+        check_switch("return_confidence", return_confidence)
+        if return_confidence:
+            from ..generation.confidence import Calibration
+
+            confidence, forward["return_scores"] = Calibration.of(self.model.config), True
+        else:
+            confidence = None
         generate_kwargs = {name: value for name, value in forward.items() if name not in STEP_OPTIONS}
         arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
         if arguments.get("do_sample") and (spare := spare_ids(self.model, self.tokenizer)):
@@ -301,6 +314,7 @@ class TranslationPipeline(Pipeline):
             num_workers=self._num_workers if num_workers is None else num_workers,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             return_warnings=self._return_warnings if return_warnings is None else return_warnings,
+            confidence=confidence,
             progress=self._progress if progress is None else progress,
             on_error=self._on_error if on_error is None else on_error,
             glossary=None if terms is None else make_glossary(terms),

@@ -372,6 +372,10 @@ class EvaluationArguments(Section):
         None, "exponent of the length penalty of this search; default: generation.length_penalty", ge=-LARGEST_PENALTY,
         le=LARGEST_PENALTY, resumable=True
     )
+    confidence: bool = Key(
+        False, "calibrate the model's confidence in its translations on the validation set, up to 2,000 pairs of it",
+        resumable=True
+    )
     attention: int = Key(
         0, "number of test sentences (without a test set: validation sentences) whose attention is drawn", ge=0,
         le=1_000_000, resumable=True
@@ -391,7 +395,7 @@ class EvaluationArguments(Section):
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
     "source_language", "target_language", "longest_training_source", "multi_sentence_share", "length_ratio",
-    "alignment_heads", "format_version"
+    "alignment_heads", "confidence", "format_version"
 }  # fmt: skip
 ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
 # Not matched after "et al." or "section 3.": a new sentence begins with a capital letter.
