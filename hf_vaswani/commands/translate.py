@@ -87,9 +87,12 @@ on lines with several sentences)"""
 GLOSSARY = """\
 terms that must stand in translations where their sources stand in lines: .tsv, .csv (source term, target term or
 several with | between them, and optionally the case rule exact or ignore), or .tbx"""
+KEEP = """\
+what stays as it is in translations: regular expressions, or url, email, number (with its unit), placeholder ({name},
+%%1$s), code (in backticks), emoji"""
 UNMET = """\
-a translation that lacks a term, since the length limit leaves no room for it, gets a warning, or is an error of its
-line; a model that has learned to use terms may be left to inflect them: accept (default: warn)"""
+a translation that lacks a term or what is to be kept, since the length limit leaves no room for it, gets a warning, or
+is an error of its line; a model that has learned to use terms may be left to inflect them: accept (default: warn)"""
 SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
@@ -132,6 +135,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_ranking_options(search)
     search.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
+    search.add_argument("--keep", nargs="+", metavar="KIND_OR_REGEX", help=KEEP)
     search.add_argument("--on_unmet", choices=["warn", "error", "accept"], help=UNMET)
     search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
@@ -397,10 +401,12 @@ def option_errors(options: argparse.Namespace) -> list[str]:
     errors += reranking_errors(options)
     if options.glossary and (names := given("mbr", "sample")):
         errors.append(f"{names} cannot be combined with --glossary, whose terms are searched for with beams.")
-    if options.glossary:
+    if options.keep and options.mbr:
+        errors.append("--keep cannot be combined with --mbr.")
+    if options.glossary or options.keep:
         collect_errors(errors, partial(translator_settings, options))
     elif options.on_unmet:
-        errors.append("--on_unmet is for the terms of a --glossary.")
+        errors.append("--on_unmet is for the terms of a --glossary and for --keep.")
     if options.sample and (names := given("num_beams", "length_penalty")):
         errors.append(f"{names}: these are options of search, which --sample replaces.")
     if options.samples == 1:
@@ -418,11 +424,13 @@ def option_errors(options: argparse.Namespace) -> list[str]:
 def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     """The models that translate and their settings, from the options."""
     from ..data.glossary_files import read_glossary
+    from ..text.keep import keep_patterns
     from ..translation.translator_settings import TranslatorSettings
 
     pair = options.source_language, options.target_language
     arguments = {
         "terms": read_glossary(options.glossary, pair) if options.glossary else None,
+        "keep": keep_patterns(options.keep) if options.keep else None,
         "on_unmet": options.on_unmet,
         "utility": options.mbr,
         "samples": options.samples,

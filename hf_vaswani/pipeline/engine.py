@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
+from re import Pattern
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -73,9 +74,10 @@ class TranslationEngine:
         confidence: computes the `confidence` of each translation, which then has its `score`, too; or None.
         progress: called with the number of texts that were finished since the last call.
         glossary: terms that translations must have; or None.
-        on_unmet: what to do about a translation that lacks a term even so: `"warn"`, as of one that may be wrong, or
-            `"error"`, as of a text that cannot be translated; `"accept"` leaves all translations as a model made them
-            that has learned to use terms.
+        keep: patterns of what is to stay as it is.
+        on_unmet: what to do about a translation that lacks any of these even so: `"warn"`, as of one that may be
+            wrong, or `"error"`, as of a text that cannot be translated; `"accept"` leaves it to a model that has
+            learned to use terms how it does.
         on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
             together are then tried again in halves.
 
@@ -97,6 +99,7 @@ class TranslationEngine:
     confidence: "Estimator | None" = None
     progress: Callable[[int], None] | None = None
     glossary: "Glossary | None" = None
+    keep: Sequence[Pattern] = ()
     on_unmet: str = "warn"
     on_error: str = "raise"
     finish: Callable[[Sequence[Segment]], None] = field(init=False, repr=False)  # set by each search
@@ -132,6 +135,10 @@ class TranslationEngine:
         if self.split_sentences is None and any(self.arguments.get(name) is not None for name in WHOLE):
             self.split_sentences = False
         self._check_terms([self.glossary] if self.glossary else [])
+        if self.keep:
+            from .keep import check_keep  # only texts with such patterns need it
+
+            check_keep(self)
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -166,12 +173,19 @@ class TranslationEngine:
         self._check_terms(glossaries)
         if self.glossary and not glossaries:
             glossaries = [self.glossary] * len(texts)
+        cleaned, kept = ["" if is_blank(text) else clean(text) for text in texts], []
+        if self.keep:
+            from .keep import hide, place, put_back
+
+            cleaned, kept = hide(cleaned, self.keep)
         segments = [
             Segment(owner, piece, prefix, demands=glossaries[owner].demands(piece.text) if glossaries else ())
-            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
-            for piece in self._pieces("" if is_blank(text) else clean(text), prefix)
+            for owner, (text, prefix) in enumerate(zip(cleaned, prefixes or [""] * len(texts)))
+            for piece in self._pieces(text, prefix)
         ]
-        if any(segment.demands for segment in segments):
+        if kept:
+            place(self, segments, kept)
+        if glossaries and any(segment.demands for segment in segments):
             from .terms import annotate  # only texts with terms need it
 
             annotate(self, segments, glossaries)
@@ -187,7 +201,7 @@ class TranslationEngine:
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
-        if any(segment.demands for segment in segments):
+        if any(segment.demands or segment.marked for segment in segments):
             from .terms import hide_annotations, search_again
 
             search_again(self, segments, first)
@@ -201,6 +215,8 @@ class TranslationEngine:
 
             add_confidence(self, segments)
         self._check(segments, len(texts), first)
+        if kept:
+            put_back(segments)
         return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
@@ -338,7 +354,7 @@ class TranslationEngine:
             return self
         pipeline = copy.copy(self.pipeline)
         pipeline.model, pipeline.device = model, model.device
-        return replace(self, pipeline=pipeline, glossary=None)
+        return replace(self, pipeline=pipeline, glossary=None, keep=())
 
     def _makes_batches(self) -> bool:
         """Whether the model runs in an engine that makes its own batches and has its own workers."""
@@ -442,6 +458,10 @@ class TranslationEngine:
             # One text's share of the outputs, with batch size 1.
             share = {name: values[row : row + 1] for name, values in outputs.items()}
             segment.result = self.pipeline.postprocess(share, **self.postprocess)
+            if segment.kept:
+                from .keep import drop_surplus
+
+                drop_surplus(segment)
             segment.target_lengths = (outputs["lengths"][row] - 1).tolist()
 
     def _attempt(self, work: Callable[[list[Segment]], None], segments: list[Segment]) -> None:
@@ -466,13 +486,13 @@ class TranslationEngine:
             if isinstance(segment.result, Exception):
                 return segment.result
             if segment.result is None:
-                segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
+                segment.result, segment.target_lengths = self.nothing(), [0] * self.hypotheses
         if len(segments) == 1 and not segments[0].piece.space:
             return segments[0].result
         parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
         return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
 
-    def _nothing(self) -> list[Hypothesis]:
+    def nothing(self) -> list[Hypothesis]:
         """The hypotheses of a text with nothing to translate."""
         hypotheses = []
         for _ in range(self.hypotheses):
@@ -498,14 +518,14 @@ class TranslationEngine:
             hypotheses = segment.result if isinstance(segment.result, list) else []
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
-                if self.on_unmet != "accept" and (unmet := self.unmet(segment, hypothesis)):
+                if unmet := self.unmet(segment, hypothesis):
                     warning = f"lacks {', '.join(map(str, unmet))}"
                 elif text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
                     continue
                 if self.return_warnings:
                     hypothesis["warning"] = warning
                 else:
-                    found.setdefault(segment.owner, f"{segment.piece.text[:60]!r}: {warning}")
+                    found.setdefault(segment.owner, f"{(segment.shown or segment.piece.text)[:60]!r}: {warning}")
         if found:
             owner, warning = next(iter(found.items()))
             logger.warning(

@@ -14,7 +14,7 @@ from ..generation.constrained_search import search_with_terms
 from ..generation.term_automaton import TermAutomata, TermAutomaton
 from ..generation.term_spelling import TermSpeller
 from ..text.glossary import Demand, Glossary
-from ..text.markers import TERM_TOKENS, annotate_terms, has_term_tokens, without_markers
+from ..text.markers import AS, END, TERM, TERM_TOKENS, annotate_terms, has_term_tokens, without_markers
 from .arguments import ONE_BY_ONE
 from .segments import Segment, TermsUnmet
 
@@ -28,21 +28,15 @@ def check_terms(engine: Any, glossaries: Sequence[Glossary]) -> None:
     Args:
         engine: a [`TranslationEngine`], here as below.
     """
-    model, entries = engine.pipeline.model, dict.fromkeys(entry for own in glossaries for entry in own.entries)
-    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if engine.arguments.get(name)]
-    if others:
-        raise ValueError(f"terms need a beam search, which cannot be combined with {', '.join(others)}.")
-    is_learned = has_term_tokens(engine.pipeline.tokenizer)
-    if getattr(model, "makes_batches", False) and not is_learned:
-        raise ValueError(
-            f"terms need a search with PyTorch, and the model was exported for {model.engine_name}. Use the original "
-            "model, or one that was trained with augmentation.terms."
-        )
+    is_learned, error = has_term_tokens(engine.pipeline.tokenizer), search_error(engine, "terms")
+    if error and not is_learned:
+        raise ValueError(error)
     if engine.on_unmet == "accept" and not is_learned:
         raise ValueError(
             'on_unmet="accept" is for models that have learned to use terms, and this one was not trained with '
             "augmentation.terms. Leave it out."
         )
+    entries = dict.fromkeys(entry for own in glossaries for entry in own.entries)
     unknown = set(_speller(engine).learn(term for entry in entries for term in entry.terms))
     if wrong := {str(Demand(entry.terms, 1, entry.source)) for entry in entries if unknown.issuperset(entry.terms)}:
         raise ValueError(
@@ -51,14 +45,31 @@ def check_terms(engine: Any, glossaries: Sequence[Glossary]) -> None:
         )
 
 
+def search_error(engine: Any, what: str) -> str | None:
+    """Why translations cannot be searched for again, which `what` may need; or None."""
+    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if engine.arguments.get(name)]
+    if others:
+        return f"{what} need a beam search, which cannot be combined with {', '.join(others)}."
+    model = engine.pipeline.model
+    if getattr(model, "makes_batches", False):
+        return (
+            f"{what} need a search with PyTorch, and the model was exported for {model.engine_name}. Use the original "
+            "model."
+        )
+    return None
+
+
 def annotate(engine: Any, segments: Sequence[Segment], glossaries: Sequence[Glossary]) -> None:
     """Write the target terms into the sources, of several the first, if the model has learned to use them."""
     if not has_term_tokens(engine.pipeline.tokenizer):
         return
     for segment in segments:
-        if segment.demands:
-            found = glossaries[segment.owner].find(text := without_markers(segment.piece.text))
+        text = segment.piece.text if engine.keep else without_markers(segment.piece.text)
+        if found := list(glossaries[segment.owner].find(text)):
             segment.marked = annotate_terms(text, [(*place, without_markers(e.targets[0])) for *place, e in found])
+        if engine.on_unmet == "accept":
+            # Those of `keep` remain.
+            segment.demands = [demand for demand in segment.demands if type(demand) is not Demand]
 
 
 def hide_annotations(segments: Sequence[Segment]) -> None:
@@ -69,11 +80,11 @@ def hide_annotations(segments: Sequence[Segment]) -> None:
             if "alignment" in hypothesis:
                 kept, places, is_target = [], [], False
                 for token in hypothesis["source_tokens"]:
-                    is_target = token == TERM_TOKENS[1] or (is_target and token != TERM_TOKENS[2])
-                    if not (is_target or token in TERM_TOKENS):
+                    is_target = token in (TERM_TOKENS[1], AS) or (is_target and token not in (TERM_TOKENS[2], END))
+                    if not (is_target or token in (*TERM_TOKENS, TERM, END)):
                         kept.append(token)
                     # An opening marker belongs to what follows.
-                    places.append(len(kept) - (token != TERM_TOKENS[0]))
+                    places.append(len(kept) - (token not in (TERM_TOKENS[0], TERM)))
                 hypothesis["source_tokens"] = kept
                 hypothesis["alignment"] = sorted({(places[source], t) for source, t in hypothesis["alignment"]})
 
@@ -87,36 +98,39 @@ def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
     Raises:
         ValueError: a translation still lacks a term, and the engine is to raise that.
     """
-    if engine.on_unmet == "accept":
-        return
     lacking = [
         segment
         for segment in segments
         if isinstance(segment.result, list) and any(engine.unmet(segment, each) for each in segment.result)
     ]
-    if not lacking:
-        return
-    can_search = not getattr(engine.pipeline.model, "makes_batches", False)
-    if can_search:
-        _search(engine, lacking)
+    was_searched = search_error(engine, "terms") is None
+    again = lacking if was_searched else []
+    speller = _speller(engine) if again else None
+    for segment in again:
+        # What the tokenizer cannot spell is not searched for, but still lacking.
+        spelled = [demand for demand in segment.demands if speller.spellings(demand.terms)]
+        segment.automata = [_automaton(speller, demand) for demand in spelled]
+    again = [segment for segment in again if segment.automata]
+    for segment in again:
+        segment.result = None
+    _search(engine, again)
     for segment in lacking if engine.on_unmet == "error" else []:
         best = segment.result[0] if isinstance(segment.result, list) else None
         if best and (unmet := engine.unmet(segment, best)):
-            segment.result = TermsUnmet(unmet, can_search)
+            segment.result = TermsUnmet(unmet, was_searched)
             if engine.on_error == "raise":
                 raise ValueError(f"inputs[{first + segment.owner}]: {segment.result}.")
 
 
-def _search(engine: Any, lacking: Sequence[Segment]) -> None:
-    speller = _speller(engine)
-    for segment in lacking:
-        segment.automata = [_automaton(speller, demand) for demand in segment.demands]
-        segment.result = None
+def _search(engine: Any, segments: Sequence[Segment]) -> None:
+    """Search for translations of segments with the automata that they have."""
+    if not segments:
+        return
     beams = {"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)}
     arguments, forward = engine.arguments.of_batch(beams), {**engine.forward, **beams}
-    searching = replace(engine, arguments=arguments, forward=forward, progress=None, glossary=None)
+    searching = replace(engine, arguments=arguments, forward=forward, progress=None, glossary=None, keep=())
     searching.finish = lambda done: None  # reported already
-    searching.search_batches(list(lacking))
+    searching.search_batches(list(segments))
     engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
 
 

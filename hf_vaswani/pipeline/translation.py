@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
+from re import Pattern
 from typing import TYPE_CHECKING, Any, Union
 
 import torch
@@ -39,6 +40,7 @@ from .engine import STAGES, Result, TranslationEngine
 
 if TYPE_CHECKING:
     from ..text.glossary import Glossary
+    from ..text.keep import Keep
 
 # Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
@@ -123,7 +125,10 @@ class TranslationPipeline(Pipeline):
         self._progress = kwargs.pop("progress", None)
         self._on_error = kwargs.pop("on_error", "raise")
         self._terms, self._on_unmet = kwargs.pop("terms", None), kwargs.pop("on_unmet", "warn")
-        self.term_spellers: dict[str | None, Any] = {}  # by target language
+        self._keep = kwargs.pop("keep", None)
+        # By target language; the second of tokenizers that read placeholders.
+        self.term_spellers: dict[str | None, Any] = {}
+        self.marked_spellers: dict[str | None, Any] = {}
         if "prefixes" in kwargs:
             raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
         from .serving import Serving  # importing the training loop does not need it
@@ -184,7 +189,11 @@ class TranslationPipeline(Pipeline):
             on_unmet (`"warn"`, `"error"` or `"accept"`): what to do about a translation that lacks a term even so,
                 because the length limit leaves no room: warn, as of one that may be wrong, or treat it as an error of
                 that text. `"accept"` leaves it to a model that has learned to use terms how it does: nothing is
-                searched for again, and terms may be inflected.
+                searched for again for them, and terms may be inflected.
+            keep (`str`, pattern, or a list of them): what is to stay as it is in translations: a regular expression,
+                or one of `url`, `email`, `number` (with its unit), `placeholder` (`{name}`, `%1$s`), `code` (in
+                backticks) and `emoji`. A model trained with `augmentation.placeholders` translates placeholders in
+                place of it; others search as for terms. `on_unmet` applies to it, too.
             n_best (`int`): number of translations to return for each text, best first, with scores. At most
                 `num_beams`, unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): return each translation's `score`, by which beam search ranks: its natural
@@ -276,6 +285,7 @@ class TranslationPipeline(Pipeline):
         on_error: str | None = None,
         terms: Terms = None,
         on_unmet: str | None = None,
+        keep: "Keep | None" = None,
         **options,
     ) -> TranslationEngine:
         """Make an engine that translates any number of texts with the arguments of a call, which are checked here."""
@@ -299,12 +309,13 @@ class TranslationPipeline(Pipeline):
             own = {name: forward[name] for name in (*STEP_OPTIONS, FIRST_TOKEN) if name in forward}
             forward = {**own, "arguments": arguments}
         one_by_one = arguments.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
-        terms = self._terms if terms is None else terms
+        terms, keep = self._terms if terms is None else terms, self._keep if keep is None else keep
         self._check_pair(preprocess)
         languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
         check_languages(self.tokenizer, *languages, arguments.get(FIRST_TOKEN) is not None)
+        pipeline, patterns = (self, ()) if keep is None else self._keeping(keep)
         return TranslationEngine(
-            self,
+            pipeline,
             preprocess,
             forward,
             {**self._postprocess_params, **postprocess},
@@ -318,8 +329,21 @@ class TranslationPipeline(Pipeline):
             progress=self._progress if progress is None else progress,
             on_error=self._on_error if on_error is None else on_error,
             glossary=None if terms is None else make_glossary(terms),
+            keep=patterns,
             on_unmet=self._on_unmet if on_unmet is None else on_unmet,
         )
+
+    def _keeping(self, keep: "Keep") -> "tuple[TranslationPipeline, Sequence[Pattern]]":
+        """This pipeline, or one whose tokenizer reads placeholders, if it has some; and the patterns to keep."""
+        from ..text.keep import keep_patterns  # only texts with such patterns need these
+        from ..text.markers import has_keep_tokens, with_markers
+
+        patterns = keep_patterns(keep)
+        if not has_keep_tokens(self.tokenizer):
+            return self, patterns
+        pipeline = copy.copy(self)
+        pipeline.tokenizer, pipeline.term_spellers = with_markers(self.tokenizer), self.marked_spellers
+        return pipeline, patterns
 
     def _sanitize_parameters(
         self,

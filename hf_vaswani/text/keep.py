@@ -9,8 +9,8 @@ from .normalization import TAGS
 from .words import Span
 
 _UNITS = (
-    "[nµmcdk]?m[²³]?|[µmk]?g|t|[mcdh]?l|[mk]?bar|[kMG]?Hz|[kMGT]?i?[Bb](?:/s)?|[kM]?W(?:h)?|mA?h?|V|°[CF]?|K|h|min|m?s"
-    "|km/h|mph|ft|in|lbs?|oz|px|pt|dpi|ha|%|‰|[€$£¥]|EUR|USD|GBP|CHF|Euro|Mio\\.?|Mrd\\.?"
+    "km/h|[nµmcdk]?m[²³]?|[µmk]?g|t|[mcdh]?l|[mk]?bar|[kMG]?Hz|[kMGT]?i?[Bb](?:/s)?|[kM]?W(?:h)?|mA?h?|V|°[CF]?|K|h|min|m?s"
+    "|mph|ft|in|lbs?|oz|px|pt|dpi|ha|%|‰|[€$£¥]|EUR|USD|GBP|CHF|Euro|Mio\\.?|Mrd\\.?"
 )
 _AMOUNT = r"\d+(?:[.,:/'’\u00a0\u202f]\d+)*"
 PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™ℹ]"
@@ -18,7 +18,7 @@ _ONE_EMOJI = rf"(?:{PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?[{TAGS}]*|[#*
 # Name → pattern, those first that may have others in them.
 KINDS = {
     "code": r"``[^\n]+?``|`[^`\n]+`",
-    "url": r"(?:(?:https?|ftps?|file|mailto)://?|www\.)(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]|\([^\s()<>]*\))*[\w/#=&+~$@%*)-]",
+    "url": r"(?:(?:https?|ftps?|file|mailto)://?|www\.)(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]|\([^\s()<>]*\))*(?:[\w/#=&+~$@%*-]|\([^\s()<>]*\))",
     "email": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d]{2,}",
     "placeholder": (
         r"\{\{[^{}\n]*\}\}|[$#%]?\{[\w.:,# -]*\}|(?<![\w%])%(?:\([\w.]+\)|\d+\$)?[-+0#]*\d*(?:\.\d+)?(?:ll?|h)?"

@@ -34,7 +34,10 @@ def without_markers(text: str) -> str:
 def has_tokens(tokenizer: "PreTrainedTokenizerBase", tokens: Iterable[str], sides: Iterable[str]) -> bool:
     """Whether a tokenizer has all of these tokens on some sides, `"source"` and `"target"`."""
     backends = _backends(tokenizer)
-    return bool(backends) and all(backends[s].token_to_id(token) is not None for s in sides for token in tokens)
+    names = [(token, MARKERS[token]) for token in tokens]  # the second in a tokenizer that reads markers
+    return bool(backends) and all(
+        any(backends[side].token_to_id(name) is not None for name in both) for side in sides for both in names
+    )
 
 
 def has_keep_tokens(tokenizer: "PreTrainedTokenizerBase") -> bool:

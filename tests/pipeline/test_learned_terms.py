@@ -6,7 +6,7 @@ from transformers import pipeline
 from hf_vaswani.cli import main
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
-from hf_vaswani.text.markers import TERM_TOKENS
+from hf_vaswani.text.markers import KEEP_TOKENS, TERM_TOKENS
 
 from ..conftest import tiny_model
 
@@ -124,3 +124,16 @@ def test_an_exported_model_reads_them_and_says_what_it_lacks(tokenizer, tmp_path
     assert result["translation_text"] == same["translation_text"]
     with pytest.raises(ValueError, match="an exported model cannot search for one. Use the original"):
         exported(TEXT, terms=TERMS, on_unmet="error")
+
+
+def test_terms_and_what_is_kept_go_together():
+    settings = TokenizerArguments(vocab_size=120, min_frequency=1)
+    markers = ([*KEEP_TOKENS, *TERM_TOKENS], [*KEEP_TOKENS])
+    both = train_tokenizer(list(zip(LINES, LINES)), settings, markers)
+    translator = pipeline("translation", model=tiny_model(vocab_size=len(both)), tokenizer=both, **SEARCH)
+    text = "der hund {name} läuft"
+    [result] = translator(text, terms=TERMS, keep="placeholder", return_alignments=True)
+    assert "{name}" in result["translation_text"] and {"hound", "dog"} & set(result["translation_text"].split())
+    [plain] = translator(text, keep="placeholder", return_alignments=True)
+    assert result["source_tokens"] == plain["source_tokens"]
+    assert "{name}" in translator(text, terms=TERMS, keep="placeholder", on_unmet="accept")[0]["translation_text"]

@@ -67,7 +67,8 @@ def learn_vocabulary(
     if markers:
         tokenizer = _with_tokens(tokenizer, markers)
     special = special_tokens(arguments)
-    tokenizer.add_special_tokens(list(special.values()))
+    # Decoding skips markers, too, which a translation has only where it is decoded with them.
+    tokenizer.add_special_tokens([*special.values(), *markers])
     append_eos(tokenizer, special["eos_token"])
     return tokenizer
 

@@ -1,0 +1,118 @@
+"""What stays as it is in translations, with placeholders that the model has learned and without."""
+
+import pytest
+from transformers import pipeline
+
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
+from hf_vaswani.text.markers import KEEP_TOKENS
+
+from ..conftest import tiny_model
+
+SEARCH = {"num_beams": 4, "max_new_tokens": 24}
+LINES = ["a dog runs to 5 km.", "the man (here) sees it at http://www.de: x, y @ b?"] * 2
+URL, MAIL = "http://a.de/x", "b@b.de"
+KINDS = ["url", "email", "emoji", "placeholder"]
+
+
+def translator_of(markers):
+    tokenizer = train_tokenizer(list(zip(LINES, LINES)), TokenizerArguments(vocab_size=100), markers)
+    return pipeline("translation", model=tiny_model(vocab_size=len(tokenizer)), tokenizer=tokenizer, **SEARCH)
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return translator_of((list(KEEP_TOKENS), list(KEEP_TOKENS)))
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return translator_of(([], []))
+
+
+def texts_of(results):
+    return [result["translation_text"] for result in results]
+
+
+def test_all_of_the_n_best_have_each_kept_text_once(translator):
+    for result in translator(f"the man {URL} sees 😀 {MAIL}", keep=KINDS, n_best=3):
+        text = result["translation_text"]
+        assert [text.count(kept) for kept in (URL, MAIL, "😀")] == [1, 1, 1]
+
+
+def test_what_has_spaces_beside_it_in_the_source_has_them_in_translations(translator):
+    for result in translator(f"{MAIL} man {URL} sees 😀 it", keep=KINDS, n_best=4):
+        for kept in (URL, MAIL, "😀"):
+            before, after = result["translation_text"].split(kept)
+            assert not before[-1:].isalnum() and not after[:1].isalnum()
+
+
+def test_the_same_text_twice_is_kept_twice(translator):
+    [text] = texts_of(translator(f"{URL} sees {URL}", keep="url"))
+    assert text.count(URL) == 2
+
+
+def test_text_without_anything_to_keep_is_translated_as_ever(translator):
+    assert translator("a dog runs.", keep=KINDS) == translator("a dog runs.")
+
+
+def test_placeholders_are_never_in_translations(translator):
+    names = [*KEEP_TOKENS, *map(chr, range(0xFDD0, 0xFDF0))]
+    for text in texts_of(translator([f"{name} runs" for name in names])):
+        assert not any(name in text for name in names)
+
+
+def test_text_of_nothing_else_stays_as_it_is(translator):
+    texts = ["{count}", f"{URL}: 😀", "…"]
+    assert texts_of(translator(texts[:2], keep=KINDS, return_scores=True)) == texts[:2]
+
+
+def test_sentences_do_not_end_in_what_is_kept(translator):
+    [text] = texts_of(translator("it sees Mr.X!Y. A dog runs.", keep=r"Mr\.X!Y", split_sentences=True))
+    assert text.count("Mr.X!Y") == 1
+
+
+def test_more_than_ten_are_kept(translator):
+    kept = [f"x{letter}@b.de" for letter in "abcdefghijkl"]
+    [text] = texts_of(translator(" ".join(kept) + " runs", keep="email", max_new_tokens=120))
+    # The tokenizer cannot spell the letters of the last two.
+    assert all(text.count(each) == 1 for each in kept[:10])
+
+
+def test_model_without_placeholders_keeps_what_its_tokenizer_can_spell(plain):
+    [text] = texts_of(plain(f"the man {URL} runs", keep=KINDS, max_new_tokens=40))
+    assert text.count(URL) == 1
+
+
+def test_what_cannot_be_kept_is_a_warning_or_an_error(plain):
+    [result] = plain("the man 😀 runs", keep=KINDS, return_warnings=True)
+    assert "lacks '😀'" in result["warning"]
+    with pytest.raises(ValueError, match=r"^inputs\[0\]: no translation within the length limit has '😀'"):
+        plain("the man 😀 runs", keep=KINDS, on_unmet="error")
+
+
+def test_terms_go_with_what_is_kept(translator):
+    [text] = texts_of(translator(f"the man {URL} runs", keep="url", terms={"man": "dog"}))
+    assert text.count(URL) == 1 and "dog" in text
+
+
+def test_alignments_name_what_was_kept(translator):
+    [result] = translator(f"the man {URL} runs", keep="url", return_alignments=True)
+    assert URL in result["source_tokens"] and URL in result["target_tokens"]
+
+
+def test_keep_may_be_given_once_for_all_calls(translator):
+    again = pipeline("translation", model=translator.model, tokenizer=translator.tokenizer, keep="url", **SEARCH)
+    assert URL in texts_of(again(f"a dog {URL} runs"))[0]
+
+
+def test_token_ids_cannot_be_kept(translator):
+    with pytest.raises(ValueError, match="^keep needs translations as text"):
+        translator("a dog", keep="url", return_tensors=True)
+
+
+def test_samples_need_learned_placeholders(translator, plain):
+    sampling = {"keep": "url", "do_sample": True, "num_beams": 1}
+    translator(f"a dog {URL}", **sampling)
+    with pytest.raises(ValueError, match="need a beam search, which cannot be combined with do_sample"):
+        plain("a dog", **sampling)
