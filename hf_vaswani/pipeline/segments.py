@@ -24,16 +24,6 @@ class SourceTooLong(ValueError):
 class TermsUnmet(ValueError):
     """A text of which no translation with all terms was found."""
 
-    def __init__(self, unmet: "list[Demand]", was_searched: bool = True):
-        missing = ", ".join(map(str, unmet))
-        if was_searched:
-            error = f"no translation within the length limit has {missing}. Allow a longer one with max_new_tokens, or"
-        else:
-            error = (
-                f"the translation lacks {missing}, and an exported model cannot search for one. Use the original, or"
-            )
-        super().__init__(f"{error} leave the term out")
-
 
 @dataclass(eq=False, slots=True)
 class Segment:

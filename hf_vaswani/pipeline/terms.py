@@ -117,7 +117,7 @@ def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
     for segment in lacking if engine.on_unmet == "error" else []:
         best = segment.result[0] if isinstance(segment.result, list) else None
         if best and (unmet := engine.unmet(segment, best)):
-            segment.result = TermsUnmet(unmet, was_searched)
+            segment.result = _unmet_error(unmet, was_searched)
             if engine.on_error == "raise":
                 raise ValueError(f"inputs[{first + segment.owner}]: {segment.result}.")
 
@@ -132,6 +132,15 @@ def _search(engine: Any, segments: Sequence[Segment]) -> None:
     searching.finish = lambda done: None  # reported already
     searching.search_batches(list(segments))
     engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
+
+
+def _unmet_error(unmet: Sequence[Demand], was_searched: bool) -> TermsUnmet:
+    missing = ", ".join(map(str, unmet))
+    if was_searched:
+        error = f"no translation within the length limit has {missing}. Allow a longer one with max_new_tokens, or"
+    else:
+        error = f"the translation lacks {missing}, and an exported model cannot search for one. Use the original, or"
+    return TermsUnmet(f"{error} leave the term out")
 
 
 def term_search(engine: Any, segments: Sequence[Segment]) -> dict[str, Callable[..., Any]]:

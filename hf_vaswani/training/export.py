@@ -11,7 +11,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, S
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
-from ..errors import InputError, TrainingError, counted
+from ..errors import TrainingError, counted
 from ..generation.model_checks import damaged_weights
 from ..models.model_files import CONFIG_FILE, SHORTLIST_FILE
 from ..records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
@@ -45,7 +45,6 @@ from .setup.splits import sample_pairs
 from .setup.training_batches import tokenizer_text
 from .validation import ScoredTest, load_compared, load_reranker, score_test
 
-CALIBRATION_PAIRS = 2000
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
@@ -87,6 +86,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
 
     def save() -> RunReport:
         if recipe.evaluation.confidence:
+            from .reporting.confidence import calibrate_confidence
+
             calibrate_confidence(setup, model)
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
@@ -124,23 +125,6 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
         )
         for name, pairs in test_sets.items()
     }
-
-
-def calibrate_confidence(setup: TrainingSetup, model: VaswaniForConditionalGeneration) -> None:
-    """Set `confidence` of the model's config from its translations of the validation set."""
-    from ..evaluation.confidence import calibrate
-    from ..pipeline.translation import TranslationPipeline
-
-    pairs = setup.splits.validation
-    pairs = pairs[:: max(1, len(pairs) // CALIBRATION_PAIRS)]
-    translator = TranslationPipeline(model, tokenizer=setup.tokenizer, device=model.device)
-    try:
-        report = calibrate(translator, *zip(*pairs))
-    except InputError as error:  # the model itself must not be lost
-        say(f"warning: evaluation.confidence: {error}")
-        return
-    model.config.confidence = report.calibration.to_dict()
-    say(str(report))
 
 
 def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, steps: int) -> list[str]:
