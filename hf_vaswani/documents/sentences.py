@@ -30,6 +30,7 @@ DEEPEST = 64  # pairs in pairs
 MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
 SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
 NO_WORD = 1000  # what a pair costs that has no words left
+SWAP_GAIN = 1.0  # what must speak for tags in another order than the source has them: a word that is linked
 
 
 class InnerTexts(Protocol):
@@ -330,9 +331,13 @@ class _Projection:
             (node, self._of_words(first, last) if first < last else self._of_gap(first), first < last)
             for node, (first, last) in ranges
         ]
-        if not is_ordered:
-            items.sort(key=lambda item: _best_places([item[1:]], low, high)[0][0])
         best = _best_places([item[1:] for item in items], low, high)
+        if not is_ordered:
+            moved = sorted(items, key=lambda item: _best_places([item[1:]], low, high)[0][0])
+            others = _best_places([item[1:] for item in moved], low, high)
+            # Translations rarely change the order of tags; links that are wrong do.
+            if _gain(moved, others) > _gain(items, best) + SWAP_GAIN:
+                items, best = moved, others
         return [(node, place) for (node, _, _), place in zip(items, best)]
 
     def _of_words(self, first: int, last: int) -> list[float]:
@@ -370,6 +375,15 @@ class _Projection:
         part = min(max(bisect_right(xs, place) - 1, 0), len(xs) - 2)
         length = xs[part + 1] - xs[part]
         return ys[part] + int((place - xs[part]) / length * (ys[part + 1] - ys[part]) + 0.5) if length else ys[part]
+
+
+def _gain(items: "Sequence[tuple[_Node, Sequence[float], bool]]", places: Sequence[Span]) -> float:
+    """The sum of gains of items at places, as in [`_best_places`]."""
+    gains = (
+        gains[start] if not is_range else sum(gains[start:end]) if start < end else -NO_WORD
+        for (_, gains, is_range), (start, end) in zip(items, places)
+    )
+    return sum(gains)
 
 
 def _best_places(items: Sequence[tuple[Sequence[float], bool]], low: int, high: int) -> list[Span]:

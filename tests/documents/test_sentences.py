@@ -47,7 +47,7 @@ def test_tag_goes_to_its_share_of_the_words(markup, translation, expected):
 @pytest.mark.parametrize("alignment, expected", [
     (None, "heute <b>läuft</b> <i>der</i> Hund"),
     ([(0, 2), (1, 3), (2, 1), (3, 0)], "heute <i>läuft</i> der <b>Hund</b>"),
-    ([(1, 3)], "heute läuft <i>der</i> <b>Hund</b>"),  # the rest by share
+    ([(1, 3)], "heute <b>läuft</b> <i>der</i> Hund"),  # a single link does not change the order of tags
     ([(9, 9)], "heute <b>läuft</b> <i>der</i> Hund"),  # of no words at all
 ])  # fmt: skip
 def test_tag_follows_its_words_by_an_alignment(alignment, expected):
