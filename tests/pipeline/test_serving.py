@@ -254,7 +254,8 @@ def test_eight_bits_are_close_and_need_the_engine(saved_model, searched, monkeyp
         for bits in (None, "int8")
     ]  # fmt: skip
     assert searched == [len(TEXTS)]
-    assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
+    # In a random model, the search finds other translations, and other ones on processors of other kinds.
+    assert scores[1] == pytest.approx(scores[0], rel=0.3) and scores[1] != scores[0]
     with pytest.raises(ValueError, match='leave out engine="torch"'):
         pipeline("translation", model=saved_model, quantize="int8", engine="torch")
     monkeypatch.setattr(converters, "find_spec", lambda name: None)
