@@ -248,14 +248,16 @@ def test_texts_beyond_the_engines_positions_stay_with_pytorch(tokenizer, searche
 
 def test_eight_bits_are_close_and_need_the_engine(saved_model, searched, monkeypatch):
     model = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    with torch.no_grad():  # products of random weights overflow in the 16-bit sums of processors without VNNI
+        model.get_output_embeddings().weight *= 0.5
+    model.save_pretrained(saved_model)
     scores = [
         [result["score"] for result in pipeline("translation", model=saved_model, quantize=bits)(
             TEXTS, **SEARCH, return_scores=True)]
         for bits in (None, "int8")
     ]  # fmt: skip
     assert searched == [len(TEXTS)]
-    # In a random model, the search finds other translations, and other ones on processors of other kinds.
-    assert scores[1] == pytest.approx(scores[0], rel=0.3) and scores[1] != scores[0]
+    assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
     with pytest.raises(ValueError, match='leave out engine="torch"'):
         pipeline("translation", model=saved_model, quantize="int8", engine="torch")
     monkeypatch.setattr(converters, "find_spec", lambda name: None)
