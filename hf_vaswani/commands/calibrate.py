@@ -2,10 +2,11 @@
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import InputPath, atomic_write, read_json, writing
+from ..files import InputPath, atomic_write, collect_errors, read_json, writing
 from .options import (
     INPUT_FILE,
     MODEL,
@@ -55,17 +56,21 @@ def run(options: argparse.Namespace) -> None:
     path = Path(options.model) / CONFIG_FILE
     if not path.is_file():
         raise InputError(f"{options.model} is not a folder with a model, whose {CONFIG_FILE} could be changed.")
-    texts = {name: read_lines(name) for name in (options.source, options.reference)}
-    if errors := line_errors(options.reference, texts):
+    errors: list[str] = []
+    sources, references = (
+        collect_errors(errors, partial(read_lines, name)) for name in (options.source, options.reference)
+    )
+    errors += line_errors(options.reference, {options.source: sources, options.reference: references})
+    if errors:
         raise InputError.of(errors)
     model, tokenizer = load(options.model)
     check_language_options(options, model, tokenizer)
     speed = {"batch_size": options.batch_size, "num_workers": options.num_workers}
-    with option_names(), progress_bar(len(texts[options.source])) as bar:
+    with option_names(), progress_bar(len(sources)) as bar:
         translator = TranslationPipeline(
             model, tokenizer=tokenizer, engine=options.engine, quantize=options.quantize, **languages(options)
         )
-        report = calibrate(translator, *texts.values(), options.samples, progress=bar.update, **speed)
+        report = calibrate(translator, sources, references, options.samples, progress=bar.update, **speed)
     config = read_json(path) | {"confidence": report.calibration.to_dict()}
     with writing(path), atomic_write(path.resolve()) as part:
         part.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -332,7 +332,7 @@ class _Projection:
             for node, (first, last) in ranges
         ]
         best = _best_places([item[1:] for item in items], low, high)
-        if not is_ordered:
+        if not is_ordered and len(items) > 1:
             moved = sorted(items, key=lambda item: _best_places([item[1:]], low, high)[0][0])
             others = _best_places([item[1:] for item in moved], low, high)
             # Translations rarely change the order of tags; links that are wrong do.

@@ -23,7 +23,8 @@ def add_confidence(engine: Any, segments: Sequence[Segment]) -> None:
         engine: a [`TranslationEngine`].
     """
     penalty = engine.arguments.scoring().penalty
-    rated = [segment for segment in segments if segment.inputs and isinstance(segment.result, list)]
+    # Not those with nothing to translate.
+    rated = [segment for segment in segments if isinstance(segment.result, list) and any(segment.target_lengths)]
     texts = _sample(engine, rated, engine.confidence.samples) if engine.confidence.samples else [[]] * len(rated)
     for segment, samples in zip(rated, texts):
         given = max(len(segment.prompt) - 1, 0)
@@ -38,18 +39,10 @@ def add_confidence(engine: Any, segments: Sequence[Segment]) -> None:
 
 def _sample(engine: Any, segments: Sequence[Segment], number: int) -> list[list[str]]:
     """Samples of each segment, the same in each call with the same segments."""
-    sampling = {**SAMPLING, "num_return_sequences": number}
-    own = {"n_best": None, "return_scores": False, "return_alignments": False}
-    sampler = replace(
-        engine,
-        arguments=engine.arguments.of_batch(sampling),
-        forward={**engine.forward, **sampling, **own},
-        postprocess={name: value for name, value in engine.postprocess.items() if name != "as_tensors"},
-        confidence=None,
-        glossary=None,
-        progress=None,
+    sampler = engine.for_another_search(
+        {**SAMPLING, "num_return_sequences": number}, n_best=None, return_scores=False, return_alignments=False
     )
-    sampler.finish = lambda done: None  # reported already
+    sampler.postprocess = {name: value for name, value in engine.postprocess.items() if name != "as_tensors"}
     copies = [replace(each, result=None, demands=(), automata=(), is_straggler=False) for each in segments]
     device = engine.pipeline.model.device
     # The caller's random numbers are not used up.

@@ -356,6 +356,14 @@ class TranslationEngine:
         pipeline.model, pipeline.device = model, model.device
         return replace(self, pipeline=pipeline, glossary=None, keep=())
 
+    def for_another_search(self, settings: dict[str, Any], **options) -> "TranslationEngine":
+        """A copy that only searches for segments again, with settings of `generate()` and options of the step."""
+        arguments, forward = self.arguments.of_batch(settings), {**self.forward, **settings, **options}
+        own = {"progress": None, "confidence": None, "glossary": None, "keep": ()}
+        searching = replace(self, arguments=arguments, forward=forward, **own)
+        searching.finish = lambda done: None  # reported already
+        return searching
+
     def _makes_batches(self) -> bool:
         """Whether the model runs in an engine that makes its own batches and has its own workers."""
         return getattr(self.pipeline.model, "makes_batches", False)

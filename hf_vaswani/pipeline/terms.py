@@ -5,7 +5,6 @@ without terms. Most translations have theirs; for the others, PyTorch searches a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -126,10 +125,7 @@ def _search(engine: Any, segments: Sequence[Segment]) -> None:
     """Search for translations of segments with the automata that they have."""
     if not segments:
         return
-    beams = {"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)}
-    arguments, forward = engine.arguments.of_batch(beams), {**engine.forward, **beams}
-    searching = replace(engine, arguments=arguments, forward=forward, progress=None, glossary=None, keep=())
-    searching.finish = lambda done: None  # reported already
+    searching = engine.for_another_search({"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)})
     searching.search_batches(list(segments))
     engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
 

@@ -53,7 +53,7 @@ def make_router(service: Service) -> APIRouter:
         source, target = _base(request.source_lang), _base(request.target_lang)
         service.route(source, target, ("source_lang", "target_lang"))
         entries = parse_entries(request.entries, SEPARATORS[request.entries_format])
-        return Dictionary(source_lang=source, target_lang=target, entries=dict(entries))
+        return Dictionary(source_lang=source, target_lang=target, entries=entries)
 
     @router.get("/v2/glossary-language-pairs")
     async def pairs(request: Request) -> dict[str, list[dict[str, str]]]:

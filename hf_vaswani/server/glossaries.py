@@ -1,8 +1,9 @@
 """Glossaries that clients have created, each for its account: in memory, and in a folder if there is one."""
 
+import csv
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -188,7 +189,7 @@ def _owner(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def parse_entries(text: str, separator: str) -> Mapping[str, str]:
+def parse_entries(text: str, separator: str) -> dict[str, str]:
     """Entries of a table, one a line.
 
     Args:
@@ -197,8 +198,6 @@ def parse_entries(text: str, separator: str) -> Mapping[str, str]:
     Raises:
         Refused: a line is not an entry, or a source term is there twice.
     """
-    import csv
-
     entries: dict[str, str] = {}
     quoting = {"quoting": csv.QUOTE_NONE} if separator == "\t" else {}
     try:

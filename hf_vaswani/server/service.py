@@ -3,9 +3,9 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -23,6 +23,7 @@ from .replica import Chunk, Pairs, Translated
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
 CHUNK_TEXTS, CHUNK_CHARACTERS, CHUNKS = 32, 4_000, 8
+Result = TypeVar("Result")
 LINE = re.compile(r"[^\r\n]+")
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 TOKENS = (8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384)
@@ -138,11 +139,7 @@ class Service:
             Refused: the request takes too long, or a text cannot be translated.
         """
         lines = [text for whole in texts for text in _lines(whole)]
-        try:
-            work = self._translate_lines(lines, route, n_best, glossary)
-            found = iter(await asyncio.wait_for(work, self.limits.seconds))
-        except asyncio.TimeoutError:
-            raise Refused(504, f"The translation took more than {self.limits.seconds:g} seconds") from None
+        found = iter(await self._in_time(self._translate_lines(lines, route, n_best, glossary)))
         self.metrics.characters.labels(*pair).inc(sum(map(len, texts)))
         results = []
         for whole in texts:
@@ -161,7 +158,7 @@ class Service:
         texts = [text for parts in markup for text in parts.texts]
         has_tags = [has for parts in markup for has in parts.has_tags]
         translations = [best for best, *_ in await self.translate(texts, pair, route, glossary=glossary)]
-        results = zip(translations, await self._align(texts, translations, has_tags, route))
+        results = zip(translations, await self._in_time(self._align(texts, translations, has_tags, route)))
         return [parts.fill(islice(results, len(parts.texts))) for parts in markup]
 
     async def translate_document(
@@ -173,11 +170,22 @@ class Service:
             Refused: also if its encoding lacks a character of the translation.
         """
         translations = [best for best, *_ in await self.translate(document.texts, pair, route, glossary=glossary)]
-        alignments = await self._align(document.texts, translations, document.has_tags, route)
+        alignments = await self._in_time(self._align(document.texts, translations, document.has_tags, route))
         try:
             return await asyncio.to_thread(document.fill, translations, alignments)
         except InputError as error:
             raise Refused(400, f"Invalid file: {error}") from None
+
+    async def _in_time(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of some work.
+
+        Raises:
+            Refused: it takes longer than a request may.
+        """
+        try:
+            return await asyncio.wait_for(work, self.limits.seconds)
+        except asyncio.TimeoutError:
+            raise Refused(504, f"The translation took more than {self.limits.seconds:g} seconds") from None
 
     async def _align(
         self, texts: Sequence[str], translations: Sequence[str], has_tags: Sequence[bool], route: Route

@@ -29,6 +29,10 @@ def test_calibrated_model_tells_its_confidence(saved_model, pairs, write_lines, 
     assert all(0 <= record["confidence"] <= 1 for record in records)
 
 
+def test_source_may_be_its_own_reference(saved_model, pairs):
+    assert main(["calibrate", str(saved_model), *pairs[:2], "--reference", pairs[1], "--samples", "0"]) == 0
+
+
 def test_wrong_calls_change_nothing(saved_model, pairs, write_lines, capsys):
     before = (saved_model / "config.json").read_bytes()
     few = ["--source", write_lines("few", ["w1"]), "--reference", write_lines("few2", ["w1"])]

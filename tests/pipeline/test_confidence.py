@@ -73,6 +73,13 @@ def test_each_translation_is_compared_with_samples_of_its_own_text(translator):
     assert [result["confidence"] for result in results] == [1.0] * 4
 
 
+def test_what_is_kept_needs_no_estimate_of_its_own_and_does_not_stop_the_samples(translator):
+    translator.model.config.confidence = {**WEIGHTS, "intercept": 0.5, "samples": 2}
+    only, more = translator(["7 km", "w1 7 km w2"], num_beams=2, keep="number", return_confidence=True)
+    assert only["translation_text"] == "7 km" and only["confidence"] == 1.0
+    assert 0 <= more["confidence"] < 1
+
+
 def test_model_that_is_not_calibrated_says_how_to_do_it(tokenizer):
     plain = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
     with pytest.raises(ValueError, match="hf-vaswani calibrate MODEL --source FILE --reference FILE"):
