@@ -30,7 +30,7 @@ from .setup.precision import choose_precision
 from .setup.resume import Circumstances, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
-from .setup.training_batches import describe_training_text, make_corpus, tokenizer_text
+from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import Validator
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         from .setup.token_aligner import learn_aligner
 
         choose_head(model.config)
-        aligner = learn_aligner(corpus, tokenizer)
+        aligner = learn_aligner(corpus, tokenizer, aligned_sample(recipe, splits))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )

@@ -3,8 +3,10 @@
 import pytest
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.errors import InputError
-from hf_vaswani.training.train import train
+from hf_vaswani.text.markers import KEEPS, with_markers
+from hf_vaswani.training.build import build
+from hf_vaswani.training.check import check
+from hf_vaswani.training.train import processes_of, train
 from hf_vaswani.training.trainer import train_with_trainer
 
 from .helpers import losses, same_weights
@@ -25,10 +27,30 @@ def test_stopped_run_resumes_bit_for_bit_and_the_trainer_takes_the_same_steps(re
     assert config.alignment_heads == [[-(-5 * config.decoder_layers // 6) - 1, 0]]
 
 
-def test_text_that_is_tokenized_again_is_an_error(recipe):
-    with pytest.raises(InputError) as error:
-        recipe("--guided_alignment=0.05", "--bpe_dropout=0.1")
-    assert str(error.value) == (
-        "training.guided_alignment=0.05 needs text that is tokenized once, but tokenizer.bpe_dropout=0.1 tokenizes it "
-        "again in each epoch: choose one"
-    )
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--bpe_dropout=0.2",),
+        ("--streaming=true", "--max_length=60"),
+        ("--augmentation.terms=0.5", "--augmentation.placeholders=0.5", "--vocab_size=80"),
+    ],
+)
+def test_stopped_run_whose_text_is_tokenized_again_in_each_epoch_resumes_bit_for_bit(recipe, options):
+    options = (*options, *OPTIONS, "--max_tokens=200")
+    whole = train(recipe(*options, output="whole")).folder
+    train(recipe(*options, "--max_steps=5", output="parts"))
+    parts = train(recipe(*options, output="parts")).folder
+    assert losses(parts) == losses(whole)
+    assert same_weights(parts, whole)
+
+
+def test_placeholders_are_aligned_with_themselves(recipe):
+    options = recipe(*OPTIONS, "--augmentation.placeholders=1", "--vocab_size=80")
+    with processes_of(options) as processes:
+        setup = build(check(options, processes))
+    source, target = (f"a {KEEPS[one]} b {KEEPS[two]} c" for one, two in ((0, 1), (1, 0)))
+    marked = with_markers(setup.tokenizer)
+    ids = marked(source)["input_ids"], marked(text_target=target)["input_ids"]
+    links = setup.aligner(*ids)
+    for keep in marked.convert_tokens_to_ids(list(KEEPS[:2])):
+        assert links[ids[1].index(keep)] == ids[0].index(keep)

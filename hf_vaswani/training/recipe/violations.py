@@ -30,7 +30,11 @@ def violations(
     changing = {key: value for key, value in changing.items() if value}
     errors += _augmentation_errors(tokenizer, augmentation, training)
     errors += _distillation_errors(tokenizer, training, changing)
-    errors += _alignment_errors(training, changing)
+    if training.guided_alignment and training.torch_compile:
+        errors.append(
+            f"training.guided_alignment={training.guided_alignment} does not work with training.torch_compile=True: "
+            "choose one"
+        )
     return errors + _peft_errors(peft, training) + _model_errors(data, tokenizer, model, training)
 
 
@@ -199,20 +203,6 @@ def _distillation_errors(tokenizer: TokenizerArguments, training: TrainingArgume
             f"training.distill_from={teachers[0]} needs a run with the same vocabulary: set tokenizer.path="
             f"{teachers[0]}, or start from a model that has it (training.start_from)"
         )
-    return errors
-
-
-def _alignment_errors(training: TrainingArguments, changing: Keys) -> list[str]:
-    """Conflicts between guided alignment and the rest of the run."""
-    if not training.guided_alignment:
-        return []
-    given = f"training.guided_alignment={training.guided_alignment}"
-    errors = [
-        f"{given} needs text that is tokenized once, but {key}={value} tokenizes it again in each epoch: choose one"
-        for key, value in changing.items()
-    ]
-    if training.torch_compile:
-        errors.append(f"{given} does not work with training.torch_compile=True: choose one")
     return errors
 
 

@@ -73,7 +73,7 @@ def make_corpus(
     if recipe.augmentation.shares:
         from .augmentation import augmented_encoder
 
-        encode = augmented_encoder(recipe, tokenizer, _aligned_sample(recipe, splits))
+        encode = augmented_encoder(recipe, tokenizer, aligned_sample(recipe, splits))
 
     def budget() -> Budget:
         return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)
@@ -106,7 +106,7 @@ def make_corpus(
     return corpus, settings, counts
 
 
-def _aligned_sample(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
+def aligned_sample(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs from which word translations are learned: drawn at random, or the first ones of a stream."""
     from .token_aligner import ALIGNED_SAMPLE, random_rows
 
