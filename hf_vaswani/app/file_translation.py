@@ -10,6 +10,7 @@ from ..data.sources.text_files import check_file, iterate_lines
 from ..documents.formats import DOCUMENTS, format_of
 from ..documents.reading import read_document
 from ..errors import InputError, counted
+from ..text.languages import language_code, own_languages
 from ..translation.document_texts import align_texts, translate_texts
 from ..translation.lines import Line, LineTranslator, as_text, translate_lines
 from ..translation.resumable_output import StreamOutput
@@ -94,7 +95,8 @@ def translate_file(
             pairs = document.texts, translations, document.has_tags
             with loaded.lock:
                 alignments = align_texts(loaded.model, loaded.tokenizer, *pairs, **languages.arguments())
-            target.write_bytes(document.fill(translations, alignments))
+            target_language = languages.target or own_languages(loaded.model.config, loaded.tokenizer)[1]
+            target.write_bytes(document.fill(translations, alignments, language_code(target_language)))
         else:
             with target.open("wb") as file:
                 translate_lines(map(Line, texts), translate, as_text, StreamOutput(file), report)

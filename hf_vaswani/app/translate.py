@@ -8,6 +8,8 @@ from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
 from ..generation.output_scores import Hypothesis
 from ..pipeline.engine import TranslationEngine
+from ..text.keep import KINDS
+from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel
@@ -82,9 +84,11 @@ def make_engine(
 ) -> TranslationEngine:
     """The engine that translates with a model of the page.
 
-    A text that fails does not affect the others, and the server forks no processes.
+    A text that fails does not affect the others, and the server forks no processes. A model with placeholders keeps
+    what they can stand for.
     """
     beams = max(n_best, loaded.model.generation_config.num_beams or 1)
+    keep = list(KINDS) if has_keep_tokens(loaded.tokenizer) else None
     return loaded.pipeline(languages).engine(
         split_sentences=True,
         on_error="return",
@@ -92,6 +96,7 @@ def make_engine(
         num_workers=1,
         n_best=n_best,
         num_beams=beams,
+        keep=keep,
         return_confidence=getattr(loaded.model.config, "confidence", None) is not None,
         **{"return_alignments": True} if has_links else {},
     )

@@ -27,6 +27,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     add_engine_option(parser)
     parser.add_argument("--quantize", choices=["int8"], help="compute with 8-bit weights")
+    parser.add_argument(
+        "--keep", nargs="+", default=[], metavar="KIND_OR_REGEX",
+        help="what stays as it is in all translations, as for hf-vaswani translate",
+    )  # fmt: skip
     parser.add_argument("--replicas", type=batch, default=1, metavar="N", help="processes a model (default: 1)")
     parser.add_argument("--max_replicas", type=batch, metavar="N", help="start more under load, up to N")
     parser.add_argument("--threads", type=batch, metavar="N", help="threads a process (default: all cores, shared)")

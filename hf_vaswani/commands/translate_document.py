@@ -58,6 +58,7 @@ def translate_document(
         find_errors: finds errors in the options and files, for a number of processes.
     """
     from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
+    from ..text.languages import language_code, own_languages
     from ..translation.document_texts import as_filled, translate_texts
     from ..translation.lines import one_by_one, translate_window
     from .text_warnings import text_warnings
@@ -71,7 +72,7 @@ def translate_document(
         return bool(document.texts)
 
     translations: list[str] = []
-    alignments = None
+    alignments = language = None
     if on_main_process(processes, check):
         if options.split_sentences is None:
             options.split_sentences = True  # a paragraph is longer than the lines that models are trained on
@@ -94,9 +95,10 @@ def translate_document(
                 reports.of_translations(name),
             )
         alignments = _align(options, document, translations, model, tokenizer)
+        language = language_code(options.target_language or own_languages(model.config, tokenizer)[1])
         reports.summarize()
     if processes.is_main_process:
-        _write(options.output, document.fill(translations, alignments))
+        _write(options.output, document.fill(translations, alignments, language))
 
 
 def _align(

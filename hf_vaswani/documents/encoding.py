@@ -18,6 +18,7 @@ DECLARED = {
     "xml": rb"""^\s*<\?xml[^<>]*encoding\s*=\s*["']([\w.:-]+)""",
     "po": rb'"Content-Type:[^"\n]*charset=([\w.:-]+)',
 }
+DECLARED["xliff"] = DECLARED["xml"]
 SEARCHED = 4096  # bytes
 
 
@@ -53,11 +54,11 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
 
     def encode(text: str) -> bytes:
         try:
-            return mark + text.encode(encoding, "xmlcharrefreplace" if kind in ("html", "xml") else "strict")
-        except UnicodeEncodeError as error:
-            letter = text[error.start]
-            raise InputError(
-                f"The translation has {letter!r}, which {encoding.upper()} lacks. Convert the file to UTF-8."
-            ) from None
+            return mark + text.encode(encoding, "strict" if kind == "po" else "xmlcharrefreplace")
+        except UnicodeEncodeError:
+            # A PO file, which cannot spell what its encoding lacks.
+            content = text.encode("utf-8", "replace")
+            declared = re.search(DECLARED[kind], content[:SEARCHED], re.IGNORECASE)
+            return content[: declared.start(1)] + b"UTF-8" + content[declared.end(1) :] if declared else content
 
     return text, encode

@@ -8,7 +8,7 @@ from xml.parsers import expat
 from ..errors import InputError
 from .parts import Builder, Parts, has_words
 from .sentences import Kind
-from .spelling import MARKUP
+from .spelling import MARKUP, QUOTED
 
 # Elements of HTML whose text is not for readers.
 UNTRANSLATED = ("script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math")
@@ -29,6 +29,14 @@ XML_MARKUP = re.compile(
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
+# Attributes of HTML that readers see or hear, and those of `<meta>` and `<input>` where others say so.
+READ_ATTRIBUTES = ("abbr", "alt", "aria-description", "aria-label", "label", "placeholder", "title")
+_PAGE = "description|keywords|(?:og|twitter):(?:title|description|image:alt)"
+READ_WITH = {
+    "meta": ("content", re.compile(rf"""\s(?:name|property)\s*=\s*["']?(?:{_PAGE})(?=["'\s/>])""", re.IGNORECASE)),
+    "input": ("value", re.compile(r"""\stype\s*=\s*["']?(?:button|submit|reset)(?=["'\s/>])""", re.IGNORECASE)),
+}
+VALUE = re.compile(r"""([^\s=]+)\s*=\s*(["'])(.*)\2""", re.DOTALL)
 RAW_TEXT = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 CDATA = "<![CDATA["
 TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
@@ -88,11 +96,34 @@ def read_markup(
         elif token.raw.startswith(CDATA) and not is_html:
             inner = token.raw[len(CDATA) : -3]
             builder.keep(Parts([CDATA, read_markup(inner), "]]>"]) if "<" in inner else token.raw)
-        elif within:
-            builder.tag(token.raw, token.kind, token.name)
         else:
-            builder.keep(token.raw)
+            raw = _read_attributes(token.raw) if is_html else token.raw
+            if within:
+                builder.tag(raw, token.kind, token.name)
+            else:
+                builder.keep(raw)
     return builder.build()
+
+
+def _read_attributes(raw: str) -> str | Parts:
+    """A tag of HTML with what readers see of its attributes; the tag as it is if they see nothing."""
+    start = HTML_START.match(raw)
+    if not start or not start["name"] or _tag_end(raw, start)[0] < len(raw):  # or a whole element that stays
+        return raw
+    read_with, sign = READ_WITH.get(start["name"].lower(), ("", None))
+    names = (*READ_ATTRIBUTES, read_with) if sign and sign.search(raw) else READ_ATTRIBUTES
+    parts: list[str | Parts] = []
+    at, done = start.end(), 0
+    while at < len(raw) and raw[at] != ">":
+        attribute = ATTRIBUTE.match(raw, at)[0]
+        value = VALUE.fullmatch(attribute)
+        if value and value[1].lower() in names and has_words(value[3]):
+            builder = Builder(QUOTED[value[2]])
+            builder.text(value[3])
+            parts += [raw[done : at + value.start(3)], builder.build()]
+            done = at + value.end(3)
+        at += len(attribute)
+    return Parts([*parts, raw[done:]]) if parts else raw
 
 
 def add_tag(builder: Builder, raw: str) -> None:

@@ -34,26 +34,31 @@ class Document:
         has_tags: for each text whether there are tags in it, which an alignment places better.
     """
 
-    def __init__(self, parts: Sequence[Parts], write: Callable[[Translations], bytes]):
+    def __init__(self, parts: Sequence[Parts], write: Callable[[Translations, str | None], bytes]):
         self.texts = [text for part in parts for text in part.texts]
         self.has_tags = [has_tags for part in parts for has_tags in part.has_tags]
         self._write = write
 
-    def fill(self, translations: Sequence[str], alignments: Sequence[Alignment | None] | None = None) -> bytes:
+    def fill(
+        self,
+        translations: Sequence[str],
+        alignments: Sequence[Alignment | None] | None = None,
+        target_language: str | None = None,
+    ) -> bytes:
         """The document with a translation in place of each text, and all else as it was.
 
         Args:
             translations: one for each of `texts`.
             alignments: for each text, pairs of a source and a target word, by which tags are placed; words are those
                 of `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the words.
+            target_language: code of the translations' language, for XLIFF 2, which must name it.
 
         Raises:
             ValueError: there are not as many translations as texts.
-            InputError: the document's encoding lacks a character of a translation.
         """
         if len(translations) != len(self.texts):
             raise ValueError(f"{len(translations)} translations for {len(self.texts)} texts")
-        return self._write(zip(translations, alignments or repeat(None)))
+        return self._write(zip(translations, alignments or repeat(None)), target_language)
 
 
 def read_document(kind: str, content: bytes) -> Document:
@@ -67,9 +72,17 @@ def read_document(kind: str, content: bytes) -> Document:
     """
     try:
         if kind in OFFICE:
-            return Document(*read_office(kind, content))
+            found, write = read_office(kind, content)
+            return Document(found, lambda translations, _: write(translations))
         text, encode = decode(content, kind)
         parts = READERS[kind](text)
     except RecursionError:
         raise InputError("It is nested too deeply to be read. Simplify it.") from None
-    return Document([parts], lambda translations: encode(parts.fill(translations)))
+
+    def write_text(translations: Translations, target_language: str | None) -> bytes:
+        filled = parts.fill(translations)
+        if kind == "xliff" and target_language and filled != text:
+            filled = xliff.with_target_language(filled, target_language)
+        return encode(filled)
+
+    return Document([parts], write_text)

@@ -4,7 +4,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 NEVER = re.compile(r"(?!)")
 
@@ -69,6 +69,11 @@ def json_escape(character: str) -> str:
 ENTITY = r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][\w.:-]*);"
 PLAIN = Spelling()
 MARKUP = Spelling(re.compile(ENTITY), html.unescape, {"&": "&amp;", "<": "&lt;"}, {">": "&gt;"})
+# Within quotation marks, by which these are.
+QUOTED = {
+    mark: replace(MARKUP, always={**MARKUP.always, mark: spelled})
+    for mark, spelled in (('"', "&quot;"), ("'", "&#39;"))
+}
 JSON = Spelling(
     re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[0-9a-fA-F]{4}|\\[^u]"),
     _json_decode,

@@ -16,6 +16,7 @@ CLOSING = {"ept": ("rid", "id"), "ex": ("rid", "id"), "ec": ("startRef",), "em":
 PAIRED = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
 # States of a target that is not a translation yet.
 OPEN_STATES = ("new", "needs-translation", "initial")
+ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\s[^<>]*>")
 LINE_FEED = re.compile(r"""\sctype\s*=\s*["']lb["']|\sequiv(?:-text)?\s*=\s*["'](?:&lt;|<)br\\b""")
 
 
@@ -50,6 +51,14 @@ def read_xliff(content: str) -> Parts:
         parts.append(token.raw)
         number += 1
     return Parts(parts)
+
+
+def with_target_language(content: str, code: str) -> str:
+    """XLIFF 2 that names the language of its targets, as it must; unchanged if it already does, and XLIFF 1."""
+    root = Token(found[0] if (found := ROOT.search(content)) else "")
+    if not _attribute(root, "version").startswith("2") or _attribute(root, "trgLang"):
+        return content
+    return content.replace(root.raw, _with_attribute(root.raw, "trgLang", code.replace("_", "-")), 1)
 
 
 def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:

@@ -73,6 +73,7 @@ def card_text(
         scores=_scores(recipe, report),
         signatures=_signatures(report),
         engines=_engines(report),
+        terms=_terms(recipe, report),
         unreachable=_unreachable(recipe, report),
         report=report,
         texts=_texts(recipe, report),
@@ -156,6 +157,8 @@ def _scores(recipe: Sections, report: RunReport) -> str:
             evaluation = recipe["evaluation"]
             other = file_names(evaluation["rerank_with"])
             searches["reranked_"] = f"beam {evaluation['rerank_beams']}, reranked by {other}"
+        if scores.glossary_bleu is not None:
+            searches["glossary_"] = f"{search_name(beams)}, terms of {file_names(recipe['evaluation']['glossary'])}"
         for prefix, search in searches.items():
             values = [getattr(scores, prefix + key) for key in HUB_METRICS]
             if values[0] is not None:
@@ -178,6 +181,16 @@ def _engines(report: RunReport) -> str:
     """The engines that computed the translations that were scored; empty if the report does not name them."""
     keys = dict.fromkeys(scores.engine for scores in report.tests.values() if scores.engine)
     return " and ".join(ENGINES.get(key, key) for key in keys)
+
+
+def _terms(recipe: Sections, report: RunReport) -> str:
+    """How many terms of the glossary each test set's translations have; empty without a glossary."""
+    return "; ".join(
+        f"{plain(test_title(name, recipe, report))}, {shares.found:,} of {shares.in_sources:,} without the glossary, "
+        f"{shares.found_with_glossary:,} with it"
+        for name, scores in report.tests.items()
+        if (shares := scores.terms)
+    )
 
 
 def _unreachable(recipe: Sections, report: RunReport) -> str:

@@ -143,11 +143,25 @@ class AdapterInfo(RecordPart):
         return f"{self.parameters:,} trained parameters, {self.parameters / self.all_parameters:.2%} of all"
 
 
-class TestScores(RecordPart):
-    """The scores of a test set by the recipe's search, greedy search, minimum Bayes risk decoding and reranking, with
-    sacreBLEU's signatures.
+class TermShares(RecordPart):
+    """How many terms of a glossary stand in translations.
 
     Attributes:
+        in_sources: number of their source terms in the sources.
+        found, found_with_glossary: number of these whose target term stands in the translation, without and with it.
+    """
+
+    in_sources: int
+    found: int
+    found_with_glossary: int
+
+
+class TestScores(RecordPart):
+    """The scores of a test set by the recipe's search, greedy search, minimum Bayes risk decoding, reranking, and with
+    a glossary, with sacreBLEU's signatures.
+
+    Attributes:
+        terms: how many terms of this glossary the translations have.
         unreachable: number of references that the model cannot write, by cause; `None` if there are none.
         engine: what computed the translations; `None` in reports from before it was recorded.
     """
@@ -157,6 +171,7 @@ class TestScores(RecordPart):
     sentences: int | None = None
     unreachable: dict[str, int] | None = None
     engine: str | None = None
+    terms: TermShares | None = None
     bleu: float | None = None
     bleu_signature: str | None = None
     chrf2: float | None = None
@@ -173,6 +188,10 @@ class TestScores(RecordPart):
     reranked_bleu_signature: str | None = None
     reranked_chrf2: float | None = None
     reranked_chrf2_signature: str | None = None
+    glossary_bleu: float | None = None
+    glossary_bleu_signature: str | None = None
+    glossary_chrf2: float | None = None
+    glossary_chrf2_signature: str | None = None
 
 
 class Example(RecordPart):

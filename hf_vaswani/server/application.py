@@ -15,6 +15,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from ..pipeline.serving import Serving
+from ..text.keep import keep_patterns
 from ..translation.translator_settings import content_digest
 from .accounts import Account, Accounts, Limits, read_accounts
 from .api import make_app
@@ -38,6 +39,7 @@ class ServerArguments(BaseModel):
     models: list[str] = Field(min_length=1, description="folders or Hub ids, also SOURCE-TARGET=MODEL")
     engine: str = "auto"
     quantize: str | None = None
+    keep: list[str] = Field([], description="what stays as it is in all translations, as in the pipeline")
     replicas: int = Field(1, ge=1, description="processes that translate with each model")
     max_replicas: int | None = Field(None, ge=1, description="as many as the load needs, up to this number")
     threads: int | None = Field(None, ge=1, description="threads of each; default: the cores, shared by all")
@@ -67,9 +69,11 @@ def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Accou
 
     Raises:
         InputError: a model cannot be served, or the file of keys cannot be used.
-        ValueError: the engine is unknown or not installed.
+        ValueError: the engine is unknown or not installed, or `keep` is not a pattern.
     """
-    Serving(arguments.engine, arguments.quantize)  # fails before anything starts
+    # These fail before anything starts.
+    Serving(arguments.engine, arguments.quantize)
+    keep_patterns(arguments.keep)
     return read_catalog(arguments.models), read_accounts(arguments.keys)
 
 
@@ -100,7 +104,7 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
         },
         **options,
     )
-    return deployment.bind(model, arguments.engine, arguments.quantize)
+    return deployment.bind(model, arguments.engine, arguments.quantize, arguments.keep)
 
 
 class _Api:

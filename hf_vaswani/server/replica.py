@@ -175,11 +175,11 @@ class Translator:
 
     Args:
         model: folder or Hub id.
-        engine, quantize: as in the pipeline.
+        engine, quantize, keep: as in the pipeline.
     """
 
-    def __init__(self, model: str, engine: str = "auto", quantize: str | None = None):
-        self.options = {"engine": engine, "quantize": quantize}
+    def __init__(self, model: str, engine: str = "auto", quantize: str | None = None, keep: Sequence[str] = ()):
+        self.options = {"engine": engine, "quantize": quantize, "keep": keep}
         self.loaded = _Loaded(model, **self.options)
         self.version: str | None = None
         self.batcher = Batcher(self._work, lambda chunk: self.loaded.count(chunk), len(self.loaded.lanes))
@@ -213,19 +213,19 @@ class _Loaded:
         lanes: what translates at the same time: as many as CTranslate2 has workers, or one.
     """
 
-    def __init__(self, model: str, engine: str, quantize: str | None):
+    def __init__(self, model: str, engine: str, quantize: str | None, keep: Sequence[str]):
         from ..translation.load import load
 
         self.model, self.tokenizer = load(model)
         serving, count = Serving(engine, quantize), 1
         serving.work = ANY_AMOUNT
-        first = _Lane(self.model, self.tokenizer, serving)
+        first = _Lane(self.model, self.tokenizer, serving, keep)
         # Converts the model, or opens its conversion.
         first.translate([Chunk(("a",), languages=self._some_languages())])
         if isinstance(serving.opened, CTranslate2Model):
             count = serving.opened.callers = serving.opened.workers
         # The languages of a tokenizer are set while it encodes, so that each thread needs its own.
-        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), serving) for _ in range(count - 1)]
+        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), serving, keep) for _ in range(count - 1)]
         self.lanes = [first, *others]
         self.counter, self.aligner = copy.deepcopy(self.tokenizer), copy.deepcopy(self.tokenizer)
         self.aligning = threading.Lock()
@@ -250,8 +250,10 @@ class _Loaded:
 class _Lane:
     """The pipelines of one thread, by their languages."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, serving: Serving):
-        self.model, self.tokenizer, self.serving = model, tokenizer, serving
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, serving: Serving, keep: Sequence[str]
+    ):
+        self.model, self.tokenizer, self.serving, self.keep = model, tokenizer, serving, keep
         self.pipelines: dict[Languages, TranslationPipeline] = {}
 
     def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
@@ -303,5 +305,5 @@ class _Lane:
         beams = max(n_best, self.model.generation_config.num_beams or 1)
         return self.pipelines[languages].engine(
             split_sentences=split, on_error="return", return_warnings=False, num_workers=1, n_best=n_best,
-            num_beams=beams,
+            num_beams=beams, keep=self.keep or None,
         )  # fmt: skip

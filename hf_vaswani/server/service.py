@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from ..documents.parts import Parts
 from ..documents.reading import Document
 from ..documents.sentences import Alignment
-from ..errors import InputError
 from ..text.glossary import Glossary
+from ..text.languages import language_code
 from .accounts import Account, Accounts, Limits, Refused
 from .catalog import Catalog, Pair, Route
 from .detection import Detected, Detector
@@ -164,17 +164,10 @@ class Service:
     async def translate_document(
         self, document: Document, pair: Pair, route: Route, glossary: Glossary | None = None
     ) -> bytes:
-        """A document with its translations in place of its texts; errors as in [`translate`].
-
-        Raises:
-            Refused: also if its encoding lacks a character of the translation.
-        """
+        """A document with its translations in place of its texts; errors as in [`translate`]."""
         translations = [best for best, *_ in await self.translate(document.texts, pair, route, glossary=glossary)]
         alignments = await self._in_time(self._align(document.texts, translations, document.has_tags, route))
-        try:
-            return await asyncio.to_thread(document.fill, translations, alignments)
-        except InputError as error:
-            raise Refused(400, f"Invalid file: {error}") from None
+        return await asyncio.to_thread(document.fill, translations, alignments, language_code(pair[1]))
 
     async def _in_time(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of some work.

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,10 +134,11 @@ def look_at(
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
         collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
-        if recipe.augmentation.glossary:
-            from .setup.augmentation import open_glossary
+        if recipe.augmentation.glossary or recipe.evaluation.glossary:
+            from .setup.glossaries import SECTIONS, open_glossary
 
-            collect_errors(errors, lambda: open_glossary(recipe))
+            for section in SECTIONS:
+                collect_errors(errors, partial(open_glossary, recipe, section))
         collect_errors(errors, lambda: load_reranker(recipe))
         collect_errors(errors, lambda: load_compared(recipe))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)

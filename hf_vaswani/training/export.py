@@ -119,10 +119,13 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     recipe, test_sets = setup.recipe, setup.splits.test_sets
     reranker = first_on_each_machine(setup.processes, lambda: load_reranker(recipe)) if test_sets else None
+    beams, scoring, glossary = recipe.generation.num_beams, setup.validator.scoring, None
+    if recipe.evaluation.glossary:
+        from .setup.glossaries import open_glossary
+
+        glossary = open_glossary(recipe, "evaluation")
     return {
-        name: score_test(
-            translate, pairs, recipe.evaluation, recipe.generation.num_beams, setup.validator.scoring, reranker
-        )
+        name: score_test(translate, pairs, recipe.evaluation, beams, scoring, reranker, glossary)
         for name, pairs in test_sets.items()
     }
 

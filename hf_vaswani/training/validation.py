@@ -19,7 +19,8 @@ from ..data.sources.text_files import Pair
 from ..errors import InputError
 from ..evaluation.score import Score, scores
 from ..evaluation.score_settings import ScoreSettings
-from ..records.run_report import TestScores
+from ..records.run_report import TermShares, TestScores
+from ..runtime.processes import say
 from ..text.languages import check_languages, language_code
 from ..translation.translate import translate
 from .recipe.arguments import COMPARED, RERANKER, EvaluationArguments, TrainingArguments
@@ -28,6 +29,7 @@ from .setup.splits import model_languages
 from .setup.tokenizer_and_model import named
 
 if TYPE_CHECKING:
+    from ..text.glossary import Glossary
     from ..translation.reranking import Reranker
 
 SAMPLING_SEED = 0
@@ -56,11 +58,14 @@ class ScoredTest:
     Attributes:
         pairs: source and reference of each sentence.
         translations: those by the recipe's search, under `""`, and if requested, by greedy search, by minimum Bayes
-            risk decoding, and by reranking, under `"greedy"`, `"mbr"`, and `"reranked"`.
+            risk decoding, by reranking, and with a glossary, under `"greedy"`, `"mbr"`, `"reranked"`, and
+            `"glossary"`.
+        terms: if there are some with a glossary, how many of its terms these have, and those without it.
     """
 
     pairs: list[Pair]
     translations: dict[str, Translations]
+    terms: TermShares | None = None
 
     @property
     def found(self) -> Translations:
@@ -75,6 +80,7 @@ class ScoredTest:
     def scores(self) -> TestScores:
         """The scores, without the texts."""
         values: dict[str, Any] = {"sentences": len(self.pairs), "engine": ENGINE}
+        values |= {"terms": self.terms} if self.terms else {}
         for search, translations in self.translations.items():
             for score in translations.scores:
                 name = f"{search}_{score.name.lower()}" if search else score.name.lower()
@@ -89,6 +95,7 @@ def score_test(
     num_beams: int,
     scoring: ScoreSettings,
     reranker: "Reranker | None" = None,
+    glossary: "Glossary | None" = None,
 ) -> ScoredTest:
     """Translate a test set and score it.
 
@@ -97,6 +104,7 @@ def score_test(
         num_beams: that of the recipe; if it is 1, its search is greedy already.
         scoring: how the translations are scored.
         reranker: that of `evaluation.rerank_with`.
+        glossary: that of `evaluation.glossary`.
     """
     sources, references = map(list, zip(*pairs))
 
@@ -116,7 +124,20 @@ def score_test(
         penalty = evaluation.rerank_length_penalty
         search = {"num_beams": evaluation.rerank_beams, **({} if penalty is None else {"length_penalty": penalty})}
         found["reranked"] = scored(reranker=reranker, **search)
-    return ScoredTest(pairs, found)
+    terms = None
+    if glossary:
+        from ..evaluation.terms import score_terms
+
+        try:
+            found["glossary"] = scored(terms=glossary)
+        except ValueError as error:  # the model itself must not be lost
+            say(f"warning: evaluation.glossary: {error}")
+        else:
+            own, with_glossary = (
+                score_terms(glossary, sources, found[search].texts, [references]) for search in ("", "glossary")
+            )
+            terms = TermShares(in_sources=own.occurrences, found=own.found, found_with_glossary=with_glossary.found)
+    return ScoredTest(pairs, found, terms)
 
 
 def load_reranker(recipe: Recipe) -> "Reranker | None":

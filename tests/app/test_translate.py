@@ -3,9 +3,15 @@
 import pytest
 
 from hf_vaswani.app.limits import LONGEST_LINKED_TEXT, LONGEST_TEXT
+from hf_vaswani.app.models import LoadedModel
 from hf_vaswani.app.translate import translate_text
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError
 from hf_vaswani.pipeline.translation import TranslationPipeline
+from hf_vaswani.text.markers import KEEP_TOKENS
+
+from ..conftest import tiny_model
 
 TEXT = "w1 w2 . w3\n\nw4 w5! w6 w7? w8\nw9"
 SENTENCES = ["w1 w2 .", "w3", "w4 w5!", "w6 w7?", "w8", "w9"]
@@ -32,6 +38,15 @@ def test_n_best_translations_and_scores_match_the_pipeline(loaded):
     [sentence] = step.sentences
     assert [h["translation_text"] for h in sentence.hypotheses] == [h["translation_text"] for h in expected]
     assert [h["score"] for h in sentence.hypotheses] == pytest.approx([h["score"] for h in expected], abs=1e-5)
+
+
+def test_model_with_placeholders_keeps_addresses():
+    lines = ["a dog runs", "the man sees it: x, y"]
+    markers = list(KEEP_TOKENS), list(KEEP_TOKENS)
+    tokenizer = train_tokenizer(list(zip(lines, lines)), TokenizerArguments(vocab_size=80), markers)
+    model = LoadedModel("m", tiny_model(vocab_size=len(tokenizer)), tokenizer)
+    *_, last = translate_text(model, "the man sees http://a.de/x y")
+    assert "http://a.de/x" in last.text
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t "])

@@ -41,12 +41,6 @@ def test_document_type_elsewhere_is_not_fetched(monkeypatch):
     assert document.texts == ["a\xa0b"] and document.fill(document.texts) == content
 
 
-def test_encoding_without_a_character_of_the_translation_is_named():
-    document = read_document("po", b'msgid ""\nmsgstr "Content-Type: x; charset=latin1\\n"\n\nmsgid "a"\nmsgstr ""\n')
-    with pytest.raises(InputError, match="'Ω', which ISO8859-1 lacks. Convert the file to UTF-8."):
-        document.fill(["Ω"])
-
-
 def test_other_number_of_translations_is_an_error():
     with pytest.raises(ValueError, match="2 translations for 1 texts"):
         read_document("txt", b"a").fill(["a", "b"])

@@ -14,7 +14,7 @@ HTML = """\
 HTML_FILLED = """\
 <!DOCTYPE html>
 <html><head><title>A &amp; B</title><style>p {color: red}</style></head>
-<body class="x y"><!-- first --><p>IT&#39;S <b>BIG</b>, SEE <a href='?a=1&b' title="here">ME</a>!<br>NEXT<p>RUN \
+<body class="x y"><!-- first --><p>IT&#39;S <b>BIG</b>, SEE <a href='?a=1&b' title="HERE">ME</a>!<br>NEXT<p>RUN \
 <code>x = 1</code> NOW<sup>1</sup></p>
 <ul><li>ONE<li translate="no">two</ul><p><b>ALL.</b> 12</p><script>var a = "b"</script></body></html>
 """
@@ -167,7 +167,7 @@ def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     ("<a href=/x/>one</a> two", ["one two"]),
     ('<script>if (a<b) "</p>"</SCRIPT ><!-->x<!-- y -->', ["x"]),
     ("1 < 2 <b>a</b> <![if x]>b<![endif]> <c d", ["a b"]),
-    ('<img alt="a>b">c<IMG>', ["c"]),
+    ('<img src="a>b">c<IMG>', ["c"]),
 ])  # fmt: skip
 def test_tags_of_html_are_found_as_by_browsers(content, texts):
     document = read_document("html", content.encode())
@@ -288,8 +288,39 @@ def test_xliff_file_gets_its_missing_translations_and_their_states(content, fill
     assert read_document("xliff", filled.encode()).texts == []
 
 
+def test_xliff_2_names_the_language_of_its_new_targets():
+    document = read_document("xliff", XLIFF_2.replace(' trgLang="de"', "").encode())
+    named = XLIFF_2_FILLED.replace(' trgLang="de"', ' trgLang="pt-BR"')
+    assert document.fill([text.upper() for text in document.texts], None, "pt_BR").decode() == named
+    document = read_document("xliff", XLIFF_2.encode())
+    assert document.fill([text.upper() for text in document.texts], None, "pt_BR").decode() == XLIFF_2_FILLED
+
+
+HTML_ATTRIBUTES = """\
+<html lang=de><meta name=viewport content="two words"><meta property="og:title" content='a title'>
+<p title="a &quot;b&quot;">see <img src="a b.png" alt="the dog" class="big one"> <abbr title=unquoted>x</abbr> now</p>
+<img alt="no text"><input type="submit" value="go on"><input type=text value="mine" placeholder="name">
+<code title="kept">x</code><p translate=no title="kept">kept</p></html>"""
+
+
+def test_attributes_that_readers_see_are_translated():
+    document = read_document("html", HTML_ATTRIBUTES.encode())
+    filled = HTML_ATTRIBUTES
+    for old in ("a title", "the dog", ">see", ">x</abbr> now", "no text", "go on", '"name"'):
+        filled = filled.replace(old, old.upper().replace("ABBR", "abbr"))
+    filled = filled.replace('"a &quot;b&quot;"', '"A &quot;B&quot;"')
+    assert document.fill([text.upper() for text in document.texts]).decode() == filled
+    assert document.fill(document.texts) == HTML_ATTRIBUTES.encode()
+
+
 @pytest.mark.parametrize("kind, content, translation, filled", [
     ("html", b'<meta charset="iso-8859-1">\xe4', "Ω", b'<meta charset="iso-8859-1">&#937;'),
+    ("html", b"<img alt='a'>", "it's <\"&", b"<img alt='it&#39;s &lt;\"&amp;'>"),
+    ("xliff", b'<?xml version="1.0" encoding="latin1"?><xliff version="2.0"><segment><source>\xe4</source></segment>'
+     b'</xliff>', "Ω", b'<?xml version="1.0" encoding="latin1"?><xliff version="2.0"><segment state="translated">'
+     b'<source>\xe4</source><target>&#937;</target></segment></xliff>'),
+    ("po", b'msgid ""\nmsgstr "Content-Type: x; charset=latin1\\n"\n\nmsgid "\xe4"\nmsgstr ""\n', "Ω",
+     'msgid ""\nmsgstr "Content-Type: x; charset=UTF-8\\n"\n\nmsgid "ä"\nmsgstr "Ω"\n'.encode()),
     ("txt", b"\xef\xbb\xbfa", "ü", b"\xef\xbb\xbf\xc3\xbc"),
     ("txt", "\ufeffa".encode("utf-16-le"), "ü", "\ufeffü".encode("utf-16-le")),
     ("properties", b"a = b", "ü\U0001f600", rb"a = \u00fc\ud83d\ude00"),

@@ -111,6 +111,16 @@ def test_terms_are_obeyed_and_those_that_cannot_be_spelled_are_an_error_for_thei
     assert isinstance(error, TextError) and "cannot spell 'Ж' for 'hund'" in str(error)
 
 
+def test_what_a_server_keeps_stays_as_it_is(tmp_path):
+    model, tokenizer = family("Marian", tmp_path)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    chunk = Chunk(("ein hund",))
+    for keep in ([], ["hund"]):
+        [lane, *_] = Translator(str(tmp_path / "model"), keep=keep).loaded.lanes
+        assert ("hund" in words(lane.translate([chunk])[0][0][0])) == bool(keep)
+
+
 def test_languages_of_clients_do_not_mix(tmp_path):
     model, tokenizer = family("M2M100", tmp_path)
     model.generation_config.update(max_length=12, num_beams=2, early_stopping=True)

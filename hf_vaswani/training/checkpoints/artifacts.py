@@ -40,7 +40,7 @@ CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 TRANSLATIONS = "_translations.txt"
 ALL_TRANSLATIONS = {
     "": TRANSLATIONS, "greedy": "_translations_greedy.txt", "mbr": "_translations_mbr.txt",
-    "reranked": "_translations_reranked.txt"
+    "reranked": "_translations_reranked.txt", "glossary": "_translations_glossary.txt"
 }  # fmt: skip
 # Keys of the results: the digest of the card that was written with them, and the name of the model in it.
 CARD_DIGEST, CARD_NAME = "card", "name"

@@ -372,6 +372,10 @@ class EvaluationArguments(Section):
         None, "exponent of the length penalty of this search; default: generation.length_penalty", ge=-LARGEST_PENALTY,
         le=LARGEST_PENALTY, resumable=True
     )
+    glossary: str | None = Key(
+        None, "also score the test sets as translated with the terms of this file, and count how many of them the "
+        "translations have", is_path=True, resumable=True
+    )
     confidence: bool = Key(
         False, "calibrate the model's confidence in its translations on the validation set, up to 2,000 pairs of it",
         resumable=True

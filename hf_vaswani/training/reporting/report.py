@@ -328,9 +328,17 @@ def score_lines(name: str, scores: TestScores) -> list[str]:
         f"{name} BLEU {scores.bleu:.2f} ({scores.bleu_signature})",
         f"{name} chrF2 {scores.chrf2:.2f} ({scores.chrf2_signature})",
     ]
-    searches = {"greedy": "greedy search", "mbr": "minimum Bayes risk decoding", "reranked": "reranking"}
+    searches = {
+        "greedy": "greedy search", "mbr": "minimum Bayes risk decoding", "reranked": "reranking",
+        "glossary": "the glossary",
+    }  # fmt: skip
     for prefix, search in searches.items():
         bleu, chrf2 = getattr(scores, f"{prefix}_bleu"), getattr(scores, f"{prefix}_chrf2")
         if bleu is not None:
             lines.append(f"{name} with {search}: BLEU {bleu:.2f}, chrF2 {chrf2:.2f}")
+    if terms := scores.terms:
+        lines.append(
+            f"{name} terms of the glossary: {terms.found:,} of {terms.in_sources:,} without it, "
+            f"{terms.found_with_glossary:,} with it"
+        )
     return lines

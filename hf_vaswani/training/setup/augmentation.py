@@ -7,26 +7,11 @@ from transformers import PreTrainedTokenizerBase
 from ...data.augmentation.augmenter import Augmenter, augmenting_encoder
 from ...data.augmentation.word_alignment import WordAligner
 from ...data.encoding import Encoder, dropout_encoder, plain_encoder
-from ...data.glossary_files import read_glossary
 from ...data.sources.text_files import Pair
 from ...errors import InputError
-from ...text.glossary import Glossary
 from ...text.markers import KEEP_TOKENS, TERM_TOKENS, has_tokens, with_markers
 from ..recipe.recipe import Recipe
-
-
-def open_glossary(recipe: Recipe) -> Glossary | None:
-    """The glossary of a recipe, if it names one.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
-    if not (path := recipe.augmentation.glossary):
-        return None
-    try:
-        return read_glossary(path, recipe.data.text_languages)
-    except InputError as error:
-        raise InputError(f"augmentation.glossary: {error}") from None
+from .glossaries import open_glossary
 
 
 def augmented_encoder(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, sample: Iterable[Pair]) -> Encoder:
@@ -42,7 +27,7 @@ def augmented_encoder(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, sample
     aligner = WordAligner.learn(sample) if arguments.terms or arguments.placeholders else None
     marked = with_markers(tokenizer) if any(arguments.markers) else tokenizer
     inner = dropout_encoder(marked, probability) if probability else plain_encoder(marked)
-    return augmenting_encoder(inner, Augmenter(arguments, aligner, open_glossary(recipe)))
+    return augmenting_encoder(inner, Augmenter(arguments, aligner, open_glossary(recipe, "augmentation")))
 
 
 def check_tokens(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> None:
