@@ -35,6 +35,11 @@ TINY = {
 }
 
 
+def slow_but(names, *fast):
+    """Names of parameters, of which all but some run only with the slow tests."""
+    return [pytest.param(name, marks=[] if name in fast else pytest.mark.slow) for name in names]
+
+
 def pytest_collection_finish():
     # Each run ends with a garbage collection, which need not look at all modules again.
     gc.collect()

@@ -93,6 +93,7 @@ def contestants(output):
     return {row[0].strip(): row[-1].strip() for row in rows if row[0].strip() and float(row[1].replace(",", "")) > 0}
 
 
+@pytest.mark.slow
 def test_translation_of_a_model_with_spare_embeddings(benchmark, saved_model, text, tmp_path):
     tiny_model(vocab_size=56).save_pretrained(saved_model)
     options = ["--parts", "translation", "--rounds", 1, "--model", saved_model, "--test", text]
@@ -106,6 +107,7 @@ def test_translation_of_a_model_with_spare_embeddings(benchmark, saved_model, te
     assert json.loads((tmp_path / "results.json").read_text())
 
 
+@pytest.mark.slow
 def test_engines(benchmark, saved_model, text):
     tiny_model(vocab_size=56).save_pretrained(saved_model)
     kinds = ["pipeline", "pipeline int8", "CTranslate2", "ONNX", "CTranslate2 directly", "ONNX, transformers' search"]

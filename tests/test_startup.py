@@ -112,6 +112,7 @@ def test_everything_is_registered_whatever_is_imported_first(first):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks, so that each import starts from the same state")
 def test_every_core_module_can_be_imported_first():
     code = (

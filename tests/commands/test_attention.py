@@ -60,6 +60,7 @@ def test_given_target_is_aligned_instead_of_a_translation(saved_model, tmp_path,
     assert (tmp_path / "a.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_each_kind_gets_a_figure_in_a_folder(saved_model, tmp_path):
     folder = tmp_path / "pictures" / "of attention"
     options = ["--text", TEXT, "--kind", "all", "--layer", "all", "--head", "all", "--output", folder]

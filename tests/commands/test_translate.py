@@ -374,6 +374,7 @@ def test_killed_run_resumes_to_identical_output(saved_model, translate, source, 
     assert output.read_bytes() == uninterrupted.read_bytes()
 
 
+@pytest.mark.slow
 def test_translations_are_streamed_and_a_closed_pipe_is_no_error(saved_model):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with command(saved_model, *SHORT, bufsize=0, **pipes) as process:
@@ -440,6 +441,7 @@ def test_unreadable_input_leaves_the_existing_output_intact(translate, source, t
     assert not list(tmp_path.glob(".out*"))
 
 
+@pytest.mark.slow
 def test_killed_overwrite_keeps_the_old_file_and_resumes_to_identical_output(saved_model, translate, source, tmp_path):
     many, uninterrupted, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
     many.write_text(source.read_text() * 20)
@@ -467,6 +469,7 @@ def test_output_that_links_to_an_input_is_rejected(error_of, source, tmp_path, l
     assert other.read_text() == "w1\n" * 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["input", pytest.param("output", marks=pytest.mark.slow)])
 def test_standard_stream_that_is_the_same_file_is_rejected(saved_model, source, end):
     before = source.read_bytes()

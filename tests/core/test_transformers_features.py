@@ -98,6 +98,7 @@ def test_quantized_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, n
 # Compilation and export.
 
 
+@pytest.mark.slow
 @few_variants
 def test_forward_compiles_without_graph_breaks(name):
     torch.compiler.reset()
@@ -117,6 +118,7 @@ def test_training_step_compiles_without_graph_breaks():
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+@pytest.mark.slow
 @few_variants
 def test_exported_program_accepts_other_sizes(name):
     model = tiny_model(**VARIANTS[name])
@@ -146,6 +148,7 @@ def test_forward_passes_of_generate_can_be_captured(num_beams):
         assert module(**inputs).logits.shape == (2 * num_beams, 1, 40)
 
 
+@pytest.mark.slow
 def test_programs_exported_for_generation_give_the_tokens_of_generate():
     exporters = pytest.importorskip("transformers.exporters")
     model = tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False)

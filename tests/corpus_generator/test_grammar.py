@@ -70,6 +70,7 @@ def digest(splits: Splits) -> str:
 # Splits
 
 
+@pytest.mark.slow
 def test_default_corpus_has_23000_training_500_validation_and_500_test_pairs(splits):
     assert {name: len(pairs) for name, pairs in splits.items()} == {
         "train": 23_000,

@@ -16,7 +16,7 @@ from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.load import load
 
-from ..conftest import tiny_model
+from ..conftest import slow_but, tiny_model
 from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of, up_to_end
 
@@ -30,8 +30,9 @@ def exported(saved_model, tmp_path):
     return saved_model, tmp_path / "ct2"
 
 
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
-def test_engine_gives_the_models_own_tokens_and_log_probabilities(changes, tokenizer, tmp_path):
+@pytest.mark.parametrize("name", slow_but(VARIANTS, "paper", "layers and heads", "untied", "no positions"))
+def test_engine_gives_the_models_own_tokens_and_log_probabilities(name, tokenizer, tmp_path):
+    changes = VARIANTS[name]
     model = tiny_model(**changes)
     randomize(model)
     export_model(model, tokenizer, tmp_path / "ct2")
@@ -264,6 +265,7 @@ def test_settings_the_engine_lacks_are_rejected_by_name(exported):
     assert engine.generate(SOURCES, engine.generation_config, attention_mask=MASK).shape[0] == len(SOURCES)
 
 
+@pytest.mark.slow
 def test_loading_leaves_torch_threads_unchanged(exported):
     code = (
         "import torch, hf_vaswani\n"

@@ -9,7 +9,7 @@ from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import marian
 
-from ..conftest import tiny_model
+from ..conftest import slow_but, tiny_model
 from .variants import VARIANTS
 
 # The variants that Marian supports.
@@ -19,7 +19,7 @@ SUPPORTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", slow_but(VARIANTS, "paper", "untied", "no scale"))
 def test_variant_is_verified_or_rejected_with_reasons(variant, tokenizer, tmp_path):
     model = tiny_model(**VARIANTS[variant])
     if variant not in SUPPORTED or model.config.sinusoid_exponent != VaswaniConfig().sinusoid_exponent:
@@ -32,6 +32,7 @@ def test_variant_is_verified_or_rejected_with_reasons(variant, tokenizer, tmp_pa
     assert isinstance(MarianMTModel.from_pretrained(tmp_path / "marian"), MarianMTModel)
 
 
+@pytest.mark.slow
 def test_export_that_translates_differently_is_rejected_and_leaves_no_folder(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(marian, "permute_residual_stream", lambda weights, order: weights)
     with pytest.raises(InputError, match="MarianMT gives logits|log-probability per token"):

@@ -204,6 +204,7 @@ def test_separate_vocabularies_are_kept_separate(separate, tmp_path):
     assert engine(["s1 s2", "s3"]) == own(["s1 s2", "s3"])
 
 
+@pytest.mark.slow
 def test_int8_export_takes_one_byte_per_weight_and_reports_unchanged_sentences(tokenizer, tmp_path, capsys):
     folder = tmp_path / "model"
     model = tiny_model(d_model=128, vocab_size=40, encoder_ffn_dim=512, decoder_ffn_dim=512)

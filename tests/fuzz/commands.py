@@ -14,6 +14,7 @@ GOOD = {
     "train": ("recipe.yaml", "--output_dir", "out"),
     "translate": ("model", "--input", "text.txt", "--output", "out.txt", "--max_new_tokens", "3"),
     "score": ("model", "--source", "text.txt", "--target", "refs.txt"),
+    "calibrate": ("model", "--source", "text.txt", "--reference", "refs.txt", "--samples", "2"),
     "evaluate": ("model", "--source", "text.txt", "--reference", "refs.txt", "--resamples", "2"),
     "attention": ("model", "--text", "a b", "--output", "out.png"),
     "average": ("run", "--output", "out"),

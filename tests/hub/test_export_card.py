@@ -162,6 +162,7 @@ def test_exported_folder_is_pushed_with_all_files_and_its_card(to, export, hub_h
     assert "README.md" in files
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     transformers.__version__.startswith("5.17."), reason="transformers 5.17 has no search over a second vocabulary"
 )

@@ -66,6 +66,7 @@ def test_pushed_model_translates_without_the_package(hub, run_folder, tmp_path):
     assert loaded.stdout.strip() == repr(expected)
 
 
+@pytest.mark.slow
 def test_interrupted_push_leaves_the_hub_unchanged_and_a_second_one_completes_it(hub_here, run_folder, tmp_path):
     hub_here.repositories["you/de-en"] = {"main": {"README.md": b"old"}}
     hub_here.holds_commits = True
@@ -316,6 +317,7 @@ def test_page_without_a_list_of_files_is_one_error(tmp_path, page):
         check_folder(tmp_path)
 
 
+@pytest.mark.slow
 def test_pushed_handler_translates_without_this_package(hub_here, run_folder, tmp_path):
     assert main(["push", str(run_folder), "you/de-en", "--handler"]) == 0
     files = hub_here.repositories["you/de-en"]["main"]

@@ -27,6 +27,7 @@ def test_old_code_is_replaced_and_nothing_else(saved_model, capsys):
     assert before == {path.name: path.read_bytes() for path in saved_model.iterdir() if path.suffix != ".py"}
 
 
+@pytest.mark.slow
 def test_renewed_model_translates_without_the_package(saved_model):
     (saved_model / "modeling_vaswani.py").write_text(OLD)
     main(["card", str(saved_model), "--code"])

@@ -77,6 +77,7 @@ def test_imported_opus_folder_translates_as_marian_does(opus, tmp_path):
     assert any(expected)
 
 
+@pytest.mark.slow
 def test_reexported_opus_model_converts_with_ctranslate2s_own_converter(opus, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
     assert main(["import", str(opus), str(tmp_path / "imported")]) == 0
@@ -229,6 +230,7 @@ def separate(tmp_path):
     return tmp_path / "separate"
 
 
+@pytest.mark.slow
 @two_vocabularies
 def test_exported_vocabularies_are_two_plain_tokenizers(separate, tmp_path, capsys):
     assert main(["export", str(separate), str(tmp_path / "marian")]) == 0
@@ -239,6 +241,7 @@ def test_exported_vocabularies_are_two_plain_tokenizers(separate, tmp_path, caps
     assert sides[1].decode([7, 9, 2], skip_special_tokens=True) == "t3 t5"
 
 
+@pytest.mark.slow
 @two_vocabularies
 def test_exported_model_with_two_vocabularies_translates_and_reimports(separate, tmp_path, write_lines):
     folders = [separate, tmp_path / "marian", tmp_path / "imported"]
@@ -267,6 +270,7 @@ def test_exported_model_with_two_vocabularies_translates_and_reimports(separate,
     assert all(torch.equal(marian[name], again[name]) for name in marian)
 
 
+@pytest.mark.slow
 @two_vocabularies
 def test_exported_vocabularies_are_not_mistaken_for_a_joint_one_without_this_package(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "marian")]) == 0

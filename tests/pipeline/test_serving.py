@@ -209,6 +209,7 @@ def start(model) -> subprocess.Popen:
     )
 
 
+@pytest.mark.slow
 def test_two_processes_convert_the_same_model_at_once(saved_model, cache):
     both = [start(saved_model) for _ in range(2)]
     outputs = {process.communicate(timeout=300)[0] for process in both}
@@ -216,6 +217,7 @@ def test_two_processes_convert_the_same_model_at_once(saved_model, cache):
     assert len([path for path in cache.iterdir() if not path.name.startswith(".")]) == 1
 
 
+@pytest.mark.slow
 def test_killed_conversion_is_made_again(saved_model, cache):
     process = start(saved_model)
     deadline = time.monotonic() + 300

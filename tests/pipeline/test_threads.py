@@ -9,7 +9,7 @@ import pytest
 from hf_vaswani import TranslationPipeline, VaswaniTokenizer
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
-from ..conftest import tiny_model, word_tokenizer
+from ..conftest import slow_but, tiny_model, word_tokenizer
 from ..families import FAMILIES, LANGUAGES, WORDS, family, languages, only_words
 
 THREADS, CALLS = 8, 48
@@ -65,11 +65,12 @@ def translator_of(name, folder):
     return TranslationPipeline(model, tokenizer=tokenizer, suppress_tokens=suppressed)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", slow_but(FAMILIES, "Vaswani", "Marian"))
 def test_calls_with_mixed_settings_do_not_affect_each_other(name, busy_threads, tmp_path):
     assert not wrong_results(translator_of(name, tmp_path), busy_threads, mixed_calls(name, CALLS))
 
 
+@pytest.mark.slow
 def test_calls_do_not_change_the_mode_of_a_model_in_training(busy_threads, tmp_path):
     translator = translator_of("Vaswani", tmp_path)
     calls = mixed_calls("Vaswani", CALLS)
@@ -88,6 +89,7 @@ def test_many_rounds_of_mixed_calls(name, busy_threads, tmp_path):
         assert list(busy_threads.map(lambda call: translator(call[0], **call[1]), calls)) == expected
 
 
+@pytest.mark.slow
 def test_calls_with_separate_vocabularies_do_not_affect_each_other(busy_threads):
     tokenizer = VaswaniTokenizer.from_backends(
         word_tokenizer([*WORDS]), word_tokenizer([*reversed(WORDS)]), **SPECIAL_TOKENS

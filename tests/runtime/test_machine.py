@@ -78,6 +78,7 @@ def faults(mode: str) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
 def test_large_tensors_reuse_the_pages_of_freed_ones():
     # The last third: up to a dozen of the first tensors are placed elsewhere, because something small was left behind

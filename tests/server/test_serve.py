@@ -105,6 +105,7 @@ def test_answers_of_many_clients_are_the_pipelines(server, folder):
         assert list(clients.map(server.translate, TEXTS * 3)) == found * 3
 
 
+@pytest.mark.slow
 def test_killed_replica_is_replaced(server, folder):
     [replica] = [child for child in psutil.Process(server.process.pid).children(recursive=True)
                  if "ServeReplica:model:" in " ".join(child.cmdline())]  # fmt: skip
@@ -120,6 +121,7 @@ def test_killed_replica_is_replaced(server, folder):
     assert answer == expected(folder)[0]
 
 
+@pytest.mark.slow
 def test_changed_model_is_opened_without_losing_a_request(server, folder):
     before, found = expected(folder), []
     save(folder, seed=1)
@@ -133,6 +135,7 @@ def test_changed_model_is_opened_without_losing_a_request(server, folder):
     assert server.translate(TEXTS) == after
 
 
+@pytest.mark.slow
 def test_stopped_server_finishes_what_is_under_way(server, folder):
     texts = [f"{text} w{n % 36}" for n, text in enumerate(TEXTS * 100)]
     with ThreadPoolExecutor(1) as clients:

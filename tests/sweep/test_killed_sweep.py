@@ -80,7 +80,8 @@ def checkpoints(folder: Path) -> set[Path]:
     return set(folder.glob("*/checkpoints/update-*[0-9]"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_stopped_sweep_is_started_again(number, tmp_path, sweep_of):
     runs, folder = FakeRuns(tmp_path / "results"), tmp_path / "out"
     for name, texts in GRID_TEXTS.items():

@@ -98,6 +98,7 @@ def test_small_space_is_tried_completely_without_values_that_make_no_recipe():
     assert sorted(tried) == [(heads, norm) for heads in "124" for norm in ("post", "pre")]
 
 
+@pytest.mark.slow
 def test_first_row_is_the_recipe_and_a_stopped_search_goes_on(cluster, sweep_of, runs):
     runs.write("template", 3.0, REFERENCES)
     sweep = sweep_of(search=SPACE, trials=3, seeds=("1", "2"))

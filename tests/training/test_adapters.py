@@ -118,6 +118,7 @@ def base_model_recipe():
     return load_recipe("quickstart", [*options.split(), "--lr_scheduler_type=constant", "--warmup_steps=0"])
 
 
+@pytest.mark.slow
 @both_loops
 def test_adapter_learns_and_leaves_its_base_unchanged(lora, base, train, write_lines, tmp_path):
     before = files_in(base)
@@ -138,6 +139,7 @@ def test_adapter_learns_and_leaves_its_base_unchanged(lora, base, train, write_l
     assert scores[-1]["validation_loss"] < scores[0]["validation_loss"]
 
 
+@pytest.mark.slow
 @both_loops
 def test_stopped_adapter_run_resumes_bit_for_bit(lora, train, monkeypatch):
     options = (
@@ -211,6 +213,7 @@ def test_both_loops_train_the_same_adapter(lora):
         torch.testing.assert_close(trainer[name], value, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_merged_and_unmerged_adapters_translate_alike(lora):
     kept = train(lora("--max_steps=30", "--lr_scheduler_type=constant", output="run")).folder
     expected, adapter = translations(kept), (kept / "test_translations.txt").read_text()
@@ -265,6 +268,7 @@ def test_gradient_checkpointing_does_not_change_the_losses_of_an_adapter(lora):
     assert saved == pytest.approx(plain, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_imported_marian_model_is_fine_tuned_with_an_adapter(recipe, base, tmp_path, write_lines, capsys):
     torch.manual_seed(0)
     tokens = {"pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0, "bos_token_id": None}

@@ -93,6 +93,7 @@ def test_number_of_processes_is_read_from_options_or_config_of_accelerate(launch
     assert processes_asked_for() is None
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_launcher_is_killed_and_release_the_output_folder(recipe, tmp_path):
     from hf_vaswani.training.checkpoints.artifacts import locked_output
 

@@ -73,6 +73,7 @@ def test_run_killed_several_times_equals_an_uninterrupted_one_bit_for_bit(recipe
         assert progress[0] == progress[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "times"),
     [
@@ -135,6 +136,7 @@ def test_error_in_a_stream_is_the_same_with_and_without_a_worker(recipe, monkeyp
     assert "train.jsonl, line 51" in messages[0] and messages[0] == messages[1]
 
 
+@pytest.mark.slow
 def test_signal_to_the_launcher_of_two_processes_saves_the_state_once(recipe, tmp_path):
     process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
     for line in process.stdout:

@@ -98,6 +98,7 @@ def test_accumulating_four_batches_equals_one_batch_four_times_as_large(recipe):
     assert_weights_are_close(four, one)
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(recipe, tmp_path):
     one = train(recipe("--gradient_accumulation_steps=2", "--dropout=0", EPSILON, output="one")).folder
     run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'two'}", processes=2)

@@ -356,6 +356,7 @@ def test_conflicting_keys_are_reported_together(recipe):
         recipe("--distill_weight=0.3")
 
 
+@pytest.mark.slow
 def test_run_resumes_after_its_folder_and_that_of_its_teacher_have_moved_together(recipe, tmp_path):
     def distilled(*options, place):
         teacher = train(recipe(*FAST, "--seed=7", output=f"{place}/teacher")).folder

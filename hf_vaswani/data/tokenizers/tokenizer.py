@@ -15,7 +15,6 @@ from ...text.normalization import WHITESPACE
 from ...text.vocabularies import target_encoding_error
 from ..sources.text_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
-from .learn_vocabulary import learn_vocabulary
 
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 TOKENIZER_SETTINGS_TYPES = {"model_max_length": float | None, "tokenizer_class": str | None}
@@ -84,6 +83,8 @@ def train_tokenizer(
     Raises:
         InputError: the arguments contradict each other (lists all errors), or the text is empty.
     """
+    from .learn_vocabulary import learn_vocabulary  # a resumed run has its tokenizer
+
     if errors := tokenizer_errors(arguments):
         raise InputError.of(errors)
     check_many("pairs", pairs, "(source, target)")

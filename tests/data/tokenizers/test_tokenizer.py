@@ -371,6 +371,7 @@ def digests() -> list[str]:
     return [hashlib.sha256(backend.to_str().encode()).hexdigest() for backend in backends]
 
 
+@pytest.mark.slow
 def test_same_text_gives_the_same_tokenizer_in_every_process():
     other = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import digests; print(*digests())"],

@@ -98,6 +98,7 @@ def test_run_with_held_out_pairs_matches_bit_for_bit(recipe, tmp_path, write_lin
     assert verify(str(folder)).verdict == "identical bit for bit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [train, train_with_trainer], ids=["loop", "Trainer"])
 def test_adapter_run_matches_bit_for_bit_unless_its_base_model_changed(recipe, base, function):
     folder = function(recipe(*FAST, f"--start_from={base}", "--r=4", "--lora_dropout=0.1", "--dropout=0.2")).folder

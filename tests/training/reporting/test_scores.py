@@ -267,13 +267,14 @@ def test_evaluation_section_is_read_from_the_file(tmp_path):
     assert loaded.to_dict()["evaluation"] == {
         "tokenize": "none", "greedy": True, "mbr": "bleu", "samples": 8, "rerank_with": "outputs/en_de",
         "rerank_beams": 4, "rerank_length_penalty": 0.5, "attention": 2, "attention_layers": "all",
-        "compare_with": None,
+        "compare_with": None, "confidence": False, "glossary": None,
     }  # fmt: skip
 
 
 # Figures.
 
 
+@pytest.mark.slow
 @pytest.mark.draws_figures
 def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(recipe, tmp_path):
     texts = ["a b", "a b c d e", "a b c d e", "a b c d e f"]
@@ -287,6 +288,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.draws_figures
 def test_every_layer_gets_a_figure_of_all_heads_replacing_earlier_figures(recipe, monkeypatch):
     options = (*FEW, "--encoder_layers=2", "--test_source=null", "--test_target=null")
