@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .hub.fake_hub import FakeHub
+
+# A shell starts what runs in the background with Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tiny tensors gain nothing from threads, and lose a lot when the cores are busy.
 torch.set_num_threads(1)

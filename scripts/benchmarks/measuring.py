@@ -21,7 +21,8 @@ import transformers
 
 import hf_vaswani
 
-SIDE, PRODUCTS = 2048, 3
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SIDE, PRODUCTS = (8192, 20) if DEVICE == "cuda" else (2048, 3)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def in_own_process(file: str, *arguments: Any) -> dict[str, Any]:
 
 
 class TreeMemory(Thread):
-    """Memory in MiB of a process and its workers together, with the pages that they share counted once.
+    """Memory in MiB of a process and its workers together, with the pages that they share counted once; on a GPU, what
+    is taken of its memory since.
 
     Attributes:
         peak: the most that was seen; short peaks between two samples may be missed.
@@ -97,10 +99,14 @@ class TreeMemory(Thread):
     def __init__(self, pid: int):
         super().__init__(daemon=True)
         self.process, self.peak, self.ended = psutil.Process(pid), 0.0, Event()
+        self.before = gpu_memory()
         self.start()
 
     def run(self) -> None:
         while not self.ended.wait(self.SECONDS):
+            if DEVICE == "cuda":
+                self.peak = max(self.peak, gpu_memory() - self.before)
+                continue
             with suppress(psutil.Error):
                 tree = [self.process, *self.process.children(recursive=True)]
                 self.peak = max(self.peak, sum(self.memory(process) for process in tree))
@@ -115,6 +121,20 @@ class TreeMemory(Thread):
     def stop(self) -> None:
         self.ended.set()
         self.join()
+
+
+def gpu_memory() -> float:
+    """What is taken of the memory of the GPU, by whatever process, in MiB; 0 without one."""
+    if DEVICE == "cpu":
+        return 0.0
+    free, total = torch.cuda.mem_get_info()
+    return (total - free) / 2**20
+
+
+def wait_for_device() -> None:
+    """Wait until the device has computed all that it was told to."""
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
 
 
 def environment() -> dict[str, str]:
@@ -167,13 +187,17 @@ def peak_memory() -> float:
 
 
 def product_peak(dtype: torch.dtype) -> float:
-    """FLOP/s of square matrix products on all threads that torch uses: the most that a model could reach."""
-    a, b = (torch.randn(SIDE, SIDE).to(dtype) for _ in range(2))
+    """FLOP/s of square matrix products on the GPU, or on all threads that torch uses: the most that a model could
+    reach.
+    """
+    a, b = (torch.randn(SIDE, SIDE).to(DEVICE, dtype) for _ in range(2))
     best = 0.0
     for _ in range(4):
+        wait_for_device()
         start = time.perf_counter()
         for _ in range(PRODUCTS):
             a @ b
+        wait_for_device()
         best = max(best, PRODUCTS * 2 * SIDE**3 / (time.perf_counter() - start))
     return best
 
@@ -184,7 +208,7 @@ def machine() -> dict[str, Any]:
     peaks = {str(dtype).removeprefix("torch."): product_peak(dtype) for dtype in (torch.float32, torch.bfloat16)}
     return {
         "date": date.today().isoformat(),
-        "processor": processor(),
+        "processor": torch.cuda.get_device_name() if DEVICE == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "gflops": {name: round(value / 1e9) for name, value in peaks.items()},
         "versions": {name: module.__version__ for name, module in names.items()},

@@ -34,7 +34,11 @@ def main() -> None:
     parser.add_argument("--source", help="text to train with, a sentence a line")
     parser.add_argument("--target", help="its translations")
     parser.add_argument("--seconds", type=float, default=30, help="of each training")
-    parser.add_argument("--contestants", nargs="+", choices=training.CONTESTANTS, help="the first is the base")
+    parser.add_argument("--tokens", type=int, default=training.TOKENS, help="target tokens of a training step")
+    parser.add_argument("--vocabulary", type=int, default=training.VOCABULARY, help="of the model to train")
+    parser.add_argument(
+        "--contestants", nargs="+", choices=(*training.CONTESTANTS, *training.COMPILED), help="the first is the base"
+    )
     parser.add_argument("--model", help="folder of a trained post-norm model for translation")
     parser.add_argument("--test", help="text to translate")
     parser.add_argument("--sentences", type=int, default=1000)

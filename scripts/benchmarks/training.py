@@ -19,7 +19,16 @@ from pathlib import Path
 
 import torch
 import yaml
-from measuring import Table, compare, environment, in_own_process, peak_memory, product_peak
+from measuring import (
+    DEVICE,
+    Table,
+    compare,
+    environment,
+    in_own_process,
+    peak_memory,
+    product_peak,
+    wait_for_device,
+)
 
 # Layers of each stack, d_model, heads, width of the feed-forward network.
 SIZES = {"4+4/128": (4, 128, 4, 512), "6+6/512": (6, 512, 8, 2048)}
@@ -31,6 +40,8 @@ CONTESTANTS = (
     "torch.nn.Transformer, fp32", "torch.nn.Transformer, bf16",
     "hf_vaswani, fp32", "hf_vaswani, bf16", "hf_vaswani as it comes",
 )  # fmt: skip
+# Only if they are named: compiling takes minutes.
+COMPILED = ("MarianMT, grouped by length, bf16, compiled", "hf_vaswani, bf16, compiled")
 WARM_UP = 4
 DROPOUT = SMOOTHING = 0.1
 
@@ -42,10 +53,11 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
     contestants = options.contestants or CONTESTANTS
     return [
         compare(
-            f"Training, {size}, V {VOCABULARY}, {TOKENS} target tokens a step", "target tokens", contestants,
-            options.rounds,
+            f"Training, {size}, V {options.vocabulary:,}, {options.tokens:,} target tokens a step", "target tokens",
+            contestants, options.rounds,
             lambda name, size=size: in_own_process(
-                __file__, name, "--folder", folder, "--size", size, "--seconds", options.seconds
+                __file__, name, "--folder", folder, "--size", size, "--seconds", options.seconds,
+                "--tokens", options.tokens, "--vocabulary", options.vocabulary,
             ),
         )
         for size in options.sizes
@@ -60,7 +72,7 @@ def prepare(folder: Path, options: argparse.Namespace) -> None:
     sides = [Path(path).read_text(encoding="utf-8").split("\n")[:-1] for path in (options.source, options.target)]
     for name, lines in zip(("source", "target"), sides):
         (folder / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(vocab_size=VOCABULARY))
+    tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(vocab_size=options.vocabulary))
     tokenizer.save_pretrained(folder / "tokenizer")
     ids = [tokenizer(lines).input_ids for lines in sides]
     (folder / "ids.json").write_text(json.dumps(list(zip(*ids))))
@@ -68,12 +80,14 @@ def prepare(folder: Path, options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("contestant", choices=CONTESTANTS)
+    parser.add_argument("contestant", choices=(*CONTESTANTS, *COMPILED))
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--size", choices=SIZES, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--tokens", type=int, required=True)
+    parser.add_argument("--vocabulary", type=int, required=True)
     options = parser.parse_args()
-    dtype = torch.bfloat16 if options.contestant.endswith("bf16") else torch.float32
+    dtype = torch.bfloat16 if "bf16" in options.contestant else torch.float32
     if options.contestant.startswith("hf_vaswani"):
         speed, memory, precision = train_hf_vaswani(options)
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -83,7 +97,8 @@ def main() -> None:
         train = train_marian if options.contestant.startswith("MarianMT") else train_plain
         speed, memory, notes = train(pairs, options, dtype), peak_memory(), ""
     share = speed * flops_per_target_token(options) / product_peak(dtype)
-    print(json.dumps({"speed": speed, "memory": memory, "peak_share": share, "notes": notes}))
+    measured = {"memory": memory} if DEVICE == "cpu" else {}  # that of a GPU is measured from outside
+    print(json.dumps({"speed": speed, **measured, "peak_share": share, "notes": notes}))
 
 
 def flops_per_target_token(options: argparse.Namespace) -> float:
@@ -93,7 +108,7 @@ def flops_per_target_token(options: argparse.Namespace) -> float:
     source, target = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
     encoder = layers * (4 * d_model**2 + 2 * d_model * ffn_dim)
     keys_and_values = layers * 2 * d_model**2
-    decoder = layers * (6 * d_model**2 + 2 * d_model * ffn_dim) + d_model * VOCABULARY
+    decoder = layers * (6 * d_model**2 + 2 * d_model * ffn_dim) + d_model * options.vocabulary
     return 6 * (decoder + (encoder + keys_and_values) * source / target)
 
 
@@ -104,10 +119,16 @@ def train_hf_vaswani(options: argparse.Namespace) -> tuple[float, float, str]:
     model = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
     data = {"source_language": "xx", "target_language": "yy", "validation_share": 0.01}
     data |= {f"train_{side}": str(options.folder / f"train.{side}") for side in ("source", "target")}
-    training = {"max_tokens": TOKENS, "max_steps": 100_000, "max_minutes": options.seconds / 60, "logging_steps": 5}
+    training = {
+        "max_tokens": options.tokens,
+        "max_steps": 100_000,
+        "max_minutes": options.seconds / 60,
+        "logging_steps": 5,
+    }
     training |= {"eval_steps": 100_000, "save_steps": 100_000, "average_last": 1, "eval_sentences": 0}
     if not options.contestant.endswith("as it comes"):
-        training["mixed_precision"] = "bf16" if options.contestant.endswith("bf16") else "no"
+        training["mixed_precision"] = "bf16" if "bf16" in options.contestant else "no"
+        training["torch_compile"] = options.contestant in COMPILED
     with tempfile.TemporaryDirectory() as folder:
         training["output_dir"] = f"{folder}/output"
         recipe = Path(folder) / "recipe.yaml"
@@ -140,9 +161,9 @@ def memory_of(process: int) -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
-def sentences_a_batch(pairs: list) -> int:
-    """The number of sentences that have `TOKENS` target tokens on average."""
-    return round(TOKENS * len(pairs) / sum(len(target) for _, target in pairs))
+def sentences_a_batch(pairs: list, tokens: int) -> int:
+    """The number of sentences that have so many target tokens on average."""
+    return round(tokens * len(pairs) / sum(len(target) for _, target in pairs))
 
 
 def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -> float:
@@ -178,10 +199,11 @@ def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -
     grouped = "grouped" in options.contestant
     with tempfile.TemporaryDirectory() as folder:
         arguments = Seq2SeqTrainingArguments(
-            folder, per_device_train_batch_size=sentences_a_batch(pairs), num_train_epochs=1000, learning_rate=1e-3,
-            label_smoothing_factor=SMOOTHING, train_sampling_strategy="group_by_length" if grouped else "random",
-            bf16=dtype == torch.bfloat16, use_cpu=True, report_to=[], save_strategy="no", logging_steps=100_000,
-            disable_tqdm=True,
+            folder, per_device_train_batch_size=sentences_a_batch(pairs, options.tokens), num_train_epochs=1000,
+            learning_rate=1e-3, label_smoothing_factor=SMOOTHING,
+            train_sampling_strategy="group_by_length" if grouped else "random", bf16=dtype == torch.bfloat16,
+            torch_compile=options.contestant in COMPILED, use_cpu=DEVICE == "cpu", report_to=[], save_strategy="no",
+            logging_steps=100_000, disable_tqdm=True,
         )  # fmt: skip
         columns = {"input_ids": [pair[0] for pair in pairs], "labels": [pair[1] for pair in pairs]}
         columns["attention_mask"] = [[1] * len(ids) for ids in columns["input_ids"]]
@@ -207,6 +229,8 @@ class Counter:
 
     def step(self) -> bool:
         """Record the end of a step, and return whether time is up."""
+        if len(self.ends) in (0, WARM_UP - 1) or time.perf_counter() - self.ends[0] > self.seconds:
+            wait_for_device()
         self.ends.append(time.perf_counter())
         return self.ends[-1] - self.ends[0] > self.seconds and len(self.ends) > WARM_UP + 1
 
@@ -222,16 +246,16 @@ def train_plain(pairs: list, options: argparse.Namespace, dtype: torch.dtype) ->
 
     layers, d_model, heads, ffn_dim = SIZES[options.size]
     torch.manual_seed(1)
-    transformer = nn.Transformer(d_model, heads, layers, layers, ffn_dim, DROPOUT, batch_first=True)
-    embedding = nn.Embedding(VOCABULARY + 8, d_model, padding_idx=0)
-    positions = nn.Embedding(512, d_model)
+    transformer = nn.Transformer(d_model, heads, layers, layers, ffn_dim, DROPOUT, batch_first=True).to(DEVICE)
+    embedding = nn.Embedding(options.vocabulary + 8, d_model, padding_idx=0, device=DEVICE)
+    positions = nn.Embedding(512, d_model, device=DEVICE)
     weights = chain(transformer.parameters(), embedding.parameters(), positions.parameters())
     optimizer = torch.optim.Adam(weights, 1e-3, fused=True)
     loss_function = nn.CrossEntropyLoss(ignore_index=0, label_smoothing=SMOOTHING)
-    size = sentences_a_batch(pairs)
+    size = sentences_a_batch(pairs, options.tokens)
 
     def embed(ids):
-        return embedding(ids) * d_model**0.5 + positions(torch.arange(ids.shape[1]))
+        return embedding(ids) * d_model**0.5 + positions(torch.arange(ids.shape[1], device=DEVICE))
 
     def batches():
         while True:
@@ -250,11 +274,11 @@ def train_plain(pairs: list, options: argparse.Namespace, dtype: torch.dtype) ->
     for batch in batches():
         inputs = counted(batch)
         counted.sizes[-1] = int((inputs["labels"] > 0).sum())
-        source, labels = inputs["source"], inputs["labels"]
+        source, labels = inputs["source"].to(DEVICE), inputs["labels"].to(DEVICE)
         target = nn.functional.pad(labels, (1, -1))
-        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1]).isinf()
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=DEVICE).isinf()
         padding = {"src_key_padding_mask": source == 0, "memory_key_padding_mask": source == 0}
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
             states = transformer(embed(source), embed(target), tgt_mask=mask, tgt_is_causal=True, **padding)
             logits = states @ embedding.weight.T
         loss = loss_function(logits.float().flatten(0, 1), labels.flatten())
