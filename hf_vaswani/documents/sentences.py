@@ -30,7 +30,7 @@ DEEPEST = 64  # pairs in pairs
 MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
 SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
 NO_WORD = 1000  # what a pair costs that has no words left
-SWAP_GAIN = 1.0  # what must speak for tags in another order than the source has them: a word that is linked
+SWAP_GAIN = 1.5  # what must speak for tags in another order than the source has them: more than a word that is linked
 
 
 class InnerTexts(Protocol):
