@@ -109,6 +109,7 @@ def test_forward_compiles_without_graph_breaks(name):
         torch.testing.assert_close(compiled(**batch()).logits, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_step_compiles_without_graph_breaks():
     torch.compiler.reset()
     model = tiny_model().train()

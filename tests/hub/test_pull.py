@@ -53,7 +53,7 @@ def test_branches_and_commits_are_pulled_by_name(repository, hub_here, saved_mod
         assert (tmp_path / revision / "README.md").exists() is has_card
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_interrupted_pull_leaves_no_folder_and_a_second_one_completes_it(
     repository, hub_here, tmp_path, monkeypatch, capsys, is_killed
 ):
