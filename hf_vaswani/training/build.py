@@ -114,7 +114,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         from .setup.token_aligner import learn_aligner
 
         choose_head(model.config)
-        aligner = learn_aligner(corpus, tokenizer, aligned_sample(recipe, splits))
+        aligner = learn_aligner(corpus, tokenizer, lambda: aligned_sample(recipe, splits))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )

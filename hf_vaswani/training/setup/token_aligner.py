@@ -1,6 +1,6 @@
 """What aligns the tokens of the training pairs, for guided alignment."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -22,17 +22,19 @@ def random_rows(size: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(size)[:ALIGNED_SAMPLE])
 
 
-def learn_aligner(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, sample: Iterable[Pair]) -> TokenAligner:
+def learn_aligner(
+    corpus: Corpus, tokenizer: PreTrainedTokenizerBase, sample: Callable[[], Iterable[Pair]]
+) -> TokenAligner:
     """What aligns the tokens of the training pairs, learned from them; the same in every process.
 
     Args:
-        sample: pairs to learn from if each epoch is tokenized again, once as in an epoch.
+        sample: reads the pairs to learn from if each epoch is tokenized again, once as in an epoch.
     """
     if isinstance(corpus, TokenizedCorpus):
         columns = corpus.pairs.dataset[random_rows(len(corpus.pairs))]
         rows = columns["input_ids"], columns["labels"]
     else:
-        sources, targets = map(list, zip(*sample))
+        sources, targets = map(list, zip(*sample()))
         rows = encode_in_slices(corpus.encode, sources, targets, np.random.default_rng(0))
     sides = [[np.array(row, np.int64) for row in side] for side in rows]
     special = [
