@@ -6,6 +6,7 @@ joint vocabulary also loads without this code, as a plain fast tokenizer, until 
 
 import copy
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +19,19 @@ AnyTokenizer = TypeVar("AnyTokenizer", bound=PreTrainedTokenizerBase)
 TARGET_TOKENIZER_FILE = "target_tokenizer.json"
 # Folders of two plain tokenizers beside a model that other classes must not mistake for one with a joint vocabulary.
 SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
+# The entry in a tokenizer's settings that says whether it reads sources in capitals as lower case.
+FOLDS_CAPITALS = "folds_capitals"
+# A target term in a source, between the characters that stand for `<as>` and `</term>`, keeps its case.
+TERM = re.compile("(\ufddd[^\ufdde]*\ufdde)")
+
+
+def fold_capitals(text: str) -> str:
+    """Turn a text into lower case if it has several words, all of them in capitals."""
+    parts = TERM.split(text)
+    own = "".join(parts[::2])
+    if not own.isupper() or len(re.findall(r"[^\W\d_]+", own)) < 2:
+        return text
+    return "".join(part if number % 2 else part.lower() for number, part in enumerate(parts))
 
 
 def private_copy(tokenizer: AnyTokenizer) -> AnyTokenizer:
@@ -61,6 +75,8 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     With `split_special_tokens=True`, special tokens of the learned vocabulary, such as `</s>`, are ordinary characters
     inside a text. Those that are added later are recognized there, since that is what they are added for.
+
+    With `folds_capitals=True`, a source of several words that are all in capitals is read as lower case.
 
     Example:
 
@@ -189,12 +205,20 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         # In a copy, since transformers switches to the target and back, and another thread may be using this one.
         return super(VaswaniTokenizer, private_copy(self)).__call__(*args, **kwargs)
 
+    def _encode_plus(self, text, *args, **kwargs):
+        if self.init_kwargs.get(FOLDS_CAPITALS) and not vars(self).get("_reads_targets"):
+            if isinstance(text, str):
+                text = fold_capitals(text)
+            elif not kwargs.get("is_split_into_words"):
+                text = [fold_capitals(each) if isinstance(each, str) else each for each in text]
+        return super()._encode_plus(text, *args, **kwargs)
+
     # transformers calls these two around the encoding of `text_target`.
     def _switch_to_target_mode(self):
-        self._tokenizer = self.backends["target"]
+        self._tokenizer, self._reads_targets = self.backends["target"], True
 
     def _switch_to_input_mode(self):
-        self._tokenizer = self.backends["source"]
+        self._tokenizer, self._reads_targets = self.backends["source"], False
 
     def _decode(self, token_ids, skip_special_tokens: bool = False, **kwargs) -> str:
         target = self.backends["target"]
@@ -228,7 +252,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def save_pretrained(self, *args, **kwargs):
         """Save as in transformers; with code that is loaded only with `trust_remote_code=True` if that is needed."""
         tokenizer = private_copy(self)
-        if self.is_joint and not self.extra_special_tokens:
+        if self.is_joint and not self.extra_special_tokens and not self.init_kwargs.get(FOLDS_CAPITALS):
             # Where this class is not known, transformers then loads the folder as a plain fast tokenizer.
             tokenizer._auto_class = None
         return super(VaswaniTokenizer, tokenizer).save_pretrained(*args, **kwargs)

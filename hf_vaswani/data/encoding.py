@@ -15,6 +15,7 @@ from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedTokenizerFast
 
 from ..core.modeling_vaswani import IGNORED_LABEL
+from ..core.tokenization_vaswani import FOLDS_CAPITALS, fold_capitals
 from ..errors import InputError, counted
 from ..text.normalization import is_blank
 from .sources.text_files import Pair
@@ -91,8 +92,10 @@ def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> E
     from .tokenizers.bpe_dropout import BpeDropout
 
     source, target = (BpeDropout(backend, probability) for backend in side_backends(tokenizer).values())
+    folds = tokenizer.init_kwargs.get(FOLDS_CAPITALS)
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator):
+        sources = list(map(fold_capitals, sources)) if folds else sources
         return source.encode(sources, generator), target.encode(targets, generator)
 
     return encode

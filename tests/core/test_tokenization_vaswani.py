@@ -6,7 +6,9 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
+from hf_vaswani.core.tokenization_vaswani import fold_capitals
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS, TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
 from ..conftest import tiny_config, word_tokenizer
 
@@ -128,3 +130,25 @@ def test_decoding_does_not_interfere_with_other_threads(two_vocabularies, monkey
     monkeypatch.setattr(PreTrainedTokenizerFast, "_decode", watched)
     assert two_vocabularies.decode([6, 5, 4]) == "a dog runs"
     assert seen == [[4, 5, 6, 2]]
+
+
+@pytest.mark.parametrize("text, folded", [
+    ("THE DOG, RUNNING. É", "the dog, running. é"), ("NASA", "NASA"), ("NASA 9", "NASA 9"), ("A Dog", "A Dog"),
+    ("1 2", "1 2"), ("THE \ufddcDOG\ufddd Hund\ufdde RUNS", "the \ufddcdog\ufddd Hund\ufdde runs"),
+])  # fmt: skip
+def test_several_words_in_capitals_become_lower_case(text, folded):
+    assert fold_capitals(text) == folded
+
+
+def test_sources_in_capitals_are_read_as_lower_case_on_request(tmp_path):
+    pairs = [("the dog runs", "THE DOG RUNS")] * 2
+    for arguments in (TokenizerArguments(vocab_size=60), TokenizerArguments(vocab_size=60, joint=False)):
+        train_tokenizer(pairs, arguments, folds_capitals=True).save_pretrained(tmp_path)
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+        lower, upper = tokenizer(text_target=["the dog", "THE DOG"])["input_ids"]
+        assert lower != upper
+        both = tokenizer(["the dog", "THE DOG"], text_target=["the dog", "THE DOG"])
+        assert both["input_ids"] == tokenizer(["the dog"] * 2)["input_ids"] and both["labels"] == [lower, upper]
+        assert tokenizer.encode("THE DOG") == tokenizer("the dog")["input_ids"]
+        plain = train_tokenizer(pairs, arguments)
+        assert plain("THE DOG")["input_ids"] != plain("the dog")["input_ids"]

@@ -1,6 +1,7 @@
 """Runs whose training pairs are changed at random."""
 
 import pytest
+from transformers import pipeline
 
 from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer
 from hf_vaswani.errors import InputError
@@ -56,6 +57,13 @@ def test_glossary_is_checked_first(recipe, write_lines, tmp_path):
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="has no effect without augmentation.terms: remove it"):
         recipe(f"--augmentation.glossary={path}")
+
+
+@pytest.mark.parametrize("options", [(), ("--bpe_dropout=0.1",)])
+def test_model_that_learned_capitals_reads_them_as_lower_case(recipe, options):
+    folder = str(train(recipe("--augmentation.uppercase=0.3", *options)).folder)
+    translator = pipeline("translation", model=folder, return_scores=True)
+    assert translator("A B C D") == translator("a b c d") != translator("a B c d")
 
 
 def test_another_glossary_is_another_run(recipe, write_lines):

@@ -44,8 +44,8 @@ def with_typos(text: str, generator: np.random.Generator) -> str:
 
 
 @dataclass(frozen=True)
-class PartlyUppercase:
-    """Pairs with a share of the sources in capitals, from which a tokenizer learns pieces of these, too."""
+class PartlyLowercase:
+    """Pairs with a share of the sources in lower case, as which a tokenizer is to read capitals."""
 
     pairs: Iterable[Pair]
     share: float
@@ -53,4 +53,4 @@ class PartlyUppercase:
     def __iter__(self) -> Iterator[Pair]:
         generator = np.random.default_rng(0)
         for source, target in self.pairs:
-            yield (uppercase(source) if generator.random() < self.share else source), target
+            yield (source.lower() if generator.random() < self.share else source), target

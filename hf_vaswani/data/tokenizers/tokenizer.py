@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ...core.tokenization_vaswani import VaswaniTokenizer
+from ...core.tokenization_vaswani import FOLDS_CAPITALS, VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, collect_errors, model_path_error, read_json, type_errors, where_not_found
 from ...text.inputs import check_many, text_pairs
@@ -67,7 +67,10 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def train_tokenizer(
-    pairs: Iterable[Pair], arguments: TokenizerArguments, markers: tuple[list[str], list[str]] = ([], [])
+    pairs: Iterable[Pair],
+    arguments: TokenizerArguments,
+    markers: tuple[list[str], list[str]] = ([], []),
+    folds_capitals: bool = False,
 ) -> VaswaniTokenizer:
     """Learn a tokenizer for source and target.
 
@@ -75,6 +78,7 @@ def train_tokenizer(
         pairs: the training text, which must support repeated iteration: it is read at least twice for each
             vocabulary, and never held in memory.
         markers: tokens of source and of target that no text can spell, besides special tokens; see `text/markers.py`.
+        folds_capitals: whether it is to read sources in capitals as lower case.
 
     Returns:
         A tokenizer that ends each text with the token `eos` and treats the vocabulary's special tokens inside a text
@@ -93,6 +97,7 @@ def train_tokenizer(
         "model_input_names": ["input_ids", "attention_mask"],
         "split_special_tokens": True,
         WHITESPACE: arguments.whitespace,
+        **({FOLDS_CAPITALS: True} if folds_capitals else {}),
     }
     if arguments.joint:
         texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731

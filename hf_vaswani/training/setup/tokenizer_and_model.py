@@ -48,7 +48,10 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         if not has_tokenizer(path):
             raise InputError(f"{path} is missing or empty. Restore it, or set --overwrite true to delete the run.")
         return checked(load_tokenizer(str(path)), str(path))
-    return existing_tokenizer(recipe) or train_tokenizer(pairs, recipe.tokenizer, recipe.augmentation.markers)
+    augmentation = recipe.augmentation
+    return existing_tokenizer(recipe) or train_tokenizer(
+        pairs, recipe.tokenizer, augmentation.markers, folds_capitals=augmentation.uppercase > 0
+    )
 
 
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:

@@ -31,9 +31,9 @@ def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs that a new tokenizer is trained on; from streams, the first million in total."""
     text = splits.train if splits.train is not None else StreamSample(recipe, splits)
     if recipe.augmentation.uppercase:
-        from ...data.augmentation.noise import PartlyUppercase
+        from ...data.augmentation.noise import PartlyLowercase
 
-        return PartlyUppercase(text, recipe.augmentation.uppercase)
+        return PartlyLowercase(text, recipe.augmentation.uppercase)
     return text
 
 
