@@ -39,7 +39,8 @@ class Augmenter:
         is_upper, is_bare, is_mistyped, has_terms, has_keeps = draws.tolist()
         source, target = without_markers(source), without_markers(target)
         links = self.aligner(source, target) if self.aligner and (has_terms or has_keeps) else []
-        edits, of_target = place_keeps(source, target, links, generator) if has_keeps else ([], [])
+        certain = [link for link in links if link.is_certain]
+        edits, of_target = place_keeps(source, target, certain, generator) if has_keeps else ([], [])
         if has_terms and self.aligner:
             # Where there is no placeholder yet.
             taken = [(edit.start, edit.end) for edit in edits]

@@ -42,10 +42,12 @@ def _of_glossary(source: str, target: str, glossary: Glossary) -> Iterator[tuple
 def _drawn(
     target: str, links: Sequence[Link], aligner: WordAligner, generator: np.random.Generator
 ) -> list[tuple[int, int, str]]:
-    """One term, with equal probability another, and so on; rare words more often than frequent ones."""
+    """One term, with equal probability another, and so on. Rare words and improbable translations are drawn more often
+    than others: a model that is given only what it would write anyhow learns to ignore it."""
     by_number = {link.numbers: link for link in links}
     candidates = [link for link in links if all(end - start >= SHORTEST for start, end in link.spans)]
-    keys = generator.exponential(size=len(candidates)) * np.sqrt([link.frequency + 1 for link in candidates])
+    weights = [link.probability * (link.frequency + 1) ** 0.5 for link in candidates]
+    keys = generator.exponential(size=len(candidates)) * weights
     order = np.argsort(keys)[: int(generator.geometric(0.5))]
     terms, after = [], 0
     for link in sorted((candidates[number] for number in order.tolist()), key=lambda link: link.spans):

@@ -1,4 +1,4 @@
-"""Which words of a training pair are translations of each other: only those of which there is little doubt."""
+"""Which words of a training pair are translations of each other, and which of them for certain."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,8 +11,9 @@ from ..lexical_translation import LexicalTable, learn_translations
 from ..sources.text_files import Pair
 from ..token_alignment import NO_LINK, Lexicon, TokenAligner
 
-# Translations are more probable than this. A word that always becomes two has none, as neither is above one half.
-TOO_LOW = 0.5
+# The lowest probability of translations, and that above which they are certain. A word that always becomes two has no
+# certain one, as neither is above one half.
+LEAST, CERTAIN = 0.05, 0.5
 UNKNOWN = 2**31  # more than there are words
 NOTHING = np.zeros(0, np.int64)
 
@@ -24,11 +25,15 @@ class Link(NamedTuple):
         numbers: of the words in source and target, counted from 0.
         spans: where they stand in the texts.
         frequency: how often the source word stands in the text that was learned from.
+        probability: t(target | source), that of this translation.
+        is_certain: whether there is little doubt, in either direction.
     """
 
     numbers: tuple[int, int]
     spans: tuple[Span, Span]
     frequency: int
+    probability: float
+    is_certain: bool
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class WordAligner:
                 row = [known.setdefault(word.lower(), len(known)) for word in words]
                 rows[side].append(np.array(row, np.int64))
         tables = learn_translations(*rows), learn_translations(*reversed(rows))
-        forward, backward = (Lexicon(_confident(table)) for table in tables)
+        forward, backward = (Lexicon(_probable(table)) for table in tables)
         counts = np.bincount(np.concatenate([*rows[0], NOTHING]), minlength=len(numbers[0]))
         return cls(numbers, counts, lowercase, TokenAligner(forward, backward, (NOTHING, NOTHING)))
 
@@ -69,27 +74,42 @@ class WordAligner:
         """The words that are translations of each other, without punctuation, in the order of the source."""
         spans = word_spans(source), word_spans(target)
         words = [[text[slice(*span)].lower() for span in own] for text, own in zip((source, target), spans)]
-        ids = [[known.get(word, UNKNOWN) for word in own] for known, own in zip(self.numbers, words)]
+        ids = [
+            np.array([known.get(word, UNKNOWN) for word in own], np.int64) for known, own in zip(self.numbers, words)
+        ]
         links = {place: number for number, place in enumerate(self.aligner(*ids)) if place != NO_LINK}
+        forward, backward = self.aligner.forward(*ids), self.aligner.backward(*reversed(ids)).T
         # Names and numbers that are rare, or were never seen, stay as they are.
         only = [{word: number for number, word in enumerate(own) if own.count(word) == 1} for own in words]
         linked = set(links.values())
         for word, number in only[0].items():
             place = only[1].get(word)
             if place is not None and number not in links and place not in linked:
-                links[number] = place
+                links[number], forward[number, place], backward[number, place] = place, 1.0, 1.0
+        # A word that is also the likeliest origin of words without a link has a translation of several words.
+        origins = forward.argmax(0) if forward.size else NOTHING
+        linked = set(links.values())
+        several = {
+            number for place, number in enumerate(origins.tolist()) if place not in linked and forward[number, place]
+        }
+        is_certain = np.minimum(forward, backward) > CERTAIN
+        counts = [int(self.counts[number]) if number < len(self.counts) else 0 for number in ids[0]]
         return [
-            Link((number, place), (spans[0][number], spans[1][place]), self._count(ids[0][number]))
+            Link(
+                (number, place),
+                (spans[0][number], spans[1][place]),
+                counts[number],
+                float(forward[number, place]),
+                bool(is_certain[number, place]),
+            )
             for number, place in sorted(links.items())
             if words[0][number][0].isalnum() and words[1][place][0].isalnum()
+            if is_certain[number, place] or number not in several
         ]
 
-    def _count(self, number: int) -> int:
-        return int(self.counts[number]) if number < len(self.counts) else 0
 
-
-def _confident(table: LexicalTable) -> LexicalTable:
-    kept = table.probabilities > TOO_LOW
+def _probable(table: LexicalTable) -> LexicalTable:
+    kept = table.probabilities >= LEAST
     return replace(
         table, sources=table.sources[kept], targets=table.targets[kept], probabilities=table.probabilities[kept]
     )
