@@ -186,8 +186,9 @@ class TranslationEngine:
         if kept:
             place(self, segments, kept)
         if glossaries and any(segment.demands for segment in segments):
-            from .terms import annotate  # only texts with terms need it
+            from .terms import annotate, translate_terms  # only texts with terms need them
 
+            translate_terms(self, segments, glossaries)
             annotate(self, segments, glossaries)
         # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]

@@ -58,6 +58,18 @@ def search_error(engine: Any, what: str) -> str | None:
     return None
 
 
+def translate_terms(engine: Any, segments: Sequence[Segment], glossaries: Sequence[Glossary]) -> None:
+    """Set the result of segments that are nothing but a term, to its first translation."""
+    if engine.postprocess.get("as_tensors") or engine.hypotheses > 1:
+        return
+    for segment in segments:
+        text = segment.piece.text.strip()
+        for start, end, entry in glossaries[segment.owner].find(text) if not segment.prefix else ():
+            if (start, end) == (0, len(text)):
+                segment.result = [{**each, "translation_text": entry.targets[0]} for each in engine.nothing()]
+                segment.target_lengths = [0] * engine.hypotheses
+
+
 def annotate(engine: Any, segments: Sequence[Segment], glossaries: Sequence[Glossary]) -> None:
     """Write the target terms into the sources, of several the first, if the model has learned to use them."""
     if not has_term_tokens(engine.pipeline.tokenizer):

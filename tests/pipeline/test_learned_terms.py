@@ -95,8 +95,8 @@ def test_a_source_that_has_room_only_without_its_terms_is_read_without(translato
 
 
 def test_each_sentence_and_each_prefix(translator, read):
-    translator("hund\nkatze", terms=TERMS, split_sentences=True, on_unmet="accept")
-    assert sorted(read) == ["<term> hund<as> hound</term>", "katze"]
+    translator("hund katze\nkatze", terms=TERMS, split_sentences=True, on_unmet="accept")
+    assert sorted(read) == ["<term> hund<as> hound</term> katze", "katze"]
     [result] = translator([TEXT], prefixes=["a cat"], terms=TERMS, on_unmet="accept")
     assert result["translation_text"].startswith("a cat") and "<term>" in read[-1]
 

@@ -55,6 +55,14 @@ def test_each_text_may_have_terms_of_its_own(translator):
         translator(["w1", "w1"], terms=[TERMS])
 
 
+def test_text_that_is_nothing_but_a_term_becomes_its_translation(translator):
+    terms = {"w1": "w30", "w2 w3": ["w31 w32", "w33"]}
+    assert texts_of(translator(["w1", " w2 w3"], terms=terms)) == ["w30", "w31 w32"]
+    assert texts_of(translator(["w2"], terms=terms)) == texts_of(translator(["w2"]))
+    [split] = texts_of(translator(["w1\nw2 w3"], terms=terms, split_sentences=True))
+    assert split == "w30\nw31 w32"
+
+
 def test_each_sentence_gets_the_terms_that_stand_in_it(translator):
     [result] = translator("w1\nw2 w5", terms=TERMS, split_sentences=True)
     first, second = result["translation_text"].split("\n")
