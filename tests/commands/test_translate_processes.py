@@ -54,6 +54,7 @@ def finish(process: subprocess.Popen) -> tuple[int, str]:
     return process.returncode, output
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_output_as_one(saved_model, source, tmp_path, one_process):
     output = tmp_path / "two"
     status, log = finish(start(saved_model, "--input", source, "--output", output, *SHORT))

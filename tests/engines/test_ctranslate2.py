@@ -30,7 +30,7 @@ def exported(saved_model, tmp_path):
     return saved_model, tmp_path / "ct2"
 
 
-@pytest.mark.parametrize("name", slow_but(VARIANTS, "paper", "layers and heads", "untied", "no positions"))
+@pytest.mark.parametrize("name", slow_but(VARIANTS, "paper", "layers and heads"))
 def test_engine_gives_the_models_own_tokens_and_log_probabilities(name, tokenizer, tmp_path):
     changes = VARIANTS[name]
     model = tiny_model(**changes)
@@ -80,7 +80,7 @@ def test_hypotheses_are_ranked_by_the_length_penalty_of_the_paper(exported):
 
 
 @pytest.mark.parametrize("settings", [{}, {"length_penalty": 0.6, "length_penalty_type": "gnmt"}])
-@pytest.mark.parametrize("num_beams", [1, 2])
+@pytest.mark.parametrize("num_beams", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_translations_begin_with_their_prefixes_which_their_scores_leave_out(exported, num_beams, settings):
     own, engine = (pipeline("translation", model=str(folder), max_new_tokens=5) for folder in exported)
     texts, prefixes = ["w1 w2", "w3"], ["w7 w8", "w9"]

@@ -32,7 +32,7 @@ from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 from hf_vaswani.translation.load import load
 
-from ..conftest import tiny_model, word_tokenizer
+from ..conftest import slow_but, tiny_model, word_tokenizer
 from .helpers import files_in, losses, records, run_training, start_training
 
 pytest.importorskip("peft")
@@ -247,8 +247,10 @@ def test_adapter_uses_the_search_settings_of_its_recipe(lora, base, write_lines,
 @pytest.mark.parametrize(
     "options",
     [
-        ["--use_dora", "--merge"],
-        ["--use_rslora", "--gradient_checkpointing=true", "--mixed_precision=bf16"],
+        pytest.param(["--use_dora", "--merge"], marks=pytest.mark.slow),
+        pytest.param(
+            ["--use_rslora", "--gradient_checkpointing=true", "--mixed_precision=bf16"], marks=pytest.mark.slow
+        ),
         ["--target_modules=q_proj,embed_tokens", "--average=best", "--weight_decay=0.01"],
         ["--modules_to_save=embed_tokens", "--target_modules=v_proj", "--bias=all"],
     ],
@@ -353,7 +355,7 @@ def test_uploads_at_checkpoints_have_the_adapter_merged_and_do_not_change_the_ru
     assert "adapter_config.json" not in unfinished
 
 
-@pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx", "transformers.js"])
+@pytest.mark.parametrize("to", slow_but(["marian", "ctranslate2", "onnx", "transformers.js"], "ctranslate2"))
 def test_adapter_is_exported_only_when_merged(lora, to, tmp_path, capsys):
     options = ("--max_steps=2", "--lr_scheduler_type=constant")
     folder = train(lora(*options)).folder

@@ -14,7 +14,11 @@ ALL = [f"--augmentation.{name}=0.5" for name in ("uppercase", "no_punctuation", 
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--streaming=true", "--max_length=60", "--joint=false", "--bpe_dropout=0.2")]
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.slow),
+        ("--streaming=true", "--max_length=60", "--joint=false", "--bpe_dropout=0.2"),
+    ],
 )
 def test_interrupted_run_equals_an_uninterrupted_one_bit_for_bit(recipe, options):
     options = (*ALL, "--max_tokens=200", "--vocab_size=80", *options)

@@ -30,8 +30,8 @@ def test_stopped_run_resumes_bit_for_bit_and_the_trainer_takes_the_same_steps(re
 @pytest.mark.parametrize(
     "options",
     [
-        ("--bpe_dropout=0.2",),
-        ("--streaming=true", "--max_length=60"),
+        pytest.param(("--bpe_dropout=0.2",), marks=pytest.mark.slow),
+        pytest.param(("--streaming=true", "--max_length=60"), marks=pytest.mark.slow),
         ("--augmentation.terms=0.5", "--augmentation.placeholders=0.5", "--vocab_size=80"),
     ],
 )

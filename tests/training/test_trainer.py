@@ -43,7 +43,10 @@ def assert_same_run(folder: Path, expected: Path):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--weight_decay=0.01", "--freeze=[model.decoder]", "--early_stopping_patience=1", "--eval_steps=3"],
+        pytest.param(
+            ["--weight_decay=0.01", "--freeze=[model.decoder]", "--early_stopping_patience=1", "--eval_steps=3"],
+            marks=pytest.mark.slow,
+        ),
         # Neither epochs nor their parts are a multiple of the accumulated batches: the Trainer must be given fewer.
         [
             "--gradient_accumulation_steps=4",
@@ -52,10 +55,16 @@ def assert_same_run(folder: Path, expected: Path):
             "--max_grad_norm=0.5",
             "--encoder_layerdrop=0.5",
         ],
-        ["--gradient_accumulation_steps=3", "--streaming=true", "--max_length=60", "--r_drop=1"],
+        pytest.param(
+            ["--gradient_accumulation_steps=3", "--streaming=true", "--max_length=60", "--r_drop=1"],
+            marks=pytest.mark.slow,
+        ),
         ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average=best", "--joint=false"],
-        ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--lr_scheduler_type=cosine"],
-        ["--optim=muon", "--weight_decay=0.1", "--max_grad_norm=1"],
+        pytest.param(
+            ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--lr_scheduler_type=cosine"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(["--optim=muon", "--weight_decay=0.1", "--max_grad_norm=1"], marks=pytest.mark.slow),
         ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"],
         [
             "--num_train_epochs=2",

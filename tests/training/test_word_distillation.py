@@ -97,7 +97,9 @@ def computed(monkeypatch, tmp_path) -> list[int]:
     return pairs
 
 
-@pytest.mark.parametrize("filters", [(), ("--max_length=5",)], ids=["all pairs", "short pairs"])
+@pytest.mark.parametrize(
+    "filters", [pytest.param((), marks=pytest.mark.slow), ("--max_length=5",)], ids=["all pairs", "short pairs"]
+)
 def test_soft_labels_of_all_tokens_train_nearly_as_whole_distributions_do(distill, filters):
     expected = losses(train(distill(*filters, output="whole")).folder)
     assert losses(train(distill(*filters, "--distill_top_k=1000")).folder) == pytest.approx(expected, rel=1e-3)
@@ -156,7 +158,7 @@ def test_run_with_changed_weights_is_refused_before_soft_labels_are_computed(dis
     assert computed == before
 
 
-@pytest.mark.parametrize("precision", ["no", "bf16"])
+@pytest.mark.parametrize("precision", [pytest.param("no", marks=pytest.mark.slow), "bf16"])
 def test_stopped_run_with_soft_labels_resumes_bit_for_bit_even_without_the_cache(
     distill, computed, tmp_path, precision
 ):

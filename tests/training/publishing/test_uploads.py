@@ -87,7 +87,7 @@ def test_files_behind_links_are_not_uploaded_with_a_run(hub_here, recipe, at_ste
 IN_TURN = [*(f"Training in progress, step {step}" for step in (4, 8, 12)), "End of training"]
 
 
-@pytest.mark.parametrize("function", [train, train_with_trainer])
+@pytest.mark.parametrize("function", [train, pytest.param(train_with_trainer, marks=pytest.mark.slow)])
 def test_strategy_every_save_commits_a_loadable_model_for_each_checkpoint(
     hub_here, recipe, in_turn, tmp_path, function
 ):
@@ -165,7 +165,7 @@ def test_uploaded_run_does_not_reveal_local_paths_or_the_token(hub_here, recipe,
         assert b"writer" not in content, name
 
 
-@pytest.mark.parametrize("strategy", ["every_save", "checkpoint"])
+@pytest.mark.parametrize("strategy", ["every_save", pytest.param("checkpoint", marks=pytest.mark.slow)])
 def test_rejected_uploads_do_not_change_the_run_and_are_retried_at_the_end(
     hub_here, recipe, at_step, capsys, in_turn, strategy
 ):

@@ -57,7 +57,7 @@ def test_trail_has_first_steps_and_checkpoints(recipe, function):
     assert environment.versions["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(12, marks=pytest.mark.slow), 15, 22])
+@pytest.mark.parametrize("step", [*(pytest.param(step, marks=pytest.mark.slow) for step in (4, 12, 22)), 15])
 def test_trail_of_an_interrupted_run_equals_that_of_an_uninterrupted_one(recipe, tmp_path, monkeypatch, step):
     train(recipe(*OPTIONS, output="whole"))
     with monkeypatch.context() as patch:

@@ -23,7 +23,7 @@ from hf_vaswani.training.reporting.report import greatest_lengths
 from hf_vaswani.training.train import train
 from hf_vaswani.training.validation import Validator
 
-from ...conftest import largest_file
+from ...conftest import largest_file, slow_but
 from ..helpers import files_in
 
 
@@ -249,7 +249,7 @@ def test_run_killed_after_drawing_its_figures_leaves_the_previous_artifacts(reci
     assert not (folder / ".final.part").exists()
 
 
-@pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
+@pytest.mark.parametrize("moment", slow_but(["model.safetensors", "results.json", "README.md"], "results.json"))
 def test_run_killed_during_export_leaves_no_artifact_of_a_different_model(recipe, monkeypatch, moment):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     old = artifacts_of(folder)
