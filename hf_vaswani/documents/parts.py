@@ -1,10 +1,11 @@
 """A document as parts that stay as they are, and sentences between them."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 
 from .sentences import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
-from .spelling import Spelling
+from .spelling import MARKUP, Spelling
 
 # Marks before and after words that belong to their sentence.
 OPENING_MARKS = re.compile(r"\s*[\"'“”„‘‚«»(\[¿¡]+")
@@ -46,10 +47,11 @@ class Builder:
         self._pieces: list[Piece] = []
 
     def text(self, raw: str) -> None:
-        """Add text of the current sentence; escapes with an unknown meaning are tags in it."""
+        """Add text of the current sentence; escapes with an unknown meaning, and of signs, are tags in it."""
         done = 0
         for match in self._spelling.escape.finditer(raw):
-            if self._spelling.decode(match[0]) == match[0]:
+            character = self._spelling.decode(match[0])
+            if character == match[0] or (self._spelling is MARKUP and _is_sign(character, raw, match.span())):
                 self._add_text(raw[done : match.start()])
                 self.tag(match[0])
                 done = match.end()
@@ -85,6 +87,17 @@ class Builder:
         """All parts so far."""
         self.keep()
         return Parts(self._parts, finish)
+
+
+def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
+    """Whether an entity in a text is a sign with a space beside it, as in "5 &lt; 6", which needs no translation.
+
+    Many models do not know such signs, and lose them. "&" may become a word.
+    """
+    start, end = place
+    return unicodedata.category(character[:1])[0] == "S" and not (
+        start and end < len(raw) and not raw[start - 1].isspace() and not raw[end].isspace()
+    )
 
 
 def has_words(text: str) -> bool:

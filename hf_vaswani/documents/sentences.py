@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Protocol
 
 from ..core.pipeline_sentences import split_sentences
+from ..text.keep import find_kept, kind_patterns
 from ..text.words import Span, word_spans
 from .spelling import Spelling
 
@@ -25,6 +26,8 @@ Alignment = Collection[tuple[int, int]]
 Translations = Iterator[tuple[str, Alignment | None]]
 
 SPACES = re.compile(r"[ \t\r\n\f]+")
+# Characters without a space, but for punctuation marks around them.
+RUN = re.compile(r"[\"'“„‘‚«¿¡]*(\S+?)[.,;:!?…\"'“”‘’»]*(?=\s|$)")
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
@@ -245,17 +248,31 @@ def match_pairs(pieces: Sequence[Piece]) -> dict[int, int]:
 class _Words:
     """The words of a text; marks count only where they are outside of all words.
 
+    Args:
+        whole: parts of the text that are words, whatever they are made of; long ones first.
+
     Attributes:
-        spans: those of words with letters or digits.
-        numbers: the number in `spans` of each of all words that has one.
+        spans: those of words with letters or digits, and of whole parts.
+        numbers: the number in `spans` of each word of `word_spans` that is one of them, or part of one.
     """
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, whole: Sequence[str]):
         self.text = text
-        everything = word_spans(text)
-        real = [number for number, (start, _) in enumerate(everything) if text[start].isalnum()]
-        self.spans = [everything[number] for number in real]
-        self.numbers = {number: place for place, number in enumerate(real)}
+        parts = find_kept(text, [re.compile("|".join(map(re.escape, whole)))]) if whole else []
+        self.spans, self.numbers = [], {}
+        for number, (start, end) in enumerate(word_spans(text)):
+            while parts and parts[0][1] <= start:
+                parts.pop(0)
+            is_part = bool(parts) and parts[0][0] < end
+            if is_part:
+                start, end = min(start, parts[0][0]), max(end, parts[0][1])
+            if self.spans and start < self.spans[-1][1]:
+                self.spans[-1] = self.spans[-1][0], max(end, self.spans[-1][1])
+            elif is_part or text[start].isalnum():
+                self.spans.append((start, end))
+            else:
+                continue
+            self.numbers[number] = len(self.spans) - 1
         self.starts, self.ends = [start for start, _ in self.spans], [end for _, end in self.spans]
 
     def gap(self, place: int) -> Span:
@@ -274,7 +291,8 @@ class _Words:
 
 def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None) -> list[tuple[_Placed, int]]:
     """The tags in the order of the translation, each with its place there."""
-    source, target = _Words(sentence.text), _Words(translation)
+    whole = _whole_parts(sentence, translation)
+    source, target = _Words(sentence.text, whole), _Words(translation, whole)
     projection = _Projection(source, target, alignment or ())
     ordered: list[tuple[_Placed, int]] = []
 
@@ -293,6 +311,18 @@ def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None)
 
     place(sentence._root.children, 0, len(target.spans))
     return ordered
+
+
+def _whole_parts(sentence: Sentence, translation: str) -> list[str]:
+    """Addresses, placeholders and the like in both texts, into which no tag may go; long ones first."""
+    text, places = sentence.text, {placed.offset for placed in sentence._tags}
+    runs = [match.span(1) for match in RUN.finditer(text) if len(word_spans(match[1])) > 1]
+    parts = {
+        text[start:end]
+        for start, end in [*find_kept(text, kind_patterns()), *runs]
+        if places.isdisjoint(range(start + 1, end))
+    }
+    return sorted((part for part in parts if part in translation), key=len, reverse=True)
 
 
 class _Projection:

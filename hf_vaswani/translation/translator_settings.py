@@ -29,7 +29,7 @@ ENGINE_FILES = ("*_vocabulary.json", SHORTLIST_FILE, "*_tokenizer/*.json")
 # Of source text, roughly.
 BYTES_A_TOKEN = 4
 # Arguments with which only the model itself can translate.
-NEEDS_MODEL = {"return_alignments", "do_sample", "utility", "assistant_model", "terms"}
+NEEDS_MODEL = {"return_alignments", "do_sample", "utility", "assistant_model", "terms", "keep"}
 PATTERNS = (*WEIGHT_FILES, "adapter_model.bin", *SAVED_FILES, *SETTINGS_FILES, *ENGINE_FILES)
 
 

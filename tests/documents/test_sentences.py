@@ -37,8 +37,12 @@ def fill(markup, translation, alignment=None):
     ("see <img> now", "sieh jetzt", "sieh <img> jetzt"),
     ("see <img>, now", "sieh, jetzt", "sieh <img>, jetzt"),
     ("note<sup>1</sup> here", "Hinweis hier", "Hinweis<sup>1</sup> hier"),
+    # None goes into a placeholder or the like.
+    ("in <i>{{ count }} a</i> line", "in {{ count }} Zeile", "in <i>{{ count }}</i> Zeile"),
+    ("is <i>[[x]] so</i> it", "[[x]] ist", "[[x]] <i>ist</i>"),
+    ("to ({<b>x</b>}) y", "zu ({x}) z", "zu ({<b>x</b>}) z"),
     # Signs are spelled as they were.
-    ("R&amp;D &#169; x > y <i>z</i>", "F&E © x > y z", "F&amp;E &#169; x > y <i>z</i>"),
+    ("R&amp;D &#169; x > y <i>z</i>", "F&E x > y z", "F&amp;E &#169; x > y <i>z</i>"),
 ])  # fmt: skip
 def test_tag_goes_to_its_share_of_the_words(markup, translation, expected):
     assert fill(markup, translation) == expected
@@ -77,6 +81,12 @@ def test_unchanged_text_stays_byte_for_byte():
     markup = "<p>a\n   <b>b </b>&#x63; &auml;ä  d</p>"
     parts = read_markup(markup)
     assert parts.fill(iter([(parts.texts[0], None)])) == markup
+
+
+def test_entities_of_symbols_with_a_space_beside_them_go_where_a_tag_would_go():
+    parts = read_markup("Tom &amp; Bob: 5 &lt; &euro;6 a&lt;b")
+    assert parts.texts == ["Tom & Bob: 5 6 a<b"] and parts.has_tags == [True]
+    assert parts.fill(iter([("Tim und Bob: 5 6 a<b", None)])) == "Tim und Bob: 5 &lt; &euro;6 a&lt;b"
 
 
 def test_unclosed_tags_keep_their_order():
