@@ -21,8 +21,8 @@ TARGET_TOKENIZER_FILE = "target_tokenizer.json"
 SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
 # The entry in a tokenizer's settings that says whether it reads sources in capitals as lower case.
 FOLDS_CAPITALS = "folds_capitals"
-# A target term in a source, between the characters that stand for `<as>` and `</term>`, keeps its case.
-TERM = re.compile("(\ufddd[^\ufdde]*\ufdde)")
+# A target term in a source, between the characters that stand for `<term>` and `</term>`, keeps its case.
+TERM = re.compile("(\ufddc[^\ufddd]*\ufddd)")
 
 
 def fold_capitals(text: str) -> str:

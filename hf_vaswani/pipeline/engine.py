@@ -19,6 +19,7 @@ from transformers.utils import logging
 
 from ..core.pipeline_sentences import Piece, split_like_training_text, split_text
 from ..core.tokenization_vaswani import private_copy
+from ..generation.alignment import text_mask, to_tokens
 from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
 from ..generation.model_checks import position_limit, source_limits, too_long_error
@@ -186,10 +187,10 @@ class TranslationEngine:
         if kept:
             place(self, segments, kept)
         if glossaries and any(segment.demands for segment in segments):
-            from .terms import annotate, translate_terms  # only texts with terms need them
+            from .terms import translate_terms, write_terms  # only texts with terms need them
 
             translate_terms(self, segments, glossaries)
-            annotate(self, segments, glossaries)
+            write_terms(self, segments, glossaries)
         # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
@@ -203,10 +204,10 @@ class TranslationEngine:
             self._attempt(self._add_prompts, with_prefix)
         self._search(segments)
         if any(segment.demands or segment.marked for segment in segments):
-            from .terms import hide_annotations, search_again
+            from .terms import hide_terms, search_again
 
             search_again(self, segments, first)
-            hide_annotations(segments)
+            hide_terms(self, segments)
         errors = {segment.owner: segment.result for segment in segments if isinstance(segment.result, Exception)}
         errors = {owner: error for owner, error in errors.items() if not isinstance(error, SourceTooLong | TermsUnmet)}
         if len(errors) == len(texts) >= SYSTEMATIC:
@@ -244,6 +245,13 @@ class TranslationEngine:
         segment = Segment(0, Piece(text))
         self._attempt(self._encode, [segment])
         return segment.length
+
+    def source_tokens(self, piece: Piece) -> list[str]:
+        """The tokens of a text, as alignments have them."""
+        segment = Segment(0, piece)
+        self._encode([segment])
+        ids = torch.tensor(segment.inputs["input_ids"])
+        return to_tokens(self.pipeline.tokenizer, ids[text_mask(self.pipeline.tokenizer, ids)].tolist())
 
     def _encode(self, segments: list[Segment], **limits) -> None:
         options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}

@@ -5,6 +5,7 @@ without terms. Most translations have theirs; for the others, PyTorch searches a
 """
 
 from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..generation.constrained_search import search_with_terms
 from ..generation.term_automaton import TermAutomata, TermAutomaton
 from ..generation.term_spelling import TermSpeller
 from ..text.glossary import Demand, Glossary
-from ..text.markers import AS, END, TERM, TERM_TOKENS, annotate_terms, has_term_tokens, without_markers
+from ..text.markers import has_term_tokens, with_terms, without_markers
 from .arguments import ONE_BY_ONE
 from .segments import Segment, TermsUnmet
 
@@ -70,34 +71,33 @@ def translate_terms(engine: Any, segments: Sequence[Segment], glossaries: Sequen
                 segment.target_lengths = [0] * engine.hypotheses
 
 
-def annotate(engine: Any, segments: Sequence[Segment], glossaries: Sequence[Glossary]) -> None:
-    """Write the target terms into the sources, of several the first, if the model has learned to use them."""
+def write_terms(engine: Any, segments: Sequence[Segment], glossaries: Sequence[Glossary]) -> None:
+    """Put the target terms in the place of their source terms, of several the first, if the model has learned that."""
     if not has_term_tokens(engine.pipeline.tokenizer):
         return
     for segment in segments:
         text = segment.piece.text if engine.keep else without_markers(segment.piece.text)
         if found := list(glossaries[segment.owner].find(text)):
-            segment.marked = annotate_terms(text, [(*place, without_markers(e.targets[0])) for *place, e in found])
+            segment.marked = with_terms(text, [(*place, without_markers(e.targets[0])) for *place, e in found])
         if engine.on_unmet == "accept":
             # Those of `keep` remain.
             segment.demands = [demand for demand in segment.demands if type(demand) is not Demand]
 
 
-def hide_annotations(segments: Sequence[Segment]) -> None:
-    """Remove from alignments what was written into the sources: what is aligned with a target term there becomes
-    aligned with the end of its source term."""
+def hide_terms(engine: Any, segments: Sequence[Segment]) -> None:
+    """Make alignments those of the text itself: what is aligned with a target term in the source becomes aligned with
+    the end of the words that it stands for."""
     for segment in segments:
-        for hypothesis in segment.result if segment.marked and isinstance(segment.result, list) else ():
-            if "alignment" in hypothesis:
-                kept, places, is_target = [], [], False
-                for token in hypothesis["source_tokens"]:
-                    is_target = token in (TERM_TOKENS[1], AS) or (is_target and token not in (TERM_TOKENS[2], END))
-                    if not (is_target or token in (*TERM_TOKENS, TERM, END)):
-                        kept.append(token)
-                    # An opening marker belongs to what follows.
-                    places.append(len(kept) - (token not in (TERM_TOKENS[0], TERM)))
-                hypothesis["source_tokens"] = kept
-                hypothesis["alignment"] = sorted({(places[source], t) for source, t in hypothesis["alignment"]})
+        if not segment.marked or not isinstance(segment.result, list) or "alignment" not in segment.result[0]:
+            continue
+        tokens = engine.source_tokens(segment.piece)
+        for hypothesis in segment.result:
+            places: list[int] = []
+            matcher = SequenceMatcher(None, hypothesis["source_tokens"], tokens, autojunk=False)
+            for kind, start, end, first, last in matcher.get_opcodes():
+                places += range(first, last) if kind == "equal" else [max(last - 1, 0)] * (end - start)
+            hypothesis["source_tokens"] = tokens
+            hypothesis["alignment"] = sorted({(places[source], t) for source, t in hypothesis["alignment"]})
 
 
 def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:

@@ -1,4 +1,4 @@
-"""Tokens that no text can spell: placeholders for what stays as it is, and those around terms and their translations.
+"""Tokens that no text can spell: placeholders for what stays as it is, and those around target terms in a source.
 
 A tokenizer has them under names such as `<keep_0>`. What it reads as such a name is text, as it splits brackets from
 what they enclose. For the tokens themselves, a text has code points that Unicode reserves for internal use, and is
@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # importing them takes seconds
     from transformers import PreTrainedTokenizerBase
 
 KEEP_TOKENS = tuple(f"<keep_{number}>" for number in range(10))
-TERM_TOKENS = ("<term>", "<as>", "</term>")
+TERM_TOKENS = ("<term>", "</term>")
 # Token → the character that stands for it in a text. The code point before the first is taken, see `data/tokenizers`.
 MARKERS = {token: chr(0xFDD2 + number) for number, token in enumerate((*KEEP_TOKENS, *TERM_TOKENS))}
-KEEPS, (TERM, AS, END) = (tuple(MARKERS[token] for token in tokens) for tokens in (KEEP_TOKENS, TERM_TOKENS))
+KEEPS, (TERM, END) = (tuple(MARKERS[token] for token in tokens) for tokens in (KEEP_TOKENS, TERM_TOKENS))
 RESERVED = re.compile("[\ufdd0-\ufdef]")
 
 # Tokenizer → its number of tokens, and the tokenizer that reads markers.
@@ -117,18 +117,17 @@ def rewrite(text: str, edits: Iterable[Edit], change: Callable[[str], str] = str
 
 
 def term_edit(text: str, start: int, end: int, term: str) -> Edit:
-    """The edit that annotates the source term at a place of a text with a target term (Dinu et al. 2019).
+    """The edit that puts a target term in the place of the source term (Dinu et al. 2019, "train-by-replace").
 
-    The space before the term moves inside, so that the tokens of the words are those of running text.
+    The space before the term moves inside, so that its tokens are those of running text.
     """
-    space = "" if start else " "
     if text[start - 1 : start] == " ":
         start -= 1
-    return Edit(start, end, lambda words: f"{TERM}{space}{words}{AS} {term}{END}")
+    return Edit(start, end, lambda _: f"{TERM} {term}{END}")
 
 
-def annotate_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
-    """Write target terms into a source: `(start, end, term)` for each source term, which do not overlap.
+def with_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
+    """Write target terms into a source: `(start, end, term)` in place of each source term, which do not overlap.
 
     Args:
         text: without markers of its own, see [`without_markers`]; the result is for [`with_markers`].
@@ -137,6 +136,6 @@ def annotate_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
 
 
 __all__ = [
-    "AS", "END", "Edit", "KEEPS", "KEEP_TOKENS", "MARKERS", "TERM", "TERM_TOKENS", "annotate_terms", "has_keep_tokens",
+    "END", "Edit", "KEEPS", "KEEP_TOKENS", "MARKERS", "TERM", "TERM_TOKENS", "with_terms", "has_keep_tokens",
     "has_term_tokens", "has_tokens", "rewrite", "term_edit", "with_markers", "without_markers",
 ]  # fmt: skip

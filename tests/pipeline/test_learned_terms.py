@@ -45,7 +45,7 @@ def read(translator, monkeypatch):
 
 def test_the_model_reads_the_first_term_in_its_source_also_when_it_searches_again(translator, read):
     [result] = translator(TEXT, terms=TERMS)
-    assert set(read) == {"der<term> hund<as> hound</term> läuft"} and len(read) == 2
+    assert set(read) == {"der<term> hound</term> läuft"} and len(read) == 2
     assert {"hound", "dog"} & set(result["translation_text"].split())
 
 
@@ -55,13 +55,13 @@ def test_texts_without_terms_are_read_as_they_are(translator, read):
 
 
 def test_what_looks_like_an_annotation_is_text(translator, read):
-    text = "<term> hund <as> katze"
+    text = "<term> hund </term> katze"
     ids = translator.tokenizer(text)["input_ids"]
     assert not set(ids) & set(translator.tokenizer.convert_tokens_to_ids(list(TERM_TOKENS)))
     translator(text, terms=TERMS, on_unmet="accept")
     [source] = read
-    assert source.count("</term>") == 1 and "<as> hound</term>" in source
-    assert translator(f"{TEXT} \ufdde", terms=TERMS, on_unmet="accept") == translator(
+    assert source.count("<term> hound</term>") == 1 and "hund" not in source
+    assert translator(f"{TEXT} \ufddd", terms=TERMS, on_unmet="accept") == translator(
         f"{TEXT} \ufffd", terms=TERMS, on_unmet="accept"
     )
 
@@ -96,7 +96,7 @@ def test_a_source_that_has_room_only_without_its_terms_is_read_without(translato
 
 def test_each_sentence_and_each_prefix(translator, read):
     translator("hund katze\nkatze", terms=TERMS, split_sentences=True, on_unmet="accept")
-    assert sorted(read) == ["<term> hund<as> hound</term> katze", "katze"]
+    assert sorted(read) == ["<term> hound</term> katze", "katze"]
     [result] = translator([TEXT], prefixes=["a cat"], terms=TERMS, on_unmet="accept")
     assert result["translation_text"].startswith("a cat") and "<term>" in read[-1]
 

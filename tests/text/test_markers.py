@@ -11,10 +11,10 @@ from hf_vaswani.text.markers import (
     KEEP_TOKENS,
     KEEPS,
     TERM_TOKENS,
-    annotate_terms,
     has_keep_tokens,
     has_term_tokens,
     with_markers,
+    with_terms,
 )
 from hf_vaswani.text.vocabularies import vocabularies
 
@@ -50,7 +50,7 @@ def test_markers_survive_encoding_and_decoding_with_the_spaces_beside_them(argum
 @pytest.mark.parametrize("arguments", KINDS, ids=str)
 def test_names_of_tokens_in_a_text_are_text(arguments):
     tokenizer = learned(**arguments)
-    text = " ".join([*KEEP_TOKENS, *TERM_TOKENS, "x<keep_1><as>"])
+    text = " ".join([*KEEP_TOKENS, *TERM_TOKENS, "x<keep_1><term>"])
     for reader in (tokenizer, with_markers(tokenizer)):
         for ids, vocabulary in zip(reader(text, text_target=text).values(), vocabularies(tokenizer)):
             numbers = {vocabulary[token] for token in (*KEEP_TOKENS, *TERM_TOKENS) if token in vocabulary}
@@ -64,18 +64,15 @@ def test_term_tokens_are_on_the_source_side_only():
     assert max(len(source), len(target)) <= 120
 
 
-def test_words_of_an_annotated_term_have_the_tokens_of_running_text():
+def test_terms_have_the_tokens_of_running_text():
     marked = with_markers(learned())
     text = "Ein Hund läuft"
-    [term, as_, end] = marked.convert_tokens_to_ids([KEEPS[0], *"ab"]) and [
-        marked.get_vocab()[chr(code)] for code in (0xFDDC, 0xFDDD, 0xFDDE)
-    ]
+    start, end = (marked.get_vocab()[marker] for marker in "\ufddc\ufddd")
     words = [marked(word, add_special_tokens=False)["input_ids"] for word in text.split()]
     for place, span in enumerate([(0, 3), (4, 8), (9, 14)]):
-        target = marked("dog", add_special_tokens=False)["input_ids"]
         expected = [list(ids) for ids in words]
-        expected[place] = [term, *words[place], as_, *target, end]
-        annotated = annotate_terms(text, [(*span, "dog")])
+        expected[place] = [start, *marked("dog", add_special_tokens=False)["input_ids"], end]
+        annotated = with_terms(text, [(*span, "dog")])
         assert marked(annotated, add_special_tokens=False)["input_ids"] == sum(expected, [])
 
 
@@ -85,7 +82,7 @@ def test_saved_tokenizer_has_the_same_markers(tmp_path, joint):
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=True)
     assert has_keep_tokens(loaded) and has_term_tokens(loaded)
-    text = annotate_terms(f"Ein Hund {KEEPS[4]}", [(4, 8, "dog")])
+    text = with_terms(f"Ein Hund {KEEPS[4]}", [(4, 8, "dog")])
     for one, other in ((tokenizer, loaded), (with_markers(tokenizer), with_markers(loaded))):
         assert dict(one(text, text_target="A dog")) == dict(other(text, text_target="A dog"))
 

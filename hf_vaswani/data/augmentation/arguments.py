@@ -12,7 +12,7 @@ class AugmentationArguments(Section):
     no_punctuation: float = Key(0.0, "share of pairs whose source loses its punctuation", ge=0, le=1)
     typos: float = Key(0.0, "share of pairs whose source gets typing errors", ge=0, le=1)
     terms: float = Key(
-        0.0, "share of pairs whose source names translations of some of its words, such as 0.2, so that the model "
+        0.0, "share of pairs whose source has translations in the place of some words, such as 0.3, so that the model "
         "learns to use the terms that it is given", ge=0, le=1
     )  # fmt: skip
     glossary: str | None = Key(

@@ -8,7 +8,9 @@ from ...text.glossary import Glossary, words
 from ...text.markers import Edit, term_edit
 from .word_alignment import Link, WordAligner
 
-# Of terms drawn at random, the share that has another word, of those with two the share that has a third.
+# Of terms drawn at random, the share after which another one is drawn.
+MORE = 0.65
+# The share that has another word, of those with two the share that has a third.
 LONGER = 0.3
 SHORTEST = 3  # letters
 
@@ -42,13 +44,12 @@ def _of_glossary(source: str, target: str, glossary: Glossary) -> Iterator[tuple
 def _drawn(
     target: str, links: Sequence[Link], aligner: WordAligner, generator: np.random.Generator
 ) -> list[tuple[int, int, str]]:
-    """One term, with equal probability another, and so on. Rare words and improbable translations are drawn more often
-    than others: a model that is given only what it would write anyhow learns to ignore it."""
+    """One term, or several. Improbable translations are drawn more often than others: a model that is given only what
+    it would write anyhow learns to ignore it."""
     by_number = {link.numbers: link for link in links}
     candidates = [link for link in links if all(end - start >= SHORTEST for start, end in link.spans)]
-    weights = [link.probability * (link.frequency + 1) ** 0.5 for link in candidates]
-    keys = generator.exponential(size=len(candidates)) * weights
-    order = np.argsort(keys)[: int(generator.geometric(0.5))]
+    keys = generator.exponential(size=len(candidates)) * [link.probability for link in candidates]
+    order = np.argsort(keys)[: int(generator.geometric(1 - MORE))]
     terms, after = [], 0
     for link in sorted((candidates[number] for number in order.tolist()), key=lambda link: link.spans):
         last = link

@@ -24,14 +24,12 @@ class Link(NamedTuple):
     Attributes:
         numbers: of the words in source and target, counted from 0.
         spans: where they stand in the texts.
-        frequency: how often the source word stands in the text that was learned from.
         probability: t(target | source), that of this translation.
         is_certain: whether there is little doubt, in either direction.
     """
 
     numbers: tuple[int, int]
     spans: tuple[Span, Span]
-    frequency: int
     probability: float
     is_certain: bool
 
@@ -42,13 +40,11 @@ class WordAligner:
 
     Attributes:
         numbers: word → its number, of source and target.
-        counts: how often each source word occurs.
         lowercase: target words that also occur in lower case.
         aligner: aligns these numbers.
     """
 
     numbers: tuple[dict[str, int], dict[str, int]]
-    counts: np.ndarray
     lowercase: set[str]
     aligner: TokenAligner
 
@@ -67,8 +63,7 @@ class WordAligner:
                 rows[side].append(np.array(row, np.int64))
         tables = learn_translations(*rows), learn_translations(*reversed(rows))
         forward, backward = (Lexicon(_probable(table)) for table in tables)
-        counts = np.bincount(np.concatenate([*rows[0], NOTHING]), minlength=len(numbers[0]))
-        return cls(numbers, counts, lowercase, TokenAligner(forward, backward, (NOTHING, NOTHING)))
+        return cls(numbers, lowercase, TokenAligner(forward, backward, (NOTHING, NOTHING)))
 
     def __call__(self, source: str, target: str) -> list[Link]:
         """The words that are translations of each other, without punctuation, in the order of the source."""
@@ -93,12 +88,10 @@ class WordAligner:
             number for place, number in enumerate(origins.tolist()) if place not in linked and forward[number, place]
         }
         is_certain = np.minimum(forward, backward) > CERTAIN
-        counts = [int(self.counts[number]) if number < len(self.counts) else 0 for number in ids[0]]
         return [
             Link(
                 (number, place),
                 (spans[0][number], spans[1][place]),
-                counts[number],
                 float(forward[number, place]),
                 bool(is_certain[number, place]),
             )
