@@ -116,6 +116,7 @@ def test_engines(benchmark, saved_model, text):
     assert list(contestants(benchmark("engines", "--model", saved_model, *options))) == kinds
 
 
+@pytest.mark.slow
 def test_terms(benchmark, saved_model, text):
     tiny_model(vocab_size=56).save_pretrained(saved_model)
     options = ["--source", text, "--reference", text, "--glossary_from", text, text, "--rounds", 1]

@@ -54,6 +54,7 @@ def test_package_data_is_in_the_wheel_and_the_sdist(packages):
     assert not [name for name in in_wheel if name.startswith(("tests/", "scripts/", "docs/"))]
 
 
+@pytest.mark.slow
 def test_installed_wheel_lists_its_recipes_and_trains_from_one(packages, tmp_path):
     [wheel] = packages.glob("*.whl")
     venv.create(tmp_path / "env", with_pip=False)

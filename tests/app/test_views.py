@@ -3,6 +3,7 @@
 import gc
 from html.parser import HTMLParser
 
+import pytest
 import torch
 
 from hf_vaswani.app.figures import AttentionView, draw
@@ -70,6 +71,7 @@ def test_table_shows_200_rows_and_says_how_many_more_there_are():
     assert markup.count("<td") == 200 and "Not shown: 1,003 more rows." in markup
 
 
+@pytest.mark.slow
 def test_attention_is_that_of_the_chosen_model_even_after_others_were_unloaded(loaded):
     view = AttentionView()
     for number in range(30):

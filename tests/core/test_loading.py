@@ -99,7 +99,8 @@ def two_vocabulary_folder(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("vocabularies", ["separate", pytest.param("joint", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("vocabularies", ["separate", "joint"])
 def test_checkpoint_loads_as_remote_code_without_the_package(saved_model, tmp_path, vocabularies):
     folder = saved_model if vocabularies == "joint" else two_vocabulary_folder(tmp_path / "two")
     here = pipeline("translation", model=str(folder))

@@ -96,6 +96,7 @@ def test_size_out_of_range_is_rejected_with_the_limits(size):
         generate_corpus(size=size)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_corpus_for_any_hash_seed():
     # Imported from its own folder, because the parent package takes seconds to import.
     folder = Path(corpus_package.__file__).parent

@@ -19,7 +19,7 @@ SUPPORTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", slow_but(VARIANTS, "paper", "no scale"))
+@pytest.mark.parametrize("variant", slow_but(VARIANTS, "paper"))
 def test_variant_is_verified_or_rejected_with_reasons(variant, tokenizer, tmp_path):
     model = tiny_model(**VARIANTS[variant])
     if variant not in SUPPORTED or model.config.sinusoid_exponent != VaswaniConfig().sinusoid_exponent:
@@ -40,6 +40,7 @@ def test_export_that_translates_differently_is_rejected_and_leaves_no_folder(tok
     assert not (tmp_path / "marian").exists()
 
 
+@pytest.mark.slow
 def test_weights_in_16_bits_keep_their_dtype(tokenizer, tmp_path):
     export_model(tiny_model().bfloat16(), tokenizer, tmp_path / "marian", to="marian")
     assert MarianMTModel.from_pretrained(tmp_path / "marian", dtype="auto").dtype == torch.bfloat16

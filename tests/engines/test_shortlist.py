@@ -51,6 +51,7 @@ def test_translations_have_only_tokens_of_the_shortlist(exported):
     assert not tokens_of(translator(["w1 w3", "w1", "w5"])) <= {"w2", "w20", "w21", "w22"}
 
 
+@pytest.mark.slow
 def test_a_prefix_and_forbidden_tokens_are_followed_without_the_shortlist(exported, tokenizer, tmp_path):
     export_model(tiny_model(), tokenizer, tmp_path / "whole")
     short, whole = (pipeline("translation", model=str(f), max_new_tokens=6) for f in (exported, tmp_path / "whole"))

@@ -144,7 +144,9 @@ def test_card_describes_a_static_space(page):
     assert "http.server" in text and "import hf_vaswani" not in text
 
 
-@pytest.mark.parametrize("heads", [None, pytest.param([[1, 2]], marks=pytest.mark.slow), [[0, 3], [2, 1]]])
+@pytest.mark.parametrize(
+    "heads", [*(pytest.param(heads, marks=pytest.mark.slow) for heads in (None, [[1, 2]])), [[0, 3], [2, 1]]]
+)
 def test_decoder_returns_the_attention_that_alignments_are_read_off(tokenizer, tmp_path, heads):
     model = tiny_model(decoder_layers=3, alignment_heads=heads)
     randomize(model)

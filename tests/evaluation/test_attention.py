@@ -232,6 +232,7 @@ def test_longer_sentences_make_larger_figures_with_square_cells():
     assert sizes[0][1] < sizes[1][1] < sizes[2][1]
 
 
+@pytest.mark.slow
 def test_figure_with_very_many_tokens_has_a_bounded_size_and_fewer_labels():
     figure = draw_attention(uniform(1200, 10), words(1200), words(10))
     labels = ticks(figure.axes[0].get_yticklabels())

@@ -25,6 +25,7 @@ def kinds(run_all):
     return lambda *cases: [sorted({kind for kind, _ in outcome.problems}) for outcome in run_all(list(cases))]
 
 
+@pytest.mark.slow
 def test_success_and_clear_rejections_are_not_reported(kinds):
     assert kinds(
         planted(WORKS), planted(REFUSES.format("pass")), Input("help", ("corpus", "--help"), refused=False),

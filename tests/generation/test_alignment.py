@@ -218,7 +218,14 @@ def keep_list_of_layers(model):
 
 
 @pytest.mark.parametrize(
-    "change", [patch_forward, compile_forward, compile_encoder, normalize_weights, keep_list_of_layers]
+    "change",
+    [
+        patch_forward,
+        compile_forward,
+        pytest.param(compile_encoder, marks=pytest.mark.slow),
+        normalize_weights,
+        keep_list_of_layers,
+    ],
 )
 def test_models_that_cannot_be_copied_are_switched_and_switched_back(change):
     model = tiny_model(attention_dropout=0.9, dropout=0.5).eval()

@@ -65,7 +65,7 @@ def translator_of(name, folder):
     return TranslationPipeline(model, tokenizer=tokenizer, suppress_tokens=suppressed)
 
 
-@pytest.mark.parametrize("name", slow_but(FAMILIES, "Vaswani", "Marian"))
+@pytest.mark.parametrize("name", slow_but(FAMILIES, "Vaswani"))
 def test_calls_with_mixed_settings_do_not_affect_each_other(name, busy_threads, tmp_path):
     assert not wrong_results(translator_of(name, tmp_path), busy_threads, mixed_calls(name, CALLS))
 

@@ -264,6 +264,7 @@ def test_saved_adapter_variants_translate_the_same_after_loading(lora, write_lin
     assert test.read_text() == lines
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_does_not_change_the_losses_of_an_adapter(lora):
     plain = losses(train(lora("--max_steps=6", output="plain")).folder)
     saved = losses(train(lora("--max_steps=6", "--gradient_checkpointing=true", output="saved")).folder)
@@ -342,6 +343,7 @@ def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsy
     assert not [name for name in files if name.startswith(("checkpoints", "training_recipe"))]
 
 
+@pytest.mark.slow
 def test_uploads_at_checkpoints_have_the_adapter_merged_and_do_not_change_the_run(lora, hub_here):
     options = ("--merge", "--max_steps=8", "--average_last=1")
     plain = train(lora(*options, output="plain")).folder

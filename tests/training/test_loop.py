@@ -137,6 +137,7 @@ def test_logits_in_bf16_are_not_copied_to_fp32(recipe, monkeypatch):
     assert dtypes == {torch.bfloat16}
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_does_not_change_losses_or_weights(recipe):
     off = train(recipe("--dropout=0.2", output="off")).folder
     on = train(recipe("--dropout=0.2", "--gradient_checkpointing", output="on")).folder

@@ -61,6 +61,7 @@ def test_test_sets_are_also_scored_by_a_model_of_the_other_direction(recipe, oth
     assert str(tmp_path) not in card
 
 
+@pytest.mark.slow
 def test_reranking_can_have_a_length_penalty_of_its_own(recipe, other, tmp_path):
     options = (f"--rerank_with={other}", "--rerank_beams=4", "--rerank_length_penalty=4", "--max_steps=60")
     folder = train(recipe(*FEW, *options)).folder
@@ -79,6 +80,7 @@ def test_finished_run_can_be_scored_with_and_without_reranking(recipe, other):
         assert (folder / "model.safetensors").read_bytes() == weights
 
 
+@pytest.mark.slow
 def test_replay_does_not_need_the_model_that_reranked(recipe, other):
     folder = train(recipe(*FEW, f"--rerank_with={other}", "--rerank_beams=2")).folder
     shutil.rmtree(other)

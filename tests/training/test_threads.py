@@ -108,6 +108,7 @@ def test_run_beside_busy_processes_switches_to_fewer_threads(recipe, monkeypatch
     assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
 
 
+@pytest.mark.slow
 def test_resumed_run_keeps_its_number_of_threads_unless_another_is_clearly_faster(
     recipe, monkeypatch, capsys, two_cores
 ):

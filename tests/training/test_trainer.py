@@ -85,6 +85,7 @@ def test_trainer_takes_the_same_steps_as_the_loop(recipe, options):
         assert (by_trainer.folder / name).read_text() == (by_loop.folder / name).read_text()
 
 
+@pytest.mark.slow
 def test_trainer_splits_batches_into_forward_passes_like_the_loop(recipe, monkeypatch):
     monkeypatch.setattr(passes, "CPU_PASS_TOKENS", 40)
     options = ["--gradient_accumulation_steps=2", "--dropout=0.2"]

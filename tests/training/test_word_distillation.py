@@ -105,6 +105,7 @@ def test_soft_labels_of_all_tokens_train_nearly_as_whole_distributions_do(distil
     assert losses(train(distill(*filters, "--distill_top_k=1000")).folder) == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_soft_labels_of_mixed_sources_belong_to_the_right_pairs(recipe, teacher, tmp_path):
     for side in "xy":
         lines = (tmp_path / f"train.{side}").read_text().splitlines(keepends=True)
@@ -149,6 +150,7 @@ def test_soft_labels_of_changed_weights_are_computed_again(distill, teacher, com
     assert sum(computed) == 2 * before
 
 
+@pytest.mark.slow
 def test_run_with_changed_weights_is_refused_before_soft_labels_are_computed(distill, teacher, computed):
     train(distill("--distill_top_k=3", "--max_steps=2"))
     before = list(computed)
@@ -179,6 +181,7 @@ def test_finished_run_computes_no_soft_labels(distill, computed, tmp_path):
     assert computed == before
 
 
+@pytest.mark.slow
 def test_signal_stops_the_computation_of_soft_labels(distill, computed, monkeypatch):
     whole = train(distill("--distill_top_k=3", "--seed=9", output="whole")).folder
     computing = WordTeacher.soft_labels
@@ -209,6 +212,7 @@ def test_soft_labels_that_are_not_finite_are_an_error(distill, computed, monkeyp
         train(distill("--distill_top_k=3", "--mixed_precision=no"))
 
 
+@pytest.mark.slow
 def test_changed_config_of_the_teacher_gives_other_soft_labels(distill, teacher, computed):
     train(distill("--distill_top_k=3"))
     before = sum(computed)
@@ -218,6 +222,7 @@ def test_changed_config_of_the_teacher_gives_other_soft_labels(distill, teacher,
     assert sum(computed) == 2 * before
 
 
+@pytest.mark.slow
 def test_both_loops_train_the_same_model_on_soft_labels(distill):
     expected = train(distill("--distill_top_k=3")).folder
     assert same_weights(train_with_trainer(distill("--distill_top_k=3", output="trainer")).folder, expected)
@@ -233,6 +238,7 @@ def test_two_processes_train_the_same_model_as_one_on_soft_labels(recipe, distil
     assert losses(tmp_path / "two") == pytest.approx(losses(expected), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_verify_repeats_a_run_with_soft_labels(distill):
     assert verify(str(train(distill("--distill_top_k=3")).folder)).verdict == "identical bit for bit"
 

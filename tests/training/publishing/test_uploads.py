@@ -149,6 +149,7 @@ def test_pulled_run_resumes_bit_for_bit(hub_here, recipe, at_step, tmp_path, fun
     assert hub_here.messages[-1] == "End of training"
 
 
+@pytest.mark.slow
 def test_pulled_finished_run_has_its_model_and_can_be_trained_further(hub_here, recipe, tmp_path, in_turn):
     whole = train(recipe("--max_steps=16", output="whole")).folder
     first = train(recipe(*PUSH, "--hub_strategy=checkpoint", output="first")).folder

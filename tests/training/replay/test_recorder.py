@@ -72,6 +72,7 @@ def test_trail_of_an_interrupted_run_equals_that_of_an_uninterrupted_one(recipe,
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
+@pytest.mark.slow
 def test_trail_of_an_extended_run_equals_that_of_one_long_run(recipe, tmp_path):
     for steps in (14, 22):
         train(recipe(*OPTIONS, f"--max_steps={steps}", output="parts"))
@@ -106,6 +107,7 @@ def test_run_begun_by_a_version_without_trails_is_recorded_from_where_it_resumes
     assert [record.step for record in trail.steps] == [7, 8, 9, 10, 12]
 
 
+@pytest.mark.slow
 def test_card_shows_at_most_ten_checkpoints(recipe):
     trail = read_trail(train(recipe("--max_steps=40", "--save_steps=1", "--eval_sentences=0")).folder)
     assert [record.step for record in trail.steps] == list(range(1, 41))

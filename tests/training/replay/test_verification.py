@@ -70,10 +70,16 @@ def flip_bit(file: Path, line: int) -> None:
             train,
             ["--dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--gradient_accumulation_steps=2"],
         ),
-        (train, ["--bpe_dropout=0.2", "--max_grad_norm=0.5", "--lr_scheduler_type=cosine"]),
+        pytest.param(
+            train, ["--bpe_dropout=0.2", "--max_grad_norm=0.5", "--lr_scheduler_type=cosine"], marks=pytest.mark.slow
+        ),
         (train, ["--streaming=true", "--max_length=60", "--mixed_precision=bf16"]),
         (train_with_trainer, ["--freeze=[model.decoder]", "--weight_decay=0.01", "--max_grad_norm=0.5"]),
-        (train, ["--drop_duplicates=true", "--drop_copies=true", "--encoder_layerdrop=0.5", "--joint=false"]),
+        pytest.param(
+            train,
+            ["--drop_duplicates=true", "--drop_copies=true", "--encoder_layerdrop=0.5", "--joint=false"],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value.__name__,
 )
@@ -122,6 +128,7 @@ def finished(recipe):
     return train(recipe(*FAST, "--dropout=0.2")).folder
 
 
+@pytest.mark.slow
 def test_run_of_a_version_that_kept_all_whitespace_matches_bit_for_bit(recipe, tmp_path):
     for side in "xy":
         lines = (tmp_path / f"train.{side}").read_text().splitlines()

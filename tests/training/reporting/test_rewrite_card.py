@@ -100,6 +100,7 @@ def test_greatest_lengths_are_those_at_which_generation_stops(positions, ends):
     assert greatest_lengths(np.array([3, 6]), 4, config.longest_sequence).tolist() == ends
 
 
+@pytest.mark.slow
 def test_training_data_is_counted_the_same_in_a_resumed_and_an_uninterrupted_run(recipe):
     whole = results_of(train(recipe("--gradient_accumulation_steps=2", output="whole")).folder)
     train(recipe("--gradient_accumulation_steps=2", "--max_steps=5", output="parts"))
@@ -232,6 +233,7 @@ def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monk
     assert (folder / "curves.png").read_bytes() != curves
 
 
+@pytest.mark.slow
 def test_run_killed_after_drawing_its_figures_leaves_the_previous_artifacts(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = artifacts_of(folder)

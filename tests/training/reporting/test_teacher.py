@@ -44,6 +44,7 @@ def test_model_is_compared_with_another_on_the_test_set(recipe, other, tmp_path)
     assert "| teacher: other |" in card and str(tmp_path) not in card
 
 
+@pytest.mark.slow
 def test_comparison_can_be_added_to_a_finished_run_with_an_ensemble(recipe, other, tmp_path):
     folder = train(recipe("--max_steps=4")).folder
     weights = (folder / "model.safetensors").read_bytes()
@@ -61,6 +62,7 @@ def test_missing_model_is_an_error_before_training(recipe, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_replay_does_not_need_the_other_model(recipe, other):
     folder = train(recipe("--max_steps=4", f"--compare_with={other}")).folder
     other.rename(other.with_name("elsewhere"))

@@ -49,6 +49,7 @@ def test_finished_run_changes_nothing_when_it_is_started_again(recipe, first):
     assert after == before
 
 
+@pytest.mark.slow
 def test_first_run_on_text_alone_can_be_verified_from_the_card_of_the_last(recipe, first, tmp_path, capsys):
     last = train(recipe(f"--start_from={first}", "--max_steps=2", output="last")).folder
     card = tmp_path / "README.md"

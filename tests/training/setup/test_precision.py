@@ -77,6 +77,7 @@ def test_resumed_run_keeps_its_precision_without_measuring_again(recipe, measure
     assert launched(train(recipe(AUTO, "--overwrite", "--max_steps=2")).folder) == "no"
 
 
+@pytest.mark.slow
 def test_run_with_a_measured_precision_resumes_only_with_that_precision(recipe, measured):
     measured(1.9)
     train(recipe(AUTO, "--max_steps=3"))
