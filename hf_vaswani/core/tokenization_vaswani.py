@@ -28,8 +28,8 @@ TERM = re.compile("(\ufddc[^\ufddd]*\ufddd)")
 def fold_capitals(text: str) -> str:
     """Turn a text into lower case if it has several words, all of them in capitals."""
     parts = TERM.split(text)
-    own = "".join(parts[::2])
-    if not own.isupper() or len(re.findall(r"[^\W\d_]+", own)) < 2:
+    words = [word for part in parts[::2] for word in part.split() if any(map(str.isalpha, word))]
+    if not words or len(words) + len(parts) // 2 < 2 or not all(map(str.isupper, words)):
         return text
     return "".join(part if number % 2 else part.lower() for number, part in enumerate(parts))
 

@@ -92,12 +92,13 @@ class Builder:
 def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
     """Whether an entity in a text is a sign with a space beside it, as in "5 &lt; 6", which needs no translation.
 
-    Many models do not know such signs, and lose them. "&" may become a word.
+    Many models do not know such signs, and lose them. "&" may become a word, and "&lt;" may begin one.
     """
-    start, end = place
-    return unicodedata.category(character[:1])[0] == "S" and not (
-        start and end < len(raw) and not raw[start - 1].isspace() and not raw[end].isspace()
-    )
+    if not character or unicodedata.category(character[0])[0] != "S":
+        return False
+    sides = raw[: place[0]][-1:], raw[place[1] :][:1]
+    is_free = [not side or side.isspace() for side in sides]
+    return all(is_free) if character in "<>" else any(is_free)
 
 
 def has_words(text: str) -> bool:

@@ -26,8 +26,8 @@ Alignment = Collection[tuple[int, int]]
 Translations = Iterator[tuple[str, Alignment | None]]
 
 SPACES = re.compile(r"[ \t\r\n\f]+")
-# Characters without a space, but for punctuation marks around them.
-RUN = re.compile(r"[\"'“„‘‚«¿¡]*(\S+?)[.,;:!?…\"'“”‘’»]*(?=\s|$)")
+# Marks around what is between spaces.
+OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
@@ -316,12 +316,14 @@ def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None)
 def _whole_parts(sentence: Sentence, translation: str) -> list[str]:
     """Addresses, placeholders and the like in both texts, into which no tag may go; long ones first."""
     text, places = sentence.text, {placed.offset for placed in sentence._tags}
-    runs = [match.span(1) for match in RUN.finditer(text) if len(word_spans(match[1])) > 1]
-    parts = {
-        text[start:end]
-        for start, end in [*find_kept(text, kind_patterns()), *runs]
-        if places.isdisjoint(range(start + 1, end))
-    }
+    spans = find_kept(text, kind_patterns())
+    for match in re.finditer(r"\S+", text):
+        run = match[0].rstrip(CLOSING)
+        start = match.start() + len(run) - len(run.lstrip(OPENING))
+        if len(word_spans(text[start : match.start() + len(run)])) > 1:
+            spans.append((start, match.start() + len(run)))
+    broken = {text[start:end] for start, end in spans if not places.isdisjoint(range(start + 1, end))}
+    parts = {text[start:end] for start, end in spans} - broken
     return sorted((part for part in parts if part in translation), key=len, reverse=True)
 
 

@@ -14,7 +14,7 @@ from ..generation.constrained_search import search_with_terms
 from ..generation.term_automaton import TermAutomata, TermAutomaton
 from ..generation.term_spelling import TermSpeller
 from ..text.glossary import Demand, Glossary
-from ..text.markers import has_term_tokens, with_terms, without_markers
+from ..text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from .arguments import ONE_BY_ONE
 from .segments import Segment, TermsUnmet
 
@@ -61,7 +61,7 @@ def search_error(engine: Any, what: str) -> str | None:
 
 def translate_terms(engine: Any, segments: Sequence[Segment], glossaries: Sequence[Glossary]) -> None:
     """Set the result of segments that are nothing but a term, to its first translation."""
-    if engine.postprocess.get("as_tensors") or engine.hypotheses > 1:
+    if engine.postprocess.get("as_tensors") or engine.forward.get("return_alignments") or engine.hypotheses > 1:
         return
     for segment in segments:
         text = segment.piece.text.strip()
@@ -91,9 +91,15 @@ def hide_terms(engine: Any, segments: Sequence[Segment]) -> None:
         if not segment.marked or not isinstance(segment.result, list) or "alignment" not in segment.result[0]:
             continue
         tokens = engine.source_tokens(segment.piece)
+        # Capitals may have been read as lower case with the terms, but not without them.
+        lowered = [token.lower() for token in tokens]
         for hypothesis in segment.result:
-            places: list[int] = []
-            matcher = SequenceMatcher(None, hypothesis["source_tokens"], tokens, autojunk=False)
+            read, places, is_term = [], [], False
+            for token in hypothesis["source_tokens"]:
+                is_term |= token in (TERM_TOKENS[0], TERM)
+                read.append(None if is_term else token.lower())
+                is_term &= token not in (TERM_TOKENS[1], END)
+            matcher = SequenceMatcher(None, read, lowered, autojunk=False)
             for kind, start, end, first, last in matcher.get_opcodes():
                 places += range(first, last) if kind == "equal" else [max(last - 1, 0)] * (end - start)
             hypothesis["source_tokens"] = tokens

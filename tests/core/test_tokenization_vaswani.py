@@ -134,7 +134,8 @@ def test_decoding_does_not_interfere_with_other_threads(two_vocabularies, monkey
 
 @pytest.mark.parametrize("text, folded", [
     ("THE DOG, RUNNING. É", "the dog, running. é"), ("NASA", "NASA"), ("NASA 9", "NASA 9"), ("A Dog", "A Dog"),
-    ("1 2", "1 2"), ("THE \ufddc Hund\ufddd RUNS", "the \ufddc Hund\ufddd runs"),
+    ("1 2", "1 2"), ("DON'T", "DON'T"), ("\u8fd9 IBM \u7535", "\u8fd9 IBM \u7535"),
+    ("DER \ufddc hound\ufddd", "der \ufddc hound\ufddd"), ("THE \ufddc Hund\ufddd RUNS", "the \ufddc Hund\ufddd runs"),
 ])  # fmt: skip
 def test_several_words_in_capitals_become_lower_case(text, folded):
     assert fold_capitals(text) == folded

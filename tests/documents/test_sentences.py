@@ -40,6 +40,7 @@ def fill(markup, translation, alignment=None):
     # None goes into a placeholder or the like.
     ("in <i>{{ count }} a</i> line", "in {{ count }} Zeile", "in <i>{{ count }}</i> Zeile"),
     ("is <i>[[x]] so</i> it", "[[x]] ist", "[[x]] <i>ist</i>"),
+    ("an a/b is a<b>/b</b> so", "ein a/b ist a/b so", "ein a/b ist a<b>/b</b> so"),
     ("to ({<b>x</b>}) y", "zu ({x}) z", "zu ({<b>x</b>}) z"),
     # Signs are spelled as they were.
     ("R&amp;D &#169; x > y <i>z</i>", "F&E x > y z", "F&amp;E &#169; x > y <i>z</i>"),
@@ -84,9 +85,9 @@ def test_unchanged_text_stays_byte_for_byte():
 
 
 def test_entities_of_symbols_with_a_space_beside_them_go_where_a_tag_would_go():
-    parts = read_markup("Tom &amp; Bob: 5 &lt; &euro;6 a&lt;b")
-    assert parts.texts == ["Tom & Bob: 5 6 a<b"] and parts.has_tags == [True]
-    assert parts.fill(iter([("Tim und Bob: 5 6 a<b", None)])) == "Tim und Bob: 5 &lt; &euro;6 a&lt;b"
+    parts = read_markup("Tom &amp; Bob: 5 &lt; &euro;6 &lt;b&gt; c&#1;")
+    assert parts.texts == ["Tom & Bob: 5 6 <b> c"] and parts.has_tags == [True]
+    assert parts.fill(iter([("Tim und Bob: 5 6 <b> d", None)])) == "Tim und Bob: 5 &lt; &euro;6 &lt;b&gt; d"
 
 
 def test_unclosed_tags_keep_their_order():
