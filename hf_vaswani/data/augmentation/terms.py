@@ -60,12 +60,16 @@ def _drawn(
             last = following
         (start, begin), end = (link.spans[0][0], link.spans[1][0]), last.spans[0][1]
         if start >= after:
-            terms.append((start, end, _as_in_glossary(target[begin : last.spans[1][1]], begin == 0, aligner)))
+            term = target[begin : last.spans[1][1]]
+            # Glossaries have both "two" and "Two".
+            if begin == 0 and generator.random() < 0.5:
+                term = _as_within_sentences(term, aligner)
+            terms.append((start, end, term))
             after = end
     return terms
 
 
-def _as_in_glossary(term: str, is_first: bool, aligner: WordAligner) -> str:
+def _as_within_sentences(term: str, aligner: WordAligner) -> str:
     """A term without the capital that it may have only because it begins its sentence."""
-    first = words(term)[0] if is_first else ""
+    first = words(term)[0]
     return term[:1].lower() + term[1:] if first.lower() in aligner.lowercase else term

@@ -80,10 +80,14 @@ def test_terms_are_words_of_the_target_in_the_place_of_their_sources(aligner):
         assert " ".join(known[word] for word in gone if word in known) == " ".join(terms)
 
 
-def test_term_at_the_start_of_a_sentence_has_no_capital_unless_it_always_has_one():
+def test_term_at_the_start_of_a_sentence_often_has_no_capital_unless_it_always_has_one():
     pairs = [(f"{one} {other}", f"{one.capitalize()}x {other}x") for one in GERMAN for other in GERMAN]
     marked = augmented(pairs, WordAligner.learn(pairs), terms=1.0)
-    assert all(term == term.lower() for source, _ in marked for term in PLACED.findall(source))
+    firsts = [source for source, _ in marked if source.startswith(TERM)]
+    assert 0.3 < sum(term[2:3].islower() for term in firsts) / len(firsts) < 0.7
+    always = [(f"{one} {other}", f"{one.capitalize()}x {other.capitalize()}x") for one in GERMAN for other in GERMAN]
+    marked = augmented(always, WordAligner.learn(always), terms=1.0)
+    assert all(term[0].isupper() for source, _ in marked for term in PLACED.findall(source))
 
 
 def test_less_usual_translations_are_terms_more_often():
