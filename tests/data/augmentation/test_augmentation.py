@@ -82,7 +82,7 @@ def test_terms_are_words_of_the_target_in_the_place_of_their_sources(aligner):
 
 def test_term_at_the_start_of_a_sentence_often_has_no_capital_unless_it_always_has_one():
     pairs = [(f"{one} {other}", f"{one.capitalize()}x {other}x") for one in GERMAN for other in GERMAN]
-    marked = augmented(pairs, WordAligner.learn(pairs), terms=1.0)
+    marked = augmented(pairs * 10, WordAligner.learn(pairs), terms=1.0)
     firsts = [source for source, _ in marked if source.startswith(TERM)]
     assert 0.3 < sum(term[2:3].islower() for term in firsts) / len(firsts) < 0.7
     always = [(f"{one} {other}", f"{one.capitalize()}x {other.capitalize()}x") for one in GERMAN for other in GERMAN]
