@@ -63,6 +63,7 @@ PRIVATE = {
         "_add_tokens",
         "_auto_class",
         "_decode",
+        "_encode_plus",
         "_from_pretrained",
         "_save_pretrained",
         "_tokenizer",

@@ -84,5 +84,5 @@ def test_augmentation_excludes_soft_labels_which_need_the_same_text_in_each_epoc
 
 
 def test_vocabulary_needs_room_for_the_tokens(recipe):
-    with pytest.raises(InputError, match="tokenizer.vocab_size=20 has no room for the 13 tokens of augmentation"):
+    with pytest.raises(InputError, match="tokenizer.vocab_size=20 has no room for the 12 tokens of augmentation"):
         recipe("--augmentation.terms=0.1", "--augmentation.placeholders=0.1", "--vocab_size=20")
