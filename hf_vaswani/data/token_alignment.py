@@ -66,16 +66,23 @@ class TokenAligner:
         ids = np.asarray(source, np.int64), np.asarray(target, np.int64)
         rows, columns = (np.flatnonzero(~np.isin(side, special)) for side, special in zip(ids, self.special))
         links = [NO_LINK] * len(target)
-        if not len(rows) or not len(columns):
-            return links
-        at_source, at_target = ((np.arange(len(side)) + 0.5) / len(side) for side in (rows, columns))
-        nearness = np.exp(-DIAGONAL * np.abs(at_source[:, None] - at_target))
         sides = ids[0][rows], ids[1][columns]
-        of_target = self.forward(*sides) * nearness
-        of_source = self.backward(*reversed(sides)).T * nearness
-        best = of_target.argmax(axis=0)
-        agrees = of_source.argmax(axis=1)[best] == np.arange(len(columns))
-        agrees &= of_target[best, np.arange(len(columns))] > 0
-        for place, origin in zip(columns[agrees].tolist(), rows[best[agrees]].tolist()):
-            links[place] = origin
+        for origin, place in agreed_links(self.forward(*sides), self.backward(*reversed(sides)).T):
+            links[int(columns[place])] = int(rows[origin])
         return links
+
+
+def agreed_links(forward: np.ndarray, backward: np.ndarray) -> list[tuple[int, int]]:
+    """The links (source, target) on which both directions agree, in the order of the target.
+
+    Args:
+        forward, backward: t(target | source) and t(source | target), `(source, target)`.
+    """
+    if not forward.size:
+        return []
+    at_source, at_target = ((np.arange(size) + 0.5) / size for size in forward.shape)
+    nearness = np.exp(-DIAGONAL * np.abs(at_source[:, None] - at_target))
+    of_target, of_source = forward * nearness, backward * nearness
+    best, places = of_target.argmax(axis=0), np.arange(forward.shape[1])
+    agrees = (of_source.argmax(axis=1)[best] == places) & (of_target[best, places] > 0)
+    return list(zip(best[agrees].tolist(), places[agrees].tolist()))

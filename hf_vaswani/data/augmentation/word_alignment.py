@@ -9,13 +9,12 @@ import numpy as np
 from ...text.words import Span, word_spans
 from ..lexical_translation import LexicalTable, learn_translations
 from ..sources.text_files import Pair
-from ..token_alignment import NO_LINK, Lexicon, TokenAligner
+from ..token_alignment import Lexicon, agreed_links
 
 # The lowest probability of translations, and that above which they are certain. A word that always becomes two has no
 # certain one, as neither is above one half.
 LEAST, CERTAIN = 0.05, 0.5
 UNKNOWN = 2**31  # more than there are words
-NOTHING = np.zeros(0, np.int64)
 
 
 class Link(NamedTuple):
@@ -41,12 +40,13 @@ class WordAligner:
     Attributes:
         numbers: word → its number, of source and target.
         lowercase: target words that also occur in lower case.
-        aligner: aligns these numbers.
+        forward, backward: t(target | source) and t(source | target) of these numbers.
     """
 
     numbers: tuple[dict[str, int], dict[str, int]]
     lowercase: set[str]
-    aligner: TokenAligner
+    forward: Lexicon
+    backward: Lexicon
 
     @classmethod
     def learn(cls, pairs: Iterable[Pair]) -> "WordAligner":
@@ -62,8 +62,7 @@ class WordAligner:
                 row = [known.setdefault(word.lower(), len(known)) for word in words]
                 rows[side].append(np.array(row, np.int64))
         tables = learn_translations(*rows), learn_translations(*reversed(rows))
-        forward, backward = (Lexicon(_probable(table)) for table in tables)
-        return cls(numbers, lowercase, TokenAligner(forward, backward, (NOTHING, NOTHING)))
+        return cls(numbers, lowercase, *(Lexicon(_probable(table)) for table in tables))
 
     def __call__(self, source: str, target: str) -> list[Link]:
         """The words that are translations of each other, without punctuation, in the order of the source."""
@@ -72,8 +71,8 @@ class WordAligner:
         ids = [
             np.array([known.get(word, UNKNOWN) for word in own], np.int64) for known, own in zip(self.numbers, words)
         ]
-        links = {place: number for number, place in enumerate(self.aligner(*ids)) if place != NO_LINK}
-        forward, backward = self.aligner.forward(*ids), self.aligner.backward(*reversed(ids)).T
+        forward, backward = self.forward(*ids), self.backward(*reversed(ids)).T
+        links = dict(agreed_links(forward, backward))
         # Names and numbers that are rare, or were never seen, stay as they are.
         only = [{word: number for number, word in enumerate(own) if own.count(word) == 1} for own in words]
         linked = set(links.values())
@@ -82,11 +81,9 @@ class WordAligner:
             if place is not None and number not in links and place not in linked:
                 links[number], forward[number, place], backward[number, place] = place, 1.0, 1.0
         # A word that is also the likeliest origin of words without a link has a translation of several words.
-        origins = forward.argmax(0) if forward.size else NOTHING
+        origins = forward.argmax(0).tolist() if forward.size else []
         linked = set(links.values())
-        several = {
-            number for place, number in enumerate(origins.tolist()) if place not in linked and forward[number, place]
-        }
+        several = {number for place, number in enumerate(origins) if place not in linked and forward[number, place]}
         is_certain = np.minimum(forward, backward) > CERTAIN
         return [
             Link(
