@@ -119,6 +119,25 @@ class VaswaniStack(VaswaniPreTrainedModel):
         """Token ids `(batch, length)` → their unscaled embeddings `(batch, length, d_model)`."""
         return self.embed_tokens(input_ids)
 
+    def source_mask(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        encoder_hidden_states: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """The padding mask of the source `(batch, source_length)`, in the form that the attention expects."""
+        is_plain = attention_mask is not None and attention_mask.dim() == 2
+        uses_sdpa = self.config._attn_implementation == "sdpa"
+        if is_plain and uses_sdpa and self.training and attention_mask.device.type != "cpu":
+            # transformers would look for padding in the mask, and have to wait until a GPU has finished all its work.
+            return attention_mask[:, None, None].bool()
+        return create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+
     def kept_layers(self) -> Iterator[nn.Module]:
         """The layers to run: all of them, or in training those that LayerDrop keeps."""
         for layer in self.layers:
@@ -148,9 +167,7 @@ class VaswaniEncoder(VaswaniStack):
     ) -> BaseModelOutput:
         """Source ids and padding mask `(batch, source_length)` → `(batch, source_length, d_model)`."""
         hidden_states = self.embed(input_ids, inputs_embeds, attention_mask)
-        attention_mask = create_bidirectional_mask(
-            config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
-        )
+        attention_mask = self.source_mask(hidden_states, attention_mask)
         for layer in self.kept_layers():
             hidden_states = layer(hidden_states, attention_mask)
         return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
@@ -215,12 +232,7 @@ class VaswaniDecoder(VaswaniStack):
         hidden_states = self.embed(input_ids, inputs_embeds, counted_mask, past_length, position_ids)
         self_attention_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
         causal_mask = create_causal_mask(self.config, hidden_states, attention_mask, self_attention_cache)
-        encoder_attention_mask = create_bidirectional_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=encoder_attention_mask,
-            encoder_hidden_states=encoder_hidden_states,
-        )
+        encoder_attention_mask = self.source_mask(hidden_states, encoder_attention_mask, encoder_hidden_states)
         for layer in self.kept_layers():
             # Gradient checkpointing handles only positional arguments: whatever needs a gradient must be one.
             hidden_states = layer(

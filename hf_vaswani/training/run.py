@@ -142,10 +142,22 @@ class TrainingRun:
 
     def begin_step(self) -> None:
         """Seed dropout and set the learning rate for the next step."""
+        self.seed_dropout()
+        self.set_learning_rate()
+
+    def seed_dropout(self, steps_under_way: int = 0) -> None:
+        """Seed dropout for the next step.
+
+        Args:
+            steps_under_way: number of steps before it that have not ended yet.
+        """
+        # A skipped step is not counted as one, but the next one must not repeat its dropout.
+        number = self.progress.step + self.progress.skipped + steps_under_way + 1
+        torch.manual_seed(generator_seed(self.arguments.seed, number, self.accelerator.process_index))
+
+    def set_learning_rate(self) -> None:
+        """Set the learning rate for the next step."""
         arguments, progress = self.arguments, self.progress
-        # A skipped step is not counted, but the next one must not repeat its dropout.
-        numbers = (progress.step + 1, progress.skipped) if progress.skipped else (progress.step + 1,)
-        torch.manual_seed(generator_seed(arguments.seed, *numbers, self.accelerator.process_index))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
                 arguments.lr_scheduler_type,
@@ -298,6 +310,11 @@ class TrainingRun:
         if self._is_after_the_last_epoch():
             return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
+
+    def may_be_last(self, batches: StepBatches) -> bool:
+        """Whether a step that has not ended yet may be the last one of the run or of a part of its epoch."""
+        last, (_, _, batch) = self.arguments.max_steps, batches.following
+        return batch == 0 or (last is not None and self.progress.step + 1 >= last)
 
     def _is_at_the_last_step(self) -> bool:
         last = self.arguments.max_steps

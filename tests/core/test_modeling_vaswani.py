@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
@@ -17,8 +19,9 @@ from hf_vaswani.core.modeling_layers import (
     scaled_dot_product_attention,
     sinusoidal_positions,
 )
+from hf_vaswani.fast import label_smoothing as smoothing_module
 from hf_vaswani.fast.attention import attention_weights, without_cudnn
-from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, sequence_loss
+from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, sequence_loss
 
 from .. import reference
 from ..conftest import tiny_config, tiny_model
@@ -736,6 +739,41 @@ def test_loss_of_bf16_logits_is_computed_in_fp32_and_only_its_gradient_is_rounde
         gradients += torch.autograd.grad(values[-1], leaf)
     assert values[0].dtype == torch.float32 and torch.equal(*values)
     assert gradients[0].dtype == torch.bfloat16 and torch.equal(gradients[0], gradients[1].bfloat16())
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_loss_on_a_gpu_equals_cross_entropy_in_float64(dtype, label_smoothing, monkeypatch):
+    monkeypatch.setattr(smoothing_module, "DEVICE_LOGITS", 150)  # three rows at once
+    logits = torch.randn(11, 50).mul_(3).to(dtype).requires_grad_()
+    labels = torch.randint(50, (11,))
+    labels[[2, 10]] = -100
+    loss = DeviceCrossEntropy.apply(logits, labels, label_smoothing, torch.tensor(9.0))
+    (2 * loss).backward()
+    exact = logits.detach().double().requires_grad_()
+    expected = F.cross_entropy(exact, labels, label_smoothing=label_smoothing)
+    (2 * expected).backward()
+    assert loss.dtype == torch.float32 and logits.grad.dtype == dtype
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
+    tolerance = {"rtol": 1e-4, "atol": 1e-7} if dtype == torch.float32 else {"rtol": 2**-7, "atol": 1e-6}
+    torch.testing.assert_close(logits.grad.double(), exact.grad, **tolerance)
+
+
+def test_loss_on_a_gpu_reads_no_value_from_the_device_and_copies_no_more_than_a_part(monkeypatch):
+    monkeypatch.setattr(smoothing_module, "DEVICE_LOGITS", 150)
+    sizes = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **kwargs or {})
+            sizes.append(result.numel() if torch.is_tensor(result) and result.dtype == torch.float32 else 0)
+            return result
+
+    # The meta device has no values to read.
+    logits = torch.zeros(11, 50, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    with Watch():
+        DeviceCrossEntropy.apply(logits, torch.zeros(11, dtype=torch.long, device="meta"), 0.1, 9.0).backward()
+    assert logits.grad.is_meta and max(sizes) == 150
 
 
 def test_gradients_of_fp16_logits_that_fp16_cannot_hold_survive_a_loss_scale():

@@ -41,6 +41,11 @@ class StepBatches:
     following: tuple[int, int, int]
     counts: dict[str, int] | None = None
 
+    def pin_memory(self) -> "StepBatches":
+        """The same with tensors from which a GPU copies while it computes; called by torch's `DataLoader`."""
+        pinned = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in self.micro_batches]
+        return replace(self, micro_batches=pinned)
+
 
 class StepDataset(IterableDataset):
     """One process's share of all steps from a given point on, epoch after epoch, without end.
@@ -133,13 +138,15 @@ class StepsLoader(DataLoader):
 
 
 def steps_loader(steps: StepDataset, workers: int) -> StepsLoader:
-    """A loader of steps whose batches are made here or, with a worker, in another process ahead of the run."""
+    """A loader of steps whose batches are made here or, with a worker, in another process ahead of the run, and in
+    memory that a GPU can read."""
     return StepsLoader(
         steps,
         batch_size=None,
         num_workers=workers,
         prefetch_factor=4 if workers else None,
         worker_init_fn=ignore_stop_signals,
+        pin_memory=workers > 0 and torch.cuda.is_available(),
     )
 
 

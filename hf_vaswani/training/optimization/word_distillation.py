@@ -178,8 +178,9 @@ def distillation_loss(
         return WordDistillation.apply(
             logits_by_row(logits), expected.by_row(), labels.flatten(), label_smoothing, float(target_tokens), weight
         )
-    counted = labels != IGNORED_LABEL
-    word_loss = -expected.at(counted).mean_of(logits[counted].float().log_softmax(-1)).sum() / target_tokens
+    words = expected.by_row().mean_of(logits.float().log_softmax(-1).flatten(0, -2))
+    # If the labels that count were an index, a GPU would have to finish all its work first.
+    word_loss = -words.where(labels.flatten() != IGNORED_LABEL, 0).sum() / target_tokens
     return (1 - weight) * sequence_loss(logits, labels, label_smoothing, target_tokens) + weight * word_loss
 
 

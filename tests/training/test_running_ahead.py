@@ -1,0 +1,145 @@
+"""Steps that end while the next one is computed, as on a GPU: the same run as one step after another."""
+
+import signal
+
+import pytest
+import torch
+
+from hf_vaswani.errors import TrainingError, TrainingInterrupted
+from hf_vaswani.training import loop
+from hf_vaswani.training import run as run_module
+from hf_vaswani.training.optimization.loss import training_loss
+from hf_vaswani.training.optimization.step_batches import StepBatches
+from hf_vaswani.training.train import train
+
+from ..conftest import tiny_config, tiny_model
+from .helpers import losses, records_without_timings, same_weights
+
+
+@pytest.fixture
+def ahead(monkeypatch):
+    """Lets the loop run ahead on a CPU, whose fused Adam skips a step when told to, as a GPU's does."""
+    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+
+
+@pytest.fixture
+def spoil(monkeypatch):
+    """Changes the loss of each forward pass by its number, counted from 1."""
+
+    def replace(change):
+        number = 0
+
+        def changed(*arguments):
+            nonlocal number
+            number += 1
+            return change(number, training_loss(*arguments))
+
+        monkeypatch.setattr(loop, "training_loss", changed)
+
+    return replace
+
+
+def assert_same(folder, other):
+    assert losses(folder) and records_without_timings(folder) == records_without_timings(other)
+    assert same_weights(folder, other)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--ema_decay=0.9", "--keep_best=2", "--logging_steps=5"),
+        ("--gradient_accumulation_steps=2", "--max_tokens=60", "--max_grad_norm=0.1", "--weight_decay=0.1"),
+        ("--max_steps=null", "--num_train_epochs=3", "--lr_scheduler_type=constant"),
+        ("--eval_steps=1", "--early_stopping_patience=1", "--learning_rate=1", "--warmup_steps=1"),
+    ],
+)
+def test_run_is_the_same_bit_for_bit(recipe, monkeypatch, options):
+    one_by_one = train(recipe(*options, output="one_by_one")).folder
+    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    assert_same(train(recipe(*options, output="ahead")).folder, one_by_one)
+
+
+def test_passes_of_the_next_step_come_before_the_end_of_a_step(recipe, monkeypatch, ahead):
+    events, compute, end = [], loop.compute_gradients, run_module.TrainingRun.end_step
+
+    def watched_compute(run, batches):
+        events.append("passes")
+        return compute(run, batches)
+
+    def watched_end(run, *results):
+        events.append("end")
+        return end(run, *results)
+
+    monkeypatch.setattr(loop, "compute_gradients", watched_compute)
+    monkeypatch.setattr(run_module.TrainingRun, "end_step", watched_end)
+    train(recipe("--max_steps=5", "--max_tokens=20"))
+    assert events == ["passes", *["passes", "end"] * 4, "end"]
+
+
+def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, spoil, capsys):
+    def spoil_three():
+        spoil(lambda number, loss: loss * {3: float("nan"), 4: float("inf"), 9: float("nan")}.get(number, 1))
+
+    spoil_three()
+    one_by_one = train(recipe(output="one_by_one")).folder
+    told = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
+    spoil_three()
+    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    assert_same(train(recipe(output="ahead")).folder, one_by_one)
+    assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == told
+    assert len(told) == 3
+
+
+def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, monkeypatch, spoil, ahead):
+    monkeypatch.setattr(run_module, "MOST_SKIPPED", 3)
+    spoil(lambda number, loss: loss * (float("inf") if number > 6 else 1))
+    with pytest.raises(TrainingError, match=r"Step 7: .* 3 batches in a row. The last good .*update-00000004"):
+        train(recipe())
+
+
+def test_run_stopped_by_a_signal_resumes_bit_for_bit(recipe, spoil, ahead):
+    options = ("--max_tokens=20", "--ema_decay=0.9")
+    whole = train(recipe(*options, output="whole")).folder
+    spoil(lambda number, loss: loss if number != 7 else (signal.raise_signal(signal.SIGTERM), loss)[1])
+    with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after step 7"):
+        train(recipe(*options, output="parts"))
+    spoil(lambda number, loss: loss)
+    parts = train(recipe(*options, output="parts")).folder
+    assert losses(parts) == losses(whole)
+    assert same_weights(parts, whole)
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm_position": "pre"}, {"positions_skip_padding": True}])
+def test_passes_read_no_value_from_the_device(changes):
+    # The meta device has no values: reading one is an error, where a GPU would have to finish all its work first.
+    from hf_vaswani import VaswaniForConditionalGeneration
+
+    with torch.device("meta"):
+        model = VaswaniForConditionalGeneration(tiny_config(**changes)).train()
+        batch = {
+            "input_ids": torch.ones(3, 5, dtype=torch.long),
+            "attention_mask": torch.ones(3, 5, dtype=torch.long),
+            "labels": torch.ones(3, 7, dtype=torch.long),
+        }
+    training_loss(model, batch, 21.0).backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    assert norm.is_meta and all(parameter.grad.is_meta for parameter in model.parameters())
+
+
+def test_padding_mask_of_a_gpu_gives_the_same_loss():
+    model = tiny_model().train()
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    batch = {"input_ids": torch.randint(4, 40, (2, 5)), "labels": torch.randint(4, 40, (2, 7))}
+    values = []
+    for masks in (mask, mask[:, None, None].bool()):
+        torch.manual_seed(1)
+        values.append(training_loss(model, {**batch, "attention_mask": masks}, 14.0))
+    torch.testing.assert_close(values[1], values[0])
+
+
+def test_tensors_of_all_forward_passes_are_pinned(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor + 100)
+    batches = StepBatches([{"input_ids": torch.tensor([1])}, {"labels": torch.tensor([2])}], 1, 1, 1, (0, 0, 1))
+    pinned = batches.pin_memory()
+    assert pinned.micro_batches == [{"input_ids": torch.tensor([101])}, {"labels": torch.tensor([102])}]
+    assert pinned.following == batches.following
