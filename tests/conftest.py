@@ -41,7 +41,9 @@ TINY = {
 
 def slow_but(names, *fast):
     """Names of parameters, of which all but some run only with the slow tests."""
-    return [pytest.param(name, marks=[] if name in fast else pytest.mark.slow) for name in names]
+    # A tuple stands for several parameters.
+    values = [(name if isinstance(name, tuple) else (name,), name in fast) for name in names]
+    return [pytest.param(*value, marks=[] if is_fast else pytest.mark.slow) for value, is_fast in values]
 
 
 def pytest_collection_finish():
@@ -84,8 +86,7 @@ def no_converted_models():
     shutil.rmtree(Path(os.environ["HF_VASWANI_CACHE"]) / "ctranslate2", ignore_errors=True)
 
 
-@pytest.fixture
-def tokenizer() -> PreTrainedTokenizerFast:
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=word_tokenizer([f"w{i}" for i in range(36)]),
         model_input_names=["input_ids", "attention_mask"],
@@ -93,13 +94,22 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-@pytest.fixture
-def saved_model(tmp_path, tokenizer):
-    """A folder with a tiny model and its tokenizer."""
-    folder = tmp_path / "saved"
+def save_tiny_model(folder: Path) -> Path:
+    """Save a tiny model and its tokenizer in a folder."""
     tiny_model().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def tokenizer() -> PreTrainedTokenizerFast:
+    return tiny_tokenizer()
+
+
+@pytest.fixture
+def saved_model(tmp_path):
+    """A folder with a tiny model and its tokenizer."""
+    return save_tiny_model(tmp_path / "saved")
 
 
 @pytest.fixture

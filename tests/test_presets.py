@@ -6,6 +6,8 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, preset
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import PRESETS
 
+from .conftest import slow_but
+
 # Table 3 of the paper, in millions; the base model's value where a cell is empty.
 TABLE_3 = {
     "base": 65,
@@ -104,7 +106,10 @@ def shrunk(name: str) -> VaswaniConfig:
 DISTINCT = {str(shrunk(name)): name for name in reversed(PRESETS)}
 
 
-@pytest.mark.parametrize("name", sorted(DISTINCT.values()))
+@pytest.mark.parametrize(
+    "name",
+    slow_but(sorted(DISTINCT.values()), "base", "fairseq", "opennmt", "system_c", "table3_e_learned", "tensor2tensor"),
+)
 def test_preset_trains_generates_saves_and_reloads(tmp_path, name):
     torch.manual_seed(0)
     config = shrunk(name)

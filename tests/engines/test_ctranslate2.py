@@ -16,18 +16,26 @@ from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.load import load
 
-from ..conftest import slow_but, tiny_model
+from ..conftest import save_tiny_model, slow_but, tiny_model
 from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of, up_to_end
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
 
+@pytest.fixture(scope="module")
+def exported_once(tmp_path_factory):
+    """The folder of an export of a tiny model, which no test changes."""
+    folder = tmp_path_factory.mktemp("exported")
+    saved = save_tiny_model(folder / "saved")
+    assert main(["export", str(saved), str(folder / "ct2"), "--to", "ctranslate2"]) == 0
+    return folder / "ct2"
+
+
 @pytest.fixture
-def exported(saved_model, tmp_path):
+def exported(saved_model, exported_once, tmp_path):
     """The folders of a tiny model and of its export."""
-    assert main(["export", str(saved_model), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 0
-    return saved_model, tmp_path / "ct2"
+    return saved_model, shutil.copytree(exported_once, tmp_path / "ct2")
 
 
 @pytest.mark.parametrize("name", slow_but(VARIANTS, "paper", "layers and heads"))

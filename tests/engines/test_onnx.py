@@ -1,6 +1,7 @@
 """Export to ONNX and translation with ONNX Runtime, against the model that was exported."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -13,7 +14,7 @@ from hf_vaswani.engines.onnx import onnx_export
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.load import load
 
-from ..conftest import tiny_model
+from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of
 
@@ -33,12 +34,20 @@ SAMPLE = ("w1 w2 w3 w4", "w5")
 BATCH = {"input_ids": SOURCES, "attention_mask": MASK}
 
 
+@pytest.fixture(scope="module")
+def exported_once(tmp_path_factory):
+    """The folder of an export of a tiny model, which no test changes."""
+    folder = tmp_path_factory.mktemp("exported")
+    saved, sample = save_tiny_model(folder / "saved"), folder / "sample"
+    sample.write_text("".join(f"{line}\n" for line in SAMPLE), encoding="utf-8")
+    assert main(["export", str(saved), str(folder / "onnx"), "--to", "onnx", "--sample", str(sample)]) == 0
+    return folder / "onnx"
+
+
 @pytest.fixture
-def exported(saved_model, write_lines, tmp_path):
+def exported(saved_model, exported_once, tmp_path):
     """The folders of a tiny model and of its export."""
-    sample = ["--sample", write_lines("sample", SAMPLE)]
-    assert main(["export", str(saved_model), str(tmp_path / "onnx"), "--to", "onnx", *sample]) == 0
-    return saved_model, tmp_path / "onnx"
+    return saved_model, shutil.copytree(exported_once, tmp_path / "onnx")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from hf_vaswani.generation.alignment import alignment_layer, forced_attentions
 from hf_vaswani.text.normalization import BLANK
 from hf_vaswani.translation.load import load
 
-from ..conftest import tiny_model
+from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES
 
@@ -46,17 +46,23 @@ def fake_runtime(folder: Path, versions: dict[str, str] = VERSIONS) -> Path:
     return folder
 
 
-@pytest.fixture
-def page(saved_model, tmp_path) -> Path:
-    """A page of a tiny model, exported by the command."""
-    folder = tmp_path / "my_page"
-    runtime = fake_runtime(tmp_path / "node_modules")
-    command = ["export", str(saved_model), str(folder), "--to", "web", "--runtime", str(runtime)]
+@pytest.fixture(scope="module")
+def page_once(tmp_path_factory) -> Path:
+    """A page of a tiny model, exported by the command, which no test changes."""
+    folder = tmp_path_factory.mktemp("page")
+    saved, runtime = save_tiny_model(folder / "saved"), fake_runtime(folder / "node_modules")
+    command = ["export", str(saved), str(folder / "my_page"), "--to", "web", "--runtime", str(runtime)]
     assert main([*command, "--name", "Müller & <i>Söhne"]) == 0
-    return folder
+    return folder / "my_page"
 
 
-def test_folder_contains_page_int8_model_and_runtime(page, capsys):
+@pytest.fixture
+def page(page_once, tmp_path) -> Path:
+    """A copy of that page."""
+    return shutil.copytree(page_once, tmp_path / "my_page")
+
+
+def test_folder_contains_page_int8_model_and_runtime(page):
     assert sorted(path.relative_to(page).as_posix() for path in page.rglob("*") if path.is_file()) == [
         "README.md", "icon.svg", "index.html", "manifest.webmanifest", "marks.js",
         "model/config.json", "model/generation_config.json", "model/onnx/decoder_model_merged_quantized.onnx",

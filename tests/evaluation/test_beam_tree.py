@@ -14,7 +14,7 @@ from hf_vaswani.evaluation.beam_tree import beam_tree
 from hf_vaswani.evaluation.beam_tree_figure import beam_tree_page, beam_tree_svg
 from hf_vaswani.generation.fast_beam_search import SearchObserver
 
-from ..conftest import tiny_model, word_tokenizer
+from ..conftest import slow_but, tiny_model, word_tokenizer
 
 TEXT = "w1 w2 w3 w4"
 VOCABULARY, START, END = 40, 1, 2
@@ -42,7 +42,7 @@ def next_log_probabilities(model, tokenizer, output_ids):
 
 @pytest.mark.parametrize("early_stopping", [False, True, "never"])
 @pytest.mark.parametrize("length_penalty_type", ["length", "gnmt"])
-@pytest.mark.parametrize("num_beams", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("num_beams", slow_but([1, 2, 3, 4, 5], 1, 4))
 def test_best_path_is_the_output_of_generate(tokenizer, num_beams, length_penalty_type, early_stopping):
     settings = {"num_beams": num_beams, "max_new_tokens": 9}
     if num_beams > 1:

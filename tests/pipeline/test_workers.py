@@ -11,6 +11,8 @@ from hf_vaswani.pipeline import engine
 from hf_vaswani.pipeline import workers as worker_processes
 from hf_vaswani.pipeline.workers import WorkerDied, can_fork, memory_error, side_by_side
 
+from ..conftest import slow_but
+
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are forked only on Linux")
 TEXTS = [" ".join(f"w{1 + (i * k) % 9}" for k in range(1, 2 + i % 7)) for i in range(40)]
 SEARCH = {"num_beams": 3, "max_new_tokens": 8, "batch_size": 4}
@@ -90,7 +92,12 @@ def test_workers_stop_when_the_iteration_is_abandoned():
         os.kill(process, 0)
 
 
-@pytest.mark.parametrize("options", [{}, {"n_best": 2}, {"return_tensors": True}, {"return_alignments": True}])
+@pytest.mark.parametrize(
+    "options",
+    slow_but(
+        [{}, {"n_best": 2}, {"return_tensors": True}, {"return_alignments": True}], {}, {"return_alignments": True}
+    ),
+)
 def test_translations_do_not_depend_on_the_number_of_workers(translator, processes, options):
     expected = translator(TEXTS, num_workers=1, **SEARCH, **options)
     assert not processes

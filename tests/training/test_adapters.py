@@ -256,6 +256,7 @@ def test_adapter_uses_the_search_settings_of_its_recipe(lora, base, write_lines,
     ],
     ids=lambda options: options[0],
 )
+@pytest.mark.slow
 def test_saved_adapter_variants_translate_the_same_after_loading(lora, write_lines, tmp_path, options):
     report = train(lora("--max_steps=8", *options))
     lines = (report.folder / "test_translations.txt").read_text()
@@ -291,6 +292,7 @@ def test_imported_marian_model_is_fine_tuned_with_an_adapter(recipe, base, tmp_p
     assert translations(merged.folder) == translations(report.folder)
 
 
+@pytest.mark.slow
 def test_adapter_of_a_relative_base_loads_in_any_working_directory_and_is_not_pushed(
     lora, base, tmp_path, monkeypatch, capsys, hub_here
 ):
@@ -309,6 +311,7 @@ def test_adapter_of_a_relative_base_loads_in_any_working_directory_and_is_not_pu
     assert "you/lora" not in hub_here.repositories
 
 
+@pytest.mark.slow
 def test_card_reports_the_adapter_and_its_share_of_the_parameters(lora):
     report = train(lora("--max_steps=2"))
     card = ModelCard.load(report.folder / "README.md")
@@ -325,6 +328,7 @@ def test_card_reports_the_adapter_and_its_share_of_the_parameters(lora):
     assert "merged into the weights" in card.text
 
 
+@pytest.mark.slow
 def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsys):
     folder = train(lora("--max_steps=2")).folder
     assert main(["push", str(folder), "you/lora"]) == 2
@@ -358,6 +362,7 @@ def test_uploads_at_checkpoints_have_the_adapter_merged_and_do_not_change_the_ru
 
 
 @pytest.mark.parametrize("to", slow_but(["marian", "ctranslate2", "onnx", "transformers.js"], "ctranslate2"))
+@pytest.mark.slow
 def test_adapter_is_exported_only_when_merged(lora, to, tmp_path, capsys):
     options = ("--max_steps=2", "--lr_scheduler_type=constant")
     folder = train(lora(*options)).folder
@@ -374,6 +379,7 @@ def test_run_without_an_adapter_does_not_mention_one(recipe):
     assert "adapter" not in json.loads((folder / "results.json").read_text())
 
 
+@pytest.mark.slow
 def test_resuming_on_a_changed_base_is_rejected(lora, base):
     train(lora("--max_steps=4"))
     values = load_file(base / WEIGHTS)
@@ -386,6 +392,7 @@ def test_resuming_on_a_changed_base_is_rejected(lora, base):
 
 
 @pytest.mark.parametrize("changes", [{}, {"vocab_size": 20}], ids=["other weights", "another vocabulary"])
+@pytest.mark.slow
 def test_adapter_on_another_base_than_its_own_is_refused_by_commands_and_warned_of(lora, base, changes, caplog):
     folder = train(lora("--max_steps=2")).folder
     assert load(str(folder)) and pipeline("translation", model=str(folder))
@@ -439,6 +446,7 @@ def test_adapter_without_base_or_rank_is_rejected_along_with_other_errors(recipe
     assert not recipe("--r=null").peft.is_used
 
 
+@pytest.mark.slow
 def test_adapter_cannot_be_fine_tuned_or_averaged(lora, recipe, tmp_path, capsys):
     folder = train(lora("--max_steps=2")).folder
     with pytest.raises(InputError, match="is an adapter. .*--merge"):

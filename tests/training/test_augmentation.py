@@ -37,11 +37,13 @@ def test_text_of_validation_is_not_changed(recipe):
     assert noisy.validation_loss == pytest.approx(plain.validation_loss, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_pairs_of_a_run_are_changed(recipe):
     runs = [train(recipe(*options, output=str(len(options)))) for options in ((), ("--augmentation.placeholders=1",))]
     assert losses(runs[0].folder) != losses(runs[1].folder)
 
 
+@pytest.mark.slow
 def test_model_without_the_tokens_cannot_learn_terms_or_placeholders(recipe):
     start = train(recipe(output="start")).folder
     for key, tokens in (("terms", "<term> to </term>"), ("placeholders", "<keep_0> to <keep_9>")):

@@ -14,7 +14,9 @@ FOUR_BATCHES = ("--max_steps=null", "--max_tokens=1000", "--max_sentences=15")
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
-@pytest.mark.parametrize(("options", "updates"), [((), 8), (("--gradient_accumulation_steps=3",), 4)])
+@pytest.mark.parametrize(
+    ("options", "updates"), [((), 8), pytest.param(("--gradient_accumulation_steps=3",), 4, marks=pytest.mark.slow)]
+)
 def test_run_ends_with_its_last_epoch(recipe, function, options, updates, capsys):
     results = function(recipe(*FOUR_BATCHES, "--num_train_epochs=2", *options))
     assert results.steps == updates

@@ -35,6 +35,7 @@ def test_stopped_run_resumes_bit_for_bit_and_the_trainer_takes_the_same_steps(re
         ("--augmentation.terms=0.5", "--augmentation.placeholders=0.5", "--vocab_size=80"),
     ],
 )
+@pytest.mark.slow
 def test_stopped_run_whose_text_is_tokenized_again_in_each_epoch_resumes_bit_for_bit(recipe, options):
     options = (*options, *OPTIONS, "--max_tokens=200")
     whole = train(recipe(*options, output="whole")).folder

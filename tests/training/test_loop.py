@@ -92,6 +92,7 @@ def test_fp16_overflow_skips_the_step_and_lowers_the_loss_scale(recipe, monkeypa
     assert "batch skipped" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_runs_in_one_process_can_differ_in_precision(recipe):
     plain = train(recipe("--max_steps=2", output="plain")).folder
     half = train(recipe("--max_steps=2", "--mixed_precision=bf16", output="half")).folder
@@ -236,6 +237,7 @@ def test_fine_tuning_starts_with_the_weights_and_tokenizer_of_its_model(recipe):
     assert (second / "tokenizer.json").read_text() == (first / "tokenizer.json").read_text()
 
 
+@pytest.mark.slow
 def test_model_saved_for_beam_search_can_be_fine_tuned_for_greedy_search(recipe):
     first = train(recipe("--early_stopping=true", output="first")).folder
     search = json.loads((first / "generation_config.json").read_text())
@@ -247,6 +249,7 @@ def test_model_saved_for_beam_search_can_be_fine_tuned_for_greedy_search(recipe)
     }
 
 
+@pytest.mark.slow
 def test_model_with_contradictory_search_settings_is_rejected_before_deleting_anything(recipe):
     first = train(recipe(output="first")).folder
     path = first / "generation_config.json"
@@ -257,6 +260,7 @@ def test_model_with_contradictory_search_settings_is_rejected_before_deleting_an
     assert (earlier / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_fine_tuning_another_systems_model_keeps_its_tokenizer(recipe, tmp_path):
     model, tokenizer = family("Marian", tmp_path)
     for part in (model, tokenizer):
@@ -276,6 +280,7 @@ def test_fine_tuning_another_systems_model_keeps_its_tokenizer(recipe, tmp_path)
         train(recipe(*options, "--bpe_dropout=0.1", output="dropout"))
 
 
+@pytest.mark.slow
 def test_fine_tuning_with_a_different_dropout_keeps_the_search_settings(recipe):
     first = train(recipe("--max_steps=1", output="first")).folder
     path = first / "generation_config.json"
@@ -309,6 +314,7 @@ def test_tokenizer_that_encodes_targets_as_sources_is_rejected(recipe, tmp_path)
         train(recipe(f"--tokenizer.path={tmp_path / 'fsmt'}"))
 
 
+@pytest.mark.slow
 def test_recipe_that_contradicts_the_model_it_starts_from_is_rejected(recipe, tmp_path):
     first = train(recipe("--max_steps=1", output="first")).folder
     with pytest.raises(InputError) as error:
@@ -332,6 +338,7 @@ def test_recipe_that_contradicts_the_model_it_starts_from_is_rejected(recipe, tm
 
 
 @pytest.mark.draws_figures
+@pytest.mark.slow
 def test_run_draws_curves_and_reports_to_trackers(recipe):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     folder = train(recipe("--report_to=tensorboard")).folder
@@ -379,6 +386,7 @@ def test_unknown_and_missing_trackers_are_rejected_along_with_other_errors(recip
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_bpe_dropout_is_reproducible_and_does_not_change_the_saved_tokenizer(recipe):
     plain = train(recipe(output="plain")).folder
     folder = train(recipe("--bpe_dropout=0.5", output="dropout")).folder

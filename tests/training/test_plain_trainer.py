@@ -99,6 +99,7 @@ def warnings(monkeypatch):
     return messages
 
 
+@pytest.mark.slow
 def test_trainer_label_smoothing_and_fp16_on_a_cpu_cause_warnings(make_trainer, warnings):
     make_trainer(label_smoothing_factor=0.1, max_steps=1).train()
     assert warnings and all("it smooths the evaluation loss too" in line for line in warnings)
@@ -165,6 +166,7 @@ def test_trainer_checkpoints_load_and_generate_with_a_cache(make_trainer):
     assert getattr(output, CACHE_NAME) is not None
 
 
+@pytest.mark.slow
 def test_trainer_resumes_bit_for_bit(make_trainer):
     model = tiny_model(dropout=0.1)
     whole = make_trainer(model, save_strategy="steps", save_steps=4, gradient_accumulation_steps=5)

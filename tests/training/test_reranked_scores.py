@@ -45,6 +45,7 @@ def reranked(folder, other, sources: list[str], num_beams: int, **search) -> lis
     ]
 
 
+@pytest.mark.slow
 def test_test_sets_are_also_scored_by_a_model_of_the_other_direction(recipe, other, tmp_path):
     results = train(recipe(*FEW, f"--rerank_with={other}", "--rerank_beams=4"))
     folder = results.folder
@@ -87,6 +88,7 @@ def test_replay_does_not_need_the_model_that_reranked(recipe, other):
     assert verify(str(folder)).verdict == "identical bit for bit"
 
 
+@pytest.mark.slow
 def test_model_that_cannot_rerank_is_an_error_before_training(recipe, tmp_path):
     languages = ("--source_language=de", "--target_language=en")
     same = train(recipe(*FEW, *languages, output="same")).folder

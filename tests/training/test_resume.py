@@ -121,6 +121,7 @@ def test_batch_worker_survives_signals(recipe, monkeypatch):
     assert signalled
 
 
+@pytest.mark.slow
 def test_error_in_a_stream_is_the_same_with_and_without_a_worker(recipe, monkeypatch, write_lines):
     lines = [json.dumps({"source": "a b", "target": "b a"}) for _ in range(60)]
     text = write_lines("train.jsonl", [*lines[:50], "{", *lines[50:]])
@@ -148,6 +149,7 @@ def test_signal_to_the_launcher_of_two_processes_saves_the_state_once(recipe, tm
     assert list((tmp_path / "out" / "checkpoints").glob("update-*[0-9]"))
 
 
+@pytest.mark.slow
 def test_run_in_parts_equals_an_uninterrupted_one(recipe):
     whole = train(recipe("--average_last=3", "--logging_steps=2", output="whole")).folder
     train(recipe("--average_last=3", "--logging_steps=2", "--max_steps=5", output="parts"))

@@ -33,6 +33,7 @@ def test_sources_are_parsed_once(recipe, calls):
     assert len(parsed) == 3  # training, validation and test text
 
 
+@pytest.mark.slow
 def test_tokenizer_and_model_are_opened_once_for_fine_tuning(recipe, calls):
     first = train(recipe("--max_steps=1", output="first")).folder
     models, tokenizers = calls(tokenizer_and_model, "read_model"), calls(tokenizer_and_model, "tokenizer_of")
@@ -40,6 +41,7 @@ def test_tokenizer_and_model_are_opened_once_for_fine_tuning(recipe, calls):
     assert (len(models), len(tokenizers)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
     first = train(recipe("--max_steps=1", output="first")).folder
     for options, has_model in ((f"--tokenizer.path={first}",), False), ((f"--start_from={first}",), True):

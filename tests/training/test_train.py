@@ -41,6 +41,7 @@ def test_training_writes_a_folder_that_loads_and_translates(recipe):
     assert not list(folder.glob("*.bin"))
 
 
+@pytest.mark.slow
 def test_a_run_learns_a_shortlist_from_its_training_text_and_removes_that_of_an_earlier_run(recipe):
     folder = train(recipe("--shortlist=true", "--max_steps=4")).folder
     rows = dict(line.split("\t") for line in (folder / "vmap.txt").read_text().splitlines())
@@ -255,6 +256,7 @@ def test_folder_of_another_recipe_is_rejected_and_untouched(recipe):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_folder_without_checkpoints_and_model_accepts_a_different_recipe(recipe, tmp_path):
     folder = train(recipe("--max_steps=3")).folder
     for checkpoint in (folder / "checkpoints").iterdir():
@@ -274,6 +276,7 @@ def test_overwrite_deletes_nothing_if_the_new_run_cannot_begin(recipe, options):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_changed_text_is_rejected_and_moved_text_is_accepted(recipe, tmp_path):
     train(recipe("--max_steps=5"))
     moved = tmp_path / "moved.x"
@@ -309,6 +312,7 @@ def test_run_whose_checkpoints_are_all_damaged_is_left_unchanged(recipe):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_run_resumes_after_a_half_written_log_line(recipe):
     folder = train(recipe("--max_steps=5")).folder
     with (folder / "log.jsonl").open("a") as file:
@@ -420,6 +424,7 @@ def test_task_is_learned_with_a_random_seed(recipe, write_lines, task):
     assert results.minutes < 2
 
 
+@pytest.mark.slow
 def test_languages_of_the_recipe_are_stored_in_the_model_and_kept_by_fine_tuning(recipe):
     folder = train(recipe("--source_language=de", "--target_language=english", "--max_steps=4")).folder
     config = VaswaniConfig.from_pretrained(folder)
@@ -447,6 +452,7 @@ def test_run_beyond_its_last_step_reports_that_there_is_nothing_to_train(recipe,
     assert "Nothing to train: 4 steps are already done, more than max_steps=2" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_scores_of_a_finished_run_are_not_lost_if_its_test_set_is_no_longer_named(recipe):
     folder = train(recipe("--max_steps=2")).folder
     before = (folder / "results.json").read_bytes()
@@ -474,6 +480,7 @@ def test_pairs_that_should_not_be_are_told_before_training(recipe, tmp_path, cap
     assert said.index("3 of 4 pairs") < said.index("The final model is")
 
 
+@pytest.mark.slow
 def test_wrong_encoding_and_a_warm_up_beyond_the_end_are_told_before_training(recipe, tmp_path, capsys):
     train(recipe("--max_steps=5", "--warmup_steps=5"))
     said = capsys.readouterr().out
@@ -493,6 +500,7 @@ def test_a_copy_task_is_told(recipe, tmp_path, capsys):
     assert "source and target are the same text, so the model learns to copy" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_starting_from_a_model_of_other_languages_is_told(recipe, caplog):
     languages = ("--source_language=de", "--target_language=en")
     folder = train(recipe("--max_steps=1", *languages)).folder

@@ -59,19 +59,20 @@ def assert_same_run(folder: Path, expected: Path):
             ["--gradient_accumulation_steps=3", "--streaming=true", "--max_length=60", "--r_drop=1"],
             marks=pytest.mark.slow,
         ),
-        ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average=best", "--joint=false"],
+        pytest.param(
+            ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average=best", "--joint=false"],
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--lr_scheduler_type=cosine"],
             marks=pytest.mark.slow,
         ),
         pytest.param(["--optim=muon", "--weight_decay=0.1", "--max_grad_norm=1"], marks=pytest.mark.slow),
         ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"],
-        [
-            "--num_train_epochs=2",
-            "--max_steps=null",
-            "--gradient_accumulation_steps=3",
-            "--r_drop=1",
-        ],
+        pytest.param(
+            ["--num_train_epochs=2", "--max_steps=null", "--gradient_accumulation_steps=3", "--r_drop=1"],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=" ".join,
 )
@@ -99,6 +100,7 @@ def test_trainer_does_not_use_the_optimizer_step_of_the_loop(recipe, monkeypatch
     assert train_with_trainer(recipe("--max_steps=1")).steps == 1
 
 
+@pytest.mark.slow
 def test_run_stopped_within_an_epoch_resumes_bit_for_bit(recipe):
     options = ["--gradient_accumulation_steps=2", "--max_tokens=60", "--average_last=3", "--logging_steps=2"]
     whole = train_with_trainer(recipe(*options, output="whole")).folder
@@ -149,6 +151,7 @@ def loss_of_pass(monkeypatch):
     return replace
 
 
+@pytest.mark.slow
 def test_steps_with_nonfinite_loss_are_skipped_as_in_the_loop(recipe, loss_of_pass):
     loss_of_pass(lambda number, loss: loss * (float("nan") if number in (3, 4, 9) else 1))
     by_loop = train(recipe(output="loop")).folder

@@ -44,6 +44,7 @@ def change_weights(folder) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+@pytest.mark.slow
 def test_first_loss_of_a_copy_of_the_teacher_is_the_entropy_of_its_distributions(recipe, teacher):
     options = (f"--start_from={teacher}", f"--distill_from={teacher}", "--distill_weight=1", "--dropout=0")
     # All text in a single step.
@@ -59,7 +60,7 @@ def test_first_loss_of_a_copy_of_the_teacher_is_the_entropy_of_its_distributions
     assert losses(folder) == [pytest.approx(entropy / tokens, rel=1e-4)]
 
 
-@pytest.mark.parametrize("precision", ["no", "bf16"])
+@pytest.mark.parametrize("precision", ["no", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_stopped_run_resumes_bit_for_bit(distill, precision):
     option = f"--mixed_precision={precision}"
     whole = train(distill(option, output="whole")).folder
@@ -67,6 +68,7 @@ def test_stopped_run_resumes_bit_for_bit(distill, precision):
     assert same_weights(train(distill(option, output="stopped")).folder, whole)
 
 
+@pytest.mark.slow
 def test_both_loops_train_the_same_model(distill):
     expected = train(distill()).folder
     assert same_weights(train_with_trainer(distill(output="trainer")).folder, expected)
@@ -100,6 +102,7 @@ def computed(monkeypatch, tmp_path) -> list[int]:
 @pytest.mark.parametrize(
     "filters", [pytest.param((), marks=pytest.mark.slow), ("--max_length=5",)], ids=["all pairs", "short pairs"]
 )
+@pytest.mark.slow
 def test_soft_labels_of_all_tokens_train_nearly_as_whole_distributions_do(distill, filters):
     expected = losses(train(distill(*filters, output="whole")).folder)
     assert losses(train(distill(*filters, "--distill_top_k=1000")).folder) == pytest.approx(expected, rel=1e-3)
@@ -121,6 +124,7 @@ def test_soft_labels_of_mixed_sources_belong_to_the_right_pairs(recipe, teacher,
     assert losses(folder) == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_soft_labels_of_one_token_are_the_teachers_choice(recipe, teacher):
     options = (f"--start_from={teacher}", f"--distill_from={teacher}", "--distill_weight=1", "--dropout=0")
     folder = train(recipe(*FAST, *options, "--distill_top_k=1", "--max_steps=1", "--max_tokens=4000")).folder
@@ -142,6 +146,7 @@ def test_soft_labels_are_computed_once_for_each_pair(distill, teacher, computed)
     assert sum(computed) == len((teacher.parent / "train.x").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_soft_labels_of_changed_weights_are_computed_again(distill, teacher, computed):
     train(distill("--distill_top_k=3"))
     before = sum(computed)
@@ -161,6 +166,7 @@ def test_run_with_changed_weights_is_refused_before_soft_labels_are_computed(dis
 
 
 @pytest.mark.parametrize("precision", [pytest.param("no", marks=pytest.mark.slow), "bf16"])
+@pytest.mark.slow
 def test_stopped_run_with_soft_labels_resumes_bit_for_bit_even_without_the_cache(
     distill, computed, tmp_path, precision
 ):
@@ -173,6 +179,7 @@ def test_stopped_run_with_soft_labels_resumes_bit_for_bit_even_without_the_cache
     assert sum(computed) == 2 * before
 
 
+@pytest.mark.slow
 def test_finished_run_computes_no_soft_labels(distill, computed, tmp_path):
     train(distill("--distill_top_k=3"))
     before = list(computed)
@@ -243,6 +250,7 @@ def test_verify_repeats_a_run_with_soft_labels(distill):
     assert verify(str(train(distill("--distill_top_k=3")).folder)).verdict == "identical bit for bit"
 
 
+@pytest.mark.slow
 def test_card_and_cost_of_a_run_with_soft_labels(recipe, distill, teacher):
     plain = train(recipe(*FAST, f"--tokenizer.path={teacher}", "--max_tokens=4000", output="plain"))
     report = train(distill("--distill_top_k=3", "--max_tokens=4000"))
@@ -269,6 +277,7 @@ def test_run_is_not_resumed_with_changed_weights_of_the_teacher(distill, teacher
         train(distill())
 
 
+@pytest.mark.slow
 def test_verify_repeats_the_run_and_notices_a_changed_teacher(distill, teacher):
     folder = train(distill()).folder
     assert verify(str(folder)).verdict == "identical bit for bit"
@@ -278,6 +287,7 @@ def test_verify_repeats_the_run_and_notices_a_changed_teacher(distill, teacher):
     assert outcomes["initial weights"] == outcomes["recipe"] == Outcome.EQUAL
 
 
+@pytest.mark.slow
 def test_verify_asks_for_a_teacher_that_has_moved(distill, teacher):
     folder = train(distill()).folder
     moved = teacher.rename(teacher.with_name("elsewhere"))
@@ -287,6 +297,7 @@ def test_verify_asks_for_a_teacher_that_has_moved(distill, teacher):
     assert verify(str(folder), options).verdict == "identical bit for bit"
 
 
+@pytest.mark.slow
 def test_card_says_what_was_distilled_and_the_cost_includes_the_teacher(recipe, distill, teacher):
     plain = train(recipe(*FAST, f"--tokenizer.path={teacher}", output="plain"))
     report = train(distill("--distill_weight=0.3"))
@@ -309,6 +320,7 @@ def test_opened_teacher_computes_no_gradient_and_draws_no_dropout(distill):
     assert torch.equal(first, second)
 
 
+@pytest.mark.slow
 def test_length_limit_of_the_teacher_applies_to_the_text(recipe):
     learned = ("--position_type=learned", "--max_position_embeddings=6", "--max_length=6")
     teacher = train(recipe(*FAST, *learned, output="learned")).folder

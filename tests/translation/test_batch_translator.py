@@ -15,6 +15,8 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation import BatchTranslator
 
+from ..conftest import slow_but
+
 TEXTS = ["w1 w2", None, "w3", "", "w4 " * 20, "w5 w6 w7"]
 OPTIONS = {"max_new_tokens": 4, "num_beams": 2}
 LIMITED = {**OPTIONS, "max_source_length": 8}
@@ -110,7 +112,7 @@ def test_copies_are_small_and_load_their_own_model(saved_model, expected):
     assert pickle.loads(copied)({"text": ["w1 w2"]})["translation"] == [expected[0]]
 
 
-@pytest.mark.parametrize("processes", [None, 2])
+@pytest.mark.parametrize("processes", slow_but([None, 2], None))
 @pytest.mark.parametrize("is_same_translator", [True, False])
 def test_datasets_map_notices_new_weights(saved_model, processes, is_same_translator):
     dataset = Dataset.from_dict({"text": ["w1 w2", "w3", "w5 w6 w7"]})

@@ -18,6 +18,7 @@ from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer, save_tokenizer,
 from hf_vaswani.errors import InputError
 from hf_vaswani.text.normalization import normalized
 
+from ...conftest import slow_but
 from ...invisible import CHANGES, NOTHING_SEEN
 
 PROJECT = Path(__file__).parents[3]
@@ -129,7 +130,7 @@ def test_byte_fallback_restores_any_text(type, joint):
         assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
 
 
-@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("joint", slow_but([True, False], True))
 @pytest.mark.parametrize("name", KINDS)
 def test_what_nobody_sees_changes_no_token_id(name, joint):
     pairs = sentences(200)

@@ -144,6 +144,7 @@ def test_damaged_checkpoint_is_rejected(run_folder, tmp_path):
         average([run_folder], tmp_path / "mean")
 
 
+@pytest.mark.slow
 def test_models_with_different_tokenizers_are_rejected(recipe, run_folder, tmp_path):
     other = train(recipe("--max_steps=3", "--vocab_size=20", "--type=unigram", output="other")).folder
     with pytest.raises(InputError, match="The tokenizer in .* differs from the one in"):
@@ -170,6 +171,7 @@ def test_models_of_two_seeds_or_two_directions_are_not_averaged(tmp_path):
             average([tmp_path / "first", tmp_path / name], tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_mean_says_what_it_was_made_from_and_is_recognized(run_folder, tmp_path, capsys):
     command = ["average", str(run_folder), "--output", str(tmp_path / "mean")]
     assert main([*command, "--last", "2"]) == 0

@@ -39,6 +39,7 @@ def tune(recipe):
     return run
 
 
+@pytest.mark.slow
 def test_last_checkpoint_becomes_the_model_if_it_is_better(tune, capsys):
     results = tune(base_steps=2, learning_rate=0.01)
     losses = compared(results)
@@ -128,6 +129,7 @@ def test_newest_intact_checkpoint_is_used_if_the_last_ones_are_damaged(recipe):
     assert len(messages) == 2
 
 
+@pytest.mark.slow
 def test_weights_of_steps_after_the_last_one_are_not_used(recipe):
     options = ["--save_steps=2", "--eval_steps=1", "--keep_best=9", "--average=best"]
     folder = train(recipe("--max_steps=6", *options)).folder

@@ -97,6 +97,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next_one(recipe, tmp_path):
     assert list((folder / "checkpoints").iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_damaged_log_lines_are_dropped_when_the_log_is_truncated(recipe):
     folder = train(recipe("--max_steps=5")).folder
     log = folder / "log.jsonl"

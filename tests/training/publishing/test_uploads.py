@@ -35,6 +35,7 @@ def histories(hub) -> list[dict[str, bytes]]:
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
+@pytest.mark.slow
 def test_strategy_end_makes_one_commit_of_the_finished_model(hub_here, recipe, function):
     folder = function(recipe(*PUSH, "--hub_strategy=end", "--hub_private_repo=true")).folder
     assert hub_here.messages == ["End of training"] and hub_here.private["you/de-en"]
@@ -109,6 +110,7 @@ def test_strategy_every_save_commits_a_loadable_model_for_each_checkpoint(
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
+@pytest.mark.slow
 def test_strategy_checkpoint_also_commits_what_the_run_resumes_from(hub_here, recipe, in_turn, function):
     function(recipe(*PUSH, "--hub_strategy=checkpoint"))
     assert hub_here.messages == IN_TURN
@@ -192,6 +194,7 @@ def test_rejected_uploads_do_not_change_the_run_and_are_retried_at_the_end(
         assert contents(files, f"{RUN}/checkpoints") == {"update-00000008", "update-00000012"}
 
 
+@pytest.mark.slow
 def test_model_is_kept_if_the_hub_is_down_at_the_end_and_can_be_pushed_later(
     hub_here, recipe, at_step, monkeypatch, tmp_path, no_pauses
 ):
@@ -221,6 +224,7 @@ def test_hub_that_never_answers_delays_neither_the_run_nor_its_end(hub_here, rec
     assert not (tmp_path / "pushed" / ".uploads").exists()
 
 
+@pytest.mark.slow
 def test_late_upload_contains_the_state_at_its_checkpoint(hub_here, recipe, monkeypatch):
     late = []
     monkeypatch.setattr(uploads.BackgroundUploads, "add", lambda self, upload: late.append(upload))
@@ -234,6 +238,7 @@ def test_late_upload_contains_the_state_at_its_checkpoint(hub_here, recipe, monk
         assert [record["update"] for record in records(run) if "loss" in record] == list(range(1, step + 1))
 
 
+@pytest.mark.slow
 def test_full_disk_skips_an_upload_and_does_not_end_the_run(hub_here, recipe, monkeypatch, capsys):
     def refuse(*_):
         raise OSError(28, "No space left on device")
@@ -245,6 +250,7 @@ def test_full_disk_skips_an_upload_and_does_not_end_the_run(hub_here, recipe, mo
     assert not (folder / ".uploads").exists()
 
 
+@pytest.mark.slow
 def test_results_of_an_earlier_model_are_removed_when_training_continues(hub_here, recipe, in_turn):
     train(recipe(*PUSH, "--attention=1"))
     assert {"results.json"} < histories(hub_here)[-1].keys() and contents(histories(hub_here)[-1], "pictures")

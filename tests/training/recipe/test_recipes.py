@@ -247,10 +247,17 @@ def files(sentences, tmp_path):
 
 # The figures of the others are blank.
 DRAWN = {"quickstart"}
+FAST = {"quickstart", "multi30k_de_en", "paper_base_en_de", "student", "system_b_ted_pt_en"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.draws_figures] * (name in DRAWN)) for name in RECIPES]
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.draws_figures] * (name in DRAWN) + [pytest.mark.slow] * (name not in FAST)
+        )
+        for name in RECIPES
+    ],
 )
 def test_recipe_runs_to_the_end(name, files, tmp_path):
     if "dataset:" in RECIPES[name].read_text():

@@ -80,6 +80,7 @@ def test_trail_of_an_extended_run_equals_that_of_one_long_run(recipe, tmp_path):
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
+@pytest.mark.slow
 def test_steps_after_the_last_checkpoint_are_recorded_again(recipe, tmp_path, monkeypatch):
     """As after a kill: the trail is ahead of the checkpoint that the run resumes from."""
     train(recipe(*OPTIONS, output="whole"))
@@ -93,6 +94,7 @@ def test_steps_after_the_last_checkpoint_are_recorded_again(recipe, tmp_path, mo
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
+@pytest.mark.slow
 def test_run_begun_by_a_version_without_trails_is_recorded_from_where_it_resumes(recipe, tmp_path, capsys):
     train(recipe("--max_steps=6", "--save_steps=3"))
     (tmp_path / "out" / TRAIL_FILE).unlink()

@@ -142,6 +142,7 @@ def test_run_of_a_version_that_kept_all_whitespace_matches_bit_for_bit(recipe, t
     assert verify(str(folder), steps=3, checkpoint="none").verdict == "identical bit for bit"
 
 
+@pytest.mark.slow
 def test_unfinished_run_is_replayed_up_to_its_last_step(recipe, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8)
@@ -165,6 +166,7 @@ def test_changed_letter_in_the_training_text_is_found_with_the_first_differing_s
     assert f"loss {float.fromhex(recorded[step]):.9g} in the run" in details(result)["steps 1 to 10"]
 
 
+@pytest.mark.slow
 def test_changed_text_with_an_unchanged_tokenizer_is_reported_as_different_token_ids(recipe, finished, tmp_path):
     options = [*FAST, "--dropout=0.2", f"--tokenizer.path={finished / 'tokenizer'}"]
     folder = train(recipe(*options, output="given")).folder
@@ -174,11 +176,13 @@ def test_changed_text_with_an_unchanged_tokenizer_is_reported_as_different_token
     assert "different token ids in its batches" in details(result)["steps 1 to 10"]
 
 
+@pytest.mark.slow
 def test_changed_letter_in_the_validation_text_is_found(finished, tmp_path):
     flip_bit(tmp_path / "validation.y", 3)
     assert details(verify(str(finished), checkpoint="none")).keys() == {"validation text"}
 
 
+@pytest.mark.slow
 def test_changed_recipe_key_is_named_with_the_steps_that_it_affects(finished):
     file = finished / "training_recipe.yaml"
     recipe = yaml.safe_load(file.read_text())
@@ -191,6 +195,7 @@ def test_changed_recipe_key_is_named_with_the_steps_that_it_affects(finished):
     assert details(result).keys() == {"recipe", "steps 1 to 10"}
 
 
+@pytest.mark.slow
 def test_checkpoint_with_a_changed_weight_is_named_and_not_replayed_from(finished):
     file = finished / "checkpoints" / "update-00000012" / "model.safetensors"
     weights = load_file(file)
@@ -201,6 +206,7 @@ def test_checkpoint_with_a_changed_weight_is_named_and_not_replayed_from(finishe
     assert outcomes(result)["steps 7 to 12, from update-00000006"] == Outcome.EQUAL
 
 
+@pytest.mark.slow
 def test_steps_and_checkpoint_can_be_chosen(finished):
     result = verify(str(finished), steps=12, checkpoint="6")
     assert list(outcomes(result))[5:7] == ["steps 1 to 12", "steps 7 to 12, from update-00000006"]
@@ -280,6 +286,7 @@ def test_changed_environment_excuses_differences_only_from_its_first_step(finish
 
 
 @pytest.mark.parametrize(("threads", "outcome"), [(2, Outcome.DIFFERENT), (3, Outcome.CLOSE)])
+@pytest.mark.slow
 def test_number_of_threads_excuses_differences_only_if_this_machine_has_fewer(recipe, monkeypatch, threads, outcome):
     folder = train(recipe(*FAST, "--cpu_threads=1")).folder
     monkeypatch.setattr(replay, "share_of_cores", lambda processes: 2)
@@ -301,6 +308,7 @@ def change_last_bits(trail: dict, step: int) -> None:
     record.update(loss=(float.fromhex(record["loss"]) * (1 + 1e-7)).hex(), weights="0" * 64)
 
 
+@pytest.mark.slow
 def test_checkpoint_weights_on_a_different_processor_are_compared_within_a_tolerance(finished):
     """The recorded weights are close to those of the replay, as those of a different machine would be."""
     checkpoint = finished / "checkpoints" / "update-00000014" / "model.safetensors"
@@ -521,6 +529,7 @@ def test_card_of_a_run_in_stages_is_rejected():
         verify(str(PROJECT / "model_cards" / "multi30k_best_en_de.md"))
 
 
+@pytest.mark.slow
 def test_text_with_another_vocabulary_size_is_named_and_nothing_is_replayed_from_a_checkpoint(finished, tmp_path):
     text = (tmp_path / "train.x").read_text().splitlines()
     (tmp_path / "train.x").write_text("\n".join(line.replace("a", "q").replace("b", "z") for line in text) + "\n")

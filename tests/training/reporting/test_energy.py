@@ -57,6 +57,7 @@ def test_energy_is_stored_with_each_checkpoint_and_reported_in_the_card(recipe, 
     assert not tracker.is_running
 
 
+@pytest.mark.slow
 def test_energy_and_measured_seconds_are_summed_over_resumed_runs(recipe, codecarbon):
     train(recipe("--max_steps=4"))
     folder = train(recipe()).folder

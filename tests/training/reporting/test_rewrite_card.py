@@ -115,6 +115,7 @@ def test_cost_counts_the_tokens_of_steps_with_r_drop_twice(recipe):
     assert doubled["flops"] == pytest.approx(2 * plain)
 
 
+@pytest.mark.slow
 def test_edited_card_is_renamed_when_the_model_changes(recipe):
     card = train(recipe("--max_steps=4")).folder / "README.md"
     card.write_text("my own words")
@@ -147,7 +148,12 @@ def test_card_and_results_replace_links_and_keep_the_files_that_these_lead_to(re
 
 
 @pytest.mark.parametrize(
-    "name", ["model.safetensors", "results.json", "README.md", "notes.md", "pictures", "pictures.md"]
+    "name",
+    slow_but(
+        ["model.safetensors", "results.json", "README.md", "notes.md", "pictures", "pictures.md"],
+        "README.md",
+        "pictures",
+    ),
 )
 def test_copied_card_replaces_nothing_by_default(recipe, capsys, name):
     folder = train(recipe()).folder
@@ -166,6 +172,7 @@ def test_copied_card_replaces_a_file_with_overwrite(recipe, tmp_path):
     assert ModelCard.load(output).data.model_name == "copy"
 
 
+@pytest.mark.slow
 def test_unedited_card_is_updated_without_a_copy(recipe):
     card = train(recipe("--max_steps=4")).folder / "README.md"
     train(recipe())
@@ -192,6 +199,7 @@ def test_overwriting_removes_old_results_before_training(recipe, monkeypatch):
     assert "thesis.txt" in names
 
 
+@pytest.mark.slow
 def test_overwriting_keeps_an_edited_card_under_a_different_name(recipe):
     card = train(recipe()).folder / "README.md"
     card.write_text("my own words")
@@ -213,6 +221,7 @@ def unchanged_artifacts(artifacts, folder):
 
 
 @pytest.mark.draws_figures
+@pytest.mark.slow
 def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = artifacts_of(folder)
@@ -389,6 +398,7 @@ def test_command_is_rejected_during_a_training_run(recipe, tmp_path, capsys):
     assert main(["card", str(folder)]) == 0
 
 
+@pytest.mark.slow
 def test_card_has_the_recipe_of_its_model_after_a_later_run_was_interrupted(recipe, train_interrupted):
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
@@ -418,6 +428,7 @@ def test_stream_not_read_to_its_end_has_no_number_of_pairs(recipe, monkeypatch):
     assert "trained from scratch with" in card
 
 
+@pytest.mark.slow
 def test_card_is_written_for_a_stream_and_for_bpe_dropout(recipe):
     stream = train(recipe("--streaming=true", "--max_length=20", output="stream")).folder
     assert results_of(stream)["epochs"] is None
@@ -529,6 +540,7 @@ def test_card_without_disk_space_leaves_the_edited_one(finished, capsys):
     assert files_in(finished) == before
 
 
+@pytest.mark.slow
 def test_name_given_to_a_card_is_kept_by_later_cards_and_runs(recipe, finished):
     assert main(["card", str(finished), "--name", "you/reversal"]) == 0
     assert main(["card", str(finished)]) == 0

@@ -28,6 +28,7 @@ def translations(folder, sources, **search) -> list[str]:
     return [found["translation_text"] for found in pipeline("translation", model=str(folder))(sources, **search)]
 
 
+@pytest.mark.slow
 def test_model_is_compared_with_another_on_the_test_set(recipe, other, tmp_path):
     report = train(recipe("--max_steps=8", "--seed=2", f"--compare_with={other}"))
     sources, references = ((tmp_path / f"test.{side}").read_text().splitlines() for side in "xy")

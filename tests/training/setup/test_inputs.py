@@ -24,6 +24,7 @@ def first(recipe):
 
 
 @pytest.mark.parametrize("steps", [2, 4])
+@pytest.mark.slow
 def test_changed_starting_model_is_told_when_a_run_is_resumed_or_was_finished(recipe, first, steps):
     options = (f"--start_from={first}", "--save_steps=1", "--lr_scheduler_type=constant")
     train(recipe(*options, "--max_steps=2"))

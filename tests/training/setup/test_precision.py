@@ -63,6 +63,7 @@ def test_auto_silently_keeps_fp32_if_bf16_is_no_faster(recipe, measured, capsys)
     assert "--output_dir FOLDER --mixed_precision no` with" in (results.folder / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_resumed_run_keeps_its_precision_without_measuring_again(recipe, measured, file, capsys):
     measured(1.9)
     whole = train(recipe("--mixed_precision=bf16", output="whole")).folder
@@ -86,6 +87,7 @@ def test_run_with_a_measured_precision_resumes_only_with_that_precision(recipe, 
     assert train(recipe("--mixed_precision=bf16")).steps == 12
 
 
+@pytest.mark.slow
 def test_fp32_run_without_checkpoints_does_not_fix_the_precision(recipe, measured):
     measured(1.9)
     folder = train(recipe("--max_steps=1")).folder
@@ -96,6 +98,7 @@ def test_fp32_run_without_checkpoints_does_not_fix_the_precision(recipe, measure
     assert launched(train(recipe(AUTO, "--max_steps=1")).folder) == "bf16"
 
 
+@pytest.mark.slow
 def test_measurement_is_reused_for_runs_of_the_same_size(recipe, measured, file):
     measured(1.9)
     train(recipe(AUTO, "--max_steps=1", output="first"))
@@ -122,6 +125,7 @@ def test_measurement_that_cannot_be_stored_is_still_used(tmp_path):
     assert cached_number(tmp_path / "cache" / SPEEDUPS_FILE, "a", lambda: 2.5) == 2.5
 
 
+@pytest.mark.slow
 def test_precision_set_for_the_launcher_is_used_but_not_its_default(recipe, measured, monkeypatch):
     calls = measured(1.9)
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")

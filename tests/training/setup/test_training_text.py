@@ -34,6 +34,7 @@ def test_ratio_of_very_uneven_sides_stays_above_zero():
     assert described(VaswaniConfig.from_dict(config.to_dict()))[2] == pytest.approx(1 / 400_000)
 
 
+@pytest.mark.slow
 def test_training_measures_its_text_and_fine_tuning_measures_its_own(recipe, write_lines):
     # As many tokens as letters, spaces aside, since the vocabulary has no room for merges, and the end token.
     first = train(recipe("--max_steps=1", "--tokenizer.type=word")).folder
