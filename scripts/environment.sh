@@ -29,6 +29,8 @@ install() {
     if [ "$gpu" = yes ] && .venv/bin/python -m pip show torch 2>/dev/null | grep -q '^Version: .*+cpu'; then
         .venv/bin/python -m pip uninstall --quiet --yes torch
     fi
+    # The pip that comes with Python may be years old, and takes more than twice as long to choose versions.
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip 2>/dev/null || true
     # Python compiles what is imported, a fifth of all files; pip would compile all of them.
     # The CPU build of PyTorch is a tenth of the size of the GPU build that PyPI has for Linux.
     if [ "$gpu" != yes ] && [ "$(uname -s)" = Linux ]; then

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 rm -rf .venv-newest
 "${PYTHON:-python3}" -m venv .venv-newest
 pip="$PWD/.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile"
+$pip --upgrade pip
 torch=$(grep '^torch==' constraints.txt)
 $pip --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu "$torch" 2>/dev/null || $pip "$torch"
 $pip --editable ".[test]"

@@ -166,6 +166,7 @@ def test_curves_are_written_to_the_run_folder(tmp_path, capsys):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_curves_of_several_runs_are_written_here_or_to_the_given_path(tmp_path, monkeypatch):
     logs = [tmp_path / name / "log.jsonl" for name in "ab"]
     for log in logs:

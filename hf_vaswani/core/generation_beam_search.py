@@ -230,7 +230,8 @@ class BeamSearch:
         """Add continuations that end to the finished hypotheses. Those ranked below the beam do not count."""
         paths, scores = paths[:, : self.beams], scores[:, : self.beams]
         ends = ends[:, : self.beams] & state.is_open.unsqueeze(1)
-        if not ends.any():
+        # On a GPU, looking takes longer than the work that it saves.
+        if ends.device.type == "cpu" and not ends.any():
             return
         length = paths.shape[2] - self.prompt.shape[1]
         scores = torch.where(ends, scores / self.scoring.penalty(length), NEVER)
@@ -282,7 +283,8 @@ class BeamSearch:
         missing = length - paths.shape[2]
         if not missing:
             return paths
-        padding = paths.new_tensor([self.fill_token_id, -1]).expand(*paths.shape[:2], missing, 2)
+        padding = paths.new_full((*paths.shape[:2], missing, 2), -1)
+        padding[..., 0] = self.fill_token_id
         return torch.cat([paths, padding], dim=2)
 
 

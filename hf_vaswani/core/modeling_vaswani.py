@@ -127,9 +127,9 @@ class VaswaniStack(VaswaniPreTrainedModel):
     ) -> torch.Tensor | None:
         """The padding mask of the source `(batch, source_length)`, in the form that the attention expects."""
         is_plain = attention_mask is not None and attention_mask.dim() == 2
-        uses_sdpa = self.config._attn_implementation == "sdpa"
-        if is_plain and uses_sdpa and self.training and attention_mask.device.type != "cpu":
-            # transformers would look for padding in the mask, and have to wait until a GPU has finished all its work.
+        is_gpu = hidden_states.device.type not in ("cpu", "mps")
+        if is_plain and is_gpu and self.training and self.config._attn_implementation == "sdpa":
+            # transformers would look for padding in the mask, for which a GPU has to finish all its work first.
             return attention_mask[:, None, None].bool()
         return create_bidirectional_mask(
             config=self.config,

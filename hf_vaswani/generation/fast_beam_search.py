@@ -116,14 +116,15 @@ class FastBeamSearch(BeamSearch):
         done = []
         while True:
             parents = self._step(state, states)
-            is_done = ~state.is_open
-            while self.continues(all_done := bool(is_done.all())) and all_done:
+            # The only value that each step reads: a GPU has to finish all its work for it.
+            left = int(state.is_open.sum())
+            while self.continues(all_done := not left) and all_done:
                 self.decoder.again()
             if all_done:
                 return self._result([*done, state])
-            if self.sentences_may_leave and is_done.any():
-                done.append(rows_of(state, is_done.nonzero().squeeze(1)))
-                order = close_ranks(state.is_open)
+            if self.sentences_may_leave and left < len(state.is_open):
+                done.append(rows_of(state, state.is_open.logical_not().nonzero().squeeze(1)))
+                order = close_ranks(state.is_open, left)
                 state, parents = rows_of(state, order), parents[order]
                 if self.stragglers and len(order) * self.beams <= self.stragglers.rows:
                     self.stragglers.unfinished = state.numbers.tolist()
@@ -259,9 +260,8 @@ def rows_of(state: BeamState, order: torch.Tensor) -> BeamState:
     return type(state)(**{field.name: getattr(state, field.name)[order] for field in fields(state)})
 
 
-def close_ranks(is_kept: torch.Tensor) -> torch.Tensor:
-    """An order of the kept rows in which only those at the end move, to fill the gaps before them."""
-    count = int(is_kept.sum())
+def close_ranks(is_kept: torch.Tensor, count: int) -> torch.Tensor:
+    """An order of the `count` kept rows in which only those at the end move, to fill the gaps before them."""
     order = torch.arange(count, device=is_kept.device)
     order[~is_kept[:count]] = is_kept[count:].nonzero().squeeze(1) + count
     return order

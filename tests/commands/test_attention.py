@@ -73,6 +73,7 @@ def test_single_figure_can_be_written_to_a_folder(saved_model, tmp_path):
     assert (tmp_path / "decoder.png").exists() and not (tmp_path / "cross.png").exists()
 
 
+@pytest.mark.slow
 def test_figures_are_replaced_only_with_overwrite(saved_model, tmp_path, errors):
     for name in ("cross", "encoder"):
         (tmp_path / f"{name}.png").write_bytes(b"mine")

@@ -169,6 +169,7 @@ def test_translations_begin_with_the_prefixes(translate, write_lines):
     assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 line:" in err
 
 
+@pytest.mark.slow
 def test_mbr_output_depends_only_on_the_seed(translate, source):
     def run(*options):
         return translate("--input", source, "--mbr", "bleu", "--samples", 4, "--max_new_tokens", 3, *options)[1]
@@ -176,6 +177,7 @@ def test_mbr_output_depends_only_on_the_seed(translate, source):
     assert run() == run("--seed", 0) != run("--seed", 1)
 
 
+@pytest.mark.slow
 def test_reranked_translations_come_with_both_scores(translate, write_lines, saved_backward):
     beams = ["--input", write_lines("in", ["w1 w2 w3", ""]), "--num_beams", 4, "--max_new_tokens", 4]
     reranked = [*beams, "--rerank_with", saved_backward, "--rerank_weight", 5]
@@ -187,6 +189,7 @@ def test_reranked_translations_come_with_both_scores(translate, write_lines, sav
     assert translate(*beams)[1] != translate(*reranked)[1]
 
 
+@pytest.mark.slow
 def test_samples_depend_on_the_seed_and_match_greedy_search_at_low_temperature(translate, source):
     def run(*options):
         return translate("--input", source, "--max_new_tokens", 3, *options)[1]
@@ -327,6 +330,7 @@ def test_interrupted_run_resumes_where_it_stopped(translate, error_of, source, t
     assert output.read_bytes() == uninterrupted.read_bytes()
 
 
+@pytest.mark.slow
 def test_output_of_another_reranker_is_not_resumed(error_of, translate, source, saved_backward, tmp_path, monkeypatch):
     output, short = tmp_path / "out", ["--num_beams", 2, "--max_new_tokens", 3]
     with monkeypatch.context() as patch:

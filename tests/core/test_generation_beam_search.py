@@ -1,4 +1,5 @@
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -6,7 +7,8 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
-from hf_vaswani.generation.fast_beam_search import GreedySearch, Stragglers, close_ranks, draw, top
+from hf_vaswani.core.generation_beam_search import BeamSearch, Scoring
+from hf_vaswani.generation.fast_beam_search import FastBeamSearch, GreedySearch, Stragglers, close_ranks, draw, top
 from hf_vaswani.interop import import_model
 
 from ..conftest import tiny_model
@@ -315,6 +317,18 @@ def test_index_is_drawn_in_proportion_to_its_weight(vocab_size):
     assert draw(weights.float().expand(2, -1), extremes).flatten().tolist() == [tickets[0], tickets[-1]]
 
 
+@pytest.mark.parametrize("kind", [BeamSearch, FastBeamSearch])
+def test_step_reads_no_value_from_a_gpu(kind):
+    # The meta device has no values: reading one is an error, where a GPU would have to finish all its work first.
+    decoder = SimpleNamespace(logits=lambda states: states, sentences_may_leave=True)
+    with torch.device("meta"):
+        prompt, limits, ends = torch.zeros(3, 1, dtype=torch.long), torch.full((3,), 9), torch.tensor([EOS])
+        search = kind(decoder, scoring=Scoring(), prompt=prompt, limits=limits, beams=2, eos_token_ids=ends)
+        state = search._start()
+        for _ in range(2):
+            assert search._step(state, torch.zeros(3, 2, 900)).is_meta
+
+
 def test_kept_rows_move_only_into_gaps():
     is_kept = torch.tensor([True, False, True, False, False, True, True])
-    assert close_ranks(is_kept).tolist() == [0, 5, 2, 6]
+    assert close_ranks(is_kept, 4).tolist() == [0, 5, 2, 6]

@@ -74,6 +74,7 @@ def test_export_learns_a_shortlist_and_reports_what_it_changes(saved_model, tmp_
     assert "vmap.txt" in list(files_to_push(folder))
 
 
+@pytest.mark.slow
 def test_export_takes_the_shortlist_of_the_model(saved_model, tmp_path):
     (saved_model / "vmap.txt").write_text(SHORTLIST)
     for to in ("ctranslate2", "onnx"):

@@ -224,6 +224,7 @@ def test_neighboring_tokens_do_not_overlap(length):
     assert all(upper[1] - lower[1] >= letters for upper, lower in zip(boxes, boxes[1:]))
 
 
+@pytest.mark.slow
 def test_longer_sentences_make_larger_figures_with_square_cells():
     sizes = []
     for length in (20, 60, 120):
@@ -242,6 +243,7 @@ def test_figure_with_very_many_tokens_has_a_bounded_size_and_fewer_labels():
     assert labels == words(1200)[:: 1200 // len(labels)] and len(labels) == 600
 
 
+@pytest.mark.slow
 def test_grid_is_roughly_screen_shaped_with_few_gaps():
     def rows_and_columns(panels, rows, columns):
         figure = draw_attention(uniform(panels, rows, columns), words(rows), words(columns))

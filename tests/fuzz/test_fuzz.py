@@ -16,7 +16,7 @@ SEED = 20261123
 SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
 SURFACES |= {"machines": machines, "shapes": shapes, "strangers": strangers}
 # By default only every n-th input is run; inputs that train take longer.
-SHARE = {"commands": 60, "recipes": 100, "folders": 100, "calls": 30, "machines": 12, "shapes": 60, "strangers": 40}
+SHARE = {"commands": 120, "recipes": 200, "folders": 200, "calls": 60, "machines": 24, "shapes": 120, "strangers": 80}
 SHOWN = 100
 
 

@@ -122,6 +122,7 @@ def test_imported_fairseq_folder_keeps_its_tokenizer(tmp_path, subwords):
     assert "translation_text" in translator("Hund .")[0]
 
 
+@pytest.mark.slow
 def test_exported_folder_loads_as_a_marian_model(saved_model, tmp_path):
     assert main(["export", str(saved_model), str(tmp_path / "marian")]) == 0
     marian = MarianMTModel.from_pretrained(tmp_path / "marian").eval()

@@ -107,6 +107,7 @@ def test_translations_do_not_depend_on_the_number_of_workers(translator, process
     assert processes == [2, 3]
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_results_with_prefixes_and_split_texts(translator, processes):
     options = {**SEARCH, "prefixes": ["w3" if i % 3 else "" for i in range(len(TEXTS))]}
     assert translator(TEXTS, num_workers=2, **options) == translator(TEXTS, num_workers=0, **options)
@@ -115,6 +116,7 @@ def test_workers_give_the_same_results_with_prefixes_and_split_texts(translator,
     assert processes == [2, 2]
 
 
+@pytest.mark.slow
 def test_samples_do_not_depend_on_the_number_of_workers(translator, processes):
     search = {**SEARCH, "num_beams": 1, "do_sample": True, "n_best": 2}
     calls = []

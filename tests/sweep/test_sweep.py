@@ -67,6 +67,7 @@ def test_table_has_means_spreads_and_differences_from_the_first_combination(swee
     assert runs.started() == [f"{name} 1 None" for name in TEXTS]
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_started_again_when_seeds_are_added(sweep_of, runs, written):
     run_sweep(sweep_of(grid=GRID, seeds=("1",)), jobs=2)
     assert names(runs.started()) == ["dropout-0.0_seed_1", "dropout-0.1_seed_1"]

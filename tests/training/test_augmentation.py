@@ -31,6 +31,7 @@ def test_interrupted_run_equals_an_uninterrupted_one_bit_for_bit(recipe, options
     assert has_keep_tokens(tokenizer) and has_term_tokens(tokenizer)
 
 
+@pytest.mark.slow
 def test_text_of_validation_is_not_changed(recipe):
     plain = train(recipe("--learning_rate=1e-9", "--eval_sentences=0", output="plain"))
     noisy = train(recipe("--learning_rate=1e-9", "--eval_sentences=0", "--augmentation.typos=1", output="noisy"))

@@ -349,6 +349,7 @@ def test_run_draws_curves_and_reports_to_trackers(recipe):
     assert [event.step for event in accumulator.Scalars("validation_bleu")] == [6, 12]
 
 
+@pytest.mark.slow
 def test_tracker_that_cannot_be_opened_is_a_clear_error_and_does_not_affect_the_next_run(recipe, monkeypatch):
     pytest.importorskip("tensorboard")
 
@@ -363,6 +364,7 @@ def test_tracker_that_cannot_be_opened_is_a_clear_error_and_does_not_affect_the_
 
 
 @pytest.mark.parametrize("seconds, expected", [(60, [12]), (0, [6, 12])])
+@pytest.mark.slow
 def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe, monkeypatch, seconds, expected):
     drawn, original = [], curves.draw_curves
 

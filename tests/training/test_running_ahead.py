@@ -13,7 +13,7 @@ from hf_vaswani.training.optimization.step_batches import StepBatches
 from hf_vaswani.training.train import train
 
 from ..conftest import tiny_config, tiny_model
-from .helpers import losses, records_without_timings, same_weights
+from .helpers import losses, records_without_timings, run_training, same_weights
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def assert_same(folder, other):
     [
         ("--ema_decay=0.9", "--keep_best=2", "--logging_steps=5"),
         ("--gradient_accumulation_steps=2", "--max_tokens=60", "--max_grad_norm=0.1", "--weight_decay=0.1"),
-        ("--max_steps=null", "--num_train_epochs=3", "--lr_scheduler_type=constant"),
+        pytest.param(
+            ("--max_steps=null", "--num_train_epochs=3", "--lr_scheduler_type=constant"), marks=pytest.mark.slow
+        ),
         ("--eval_steps=1", "--early_stopping_patience=1", "--learning_rate=1", "--warmup_steps=1"),
     ],
 )
@@ -57,6 +59,15 @@ def test_run_is_the_same_bit_for_bit(recipe, monkeypatch, options):
     one_by_one = train(recipe(*options, output="one_by_one")).folder
     monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
     assert_same(train(recipe(*options, output="ahead")).folder, one_by_one)
+
+
+@pytest.mark.slow
+def test_run_of_two_processes_is_the_same_bit_for_bit(recipe, tmp_path):
+    options, folders = ("--ema_decay=0.9", "--gradient_accumulation_steps=2", "--max_tokens=30"), []
+    for script in ("scripts/train.py", "tests/training/ahead_training.py"):
+        folders.append(tmp_path / script.split("/")[-1])
+        run_training(recipe, *options, f"--output_dir={folders[-1]}", processes=2, script=script)
+    assert_same(*folders)
 
 
 def test_passes_of_the_next_step_come_before_the_end_of_a_step(recipe, monkeypatch, ahead):

@@ -62,6 +62,7 @@ def test_log_contains_loss_learning_rate_and_speed_of_steps_and_the_validations(
     assert validations[0]["validation_sentences"] == 8
 
 
+@pytest.mark.slow
 def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
     folder = train(recipe()).folder
     parts = [load_file(folder / "checkpoints" / f"update-{u:08d}" / "model.safetensors") for u in (8, 12)]
@@ -180,6 +181,7 @@ def test_time_limit_ends_the_run_as_usual(recipe):
     assert results.minutes >= 0.02
 
 
+@pytest.mark.slow
 def test_model_with_separate_vocabularies_trains_and_loads(recipe):
     folder = train(recipe("--joint=false", "--vocab_size=30")).folder
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -320,6 +322,7 @@ def test_run_resumes_after_a_half_written_log_line(recipe):
     assert len(losses(train(recipe()).folder)) == 12
 
 
+@pytest.mark.slow
 def test_edited_card_is_kept_when_nothing_is_trained(recipe):
     card = train(recipe()).folder / "README.md"
     card.write_text("my own words")
@@ -437,6 +440,7 @@ def test_languages_of_the_recipe_are_stored_in_the_model_and_kept_by_fine_tuning
     assert "from de to en" in (again / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_keys_of_a_new_tokenizer_beside_an_existing_one_cause_a_warning(recipe, capsys):
     first = train(recipe("--max_steps=2")).folder
     capsys.readouterr()

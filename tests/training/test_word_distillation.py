@@ -270,6 +270,7 @@ def test_text_that_is_tokenized_in_each_epoch_has_no_soft_labels(recipe):
         recipe("--distill_top_k=3")
 
 
+@pytest.mark.slow
 def test_run_is_not_resumed_with_changed_weights_of_the_teacher(distill, teacher):
     train(distill("--max_steps=2"))
     change_weights(teacher)

@@ -128,6 +128,7 @@ def test_onnx_runtime_is_opened_from_its_cache_too(translated, loads, cache):
     assert len(list((cache.parent / "onnx").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_files_of_16_bits_stay_with_pytorch_even_if_they_are_converted(translated, saved_model, loads):
     model = AutoModelForSeq2SeqLM.from_pretrained(saved_model, dtype=torch.bfloat16)
     model.save_pretrained(saved_model)

@@ -49,6 +49,7 @@ def test_mean_of_the_best_weights(run_folder, tmp_path):
     assert_mean(tmp_path / "mean", [path / "model.safetensors" for path in paths])
 
 
+@pytest.mark.slow
 def test_mean_of_named_checkpoints_and_finished_models(run_folder, tmp_path):
     checkpoint = run_folder / "checkpoints" / "update-00000003"
     average([checkpoint, run_folder], tmp_path / "mean")
@@ -151,6 +152,7 @@ def test_models_with_different_tokenizers_are_rejected(recipe, run_folder, tmp_p
         average([run_folder, other], tmp_path / "mean")
 
 
+@pytest.mark.slow
 def test_models_of_two_seeds_or_two_directions_are_not_averaged(tmp_path):
     """Models of one start may be: here, a model and a copy of it with noise as large as the weights."""
     torch.manual_seed(1)

@@ -55,6 +55,7 @@ def test_changed_eval_sentences_are_rejected_if_they_choose_the_best_weights(rec
         train(recipe(*options, "--eval_sentences=8"))
 
 
+@pytest.mark.slow
 def test_changed_save_steps_keep_the_existing_checkpoints(recipe):
     train(recipe("--save_total_limit=9", "--max_steps=8", "--save_steps=2"))
     folder = train(recipe("--save_total_limit=9", "--save_steps=3")).folder
@@ -75,6 +76,7 @@ def test_best_weights_of_a_run_without_checkpoints_are_not_deleted_by_another_ru
     assert sorted((folder / "best").iterdir()) == kept
 
 
+@pytest.mark.slow
 def test_only_checkpoint_is_found_if_it_was_being_replaced(recipe):
     folder = train(recipe("--max_steps=4", "--average_last=1", "--save_total_limit=1")).folder
     [path] = (folder / "checkpoints").iterdir()
@@ -220,6 +222,7 @@ def test_overwriting_keeps_text_and_other_files_beside_the_checkpoints(recipe, t
     assert [path.name for path in (folder / "best").iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.slow
 def test_overwriting_removes_all_files_of_the_previous_tokenizer(recipe):
     folder = train(recipe("--max_steps=2", "--joint=false", "--vocab_size=30")).folder
     names = {path.name for path in (folder / "tokenizer").rglob("*")}
@@ -228,6 +231,7 @@ def test_overwriting_removes_all_files_of_the_previous_tokenizer(recipe):
     assert {path.name for path in (folder / "tokenizer").rglob("*")} == {"tokenizer.json", "tokenizer_config.json"}
 
 
+@pytest.mark.slow
 def test_scores_of_best_weights_with_a_wrong_type_are_rejected_before_training(recipe):
     folder = train(recipe("--max_steps=4", "--keep_best=1", "--eval_steps=2")).folder
     [scores] = (folder / "best").glob("*/scores.json")
@@ -238,6 +242,7 @@ def test_scores_of_best_weights_with_a_wrong_type_are_rejected_before_training(r
             train(recipe("--keep_best=1", "--eval_steps=2"))
 
 
+@pytest.mark.slow
 def test_checkpoint_whose_progress_has_a_wrong_type_is_skipped(recipe, capsys):
     folder = train(recipe("--max_steps=8")).folder
     progress = folder / "checkpoints" / "update-00000008" / "progress.json"

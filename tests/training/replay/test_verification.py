@@ -96,6 +96,7 @@ def test_verifying_a_finished_run_matches_bit_for_bit_and_changes_no_file(recipe
     assert files_in(folder) == before
 
 
+@pytest.mark.slow
 def test_run_with_held_out_pairs_matches_bit_for_bit(recipe, tmp_path, write_lines):
     lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
     file = write_lines("pairs.tsv", [f"{line}\t{line[::-1]}" for line in lines])
@@ -271,6 +272,7 @@ def original_environment(folder) -> dict:
 
 
 @pytest.mark.parametrize(("step", "outcome"), [(4, Outcome.DIFFERENT), (8, Outcome.CLOSE)])
+@pytest.mark.slow
 def test_changed_environment_excuses_differences_only_from_its_first_step(finished, step, outcome):
     """As in a run that was stopped after step 5 and resumed on a different machine."""
 
@@ -473,6 +475,7 @@ def test_only_text_that_is_not_found_is_requested(finished, tmp_path, capsys):
     assert error.startswith("error: data.train: ") and "short.x has 1 line" in error
 
 
+@pytest.mark.slow
 def test_failed_replay_has_a_different_exit_status_from_a_mismatch(finished, capsys):
     state = finished / "checkpoints" / "update-00000012" / "optimizer.pt"
     state.write_bytes(state.read_bytes()[:100])
@@ -487,6 +490,7 @@ def errors_of(where, capsys, *options: str) -> list[str]:
 
 
 @pytest.mark.parametrize("problem", ["missing", "damaged"])
+@pytest.mark.slow
 def test_trail_is_read_from_the_results_without_a_readable_file_and_the_verdict_says_so(finished, problem):
     trail = finished / "trail.json"
     trail.unlink() if problem == "missing" else trail.write_text(trail.read_text()[:-100])

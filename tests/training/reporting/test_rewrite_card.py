@@ -183,6 +183,7 @@ def test_unedited_card_is_updated_without_a_copy(recipe):
     assert not card.with_name("README.md.old").exists()
 
 
+@pytest.mark.slow
 def test_overwriting_removes_old_results_before_training(recipe, monkeypatch):
     folder = train(recipe()).folder
     (folder / "thesis.txt").write_text("mine")
@@ -284,6 +285,7 @@ def test_run_killed_during_export_leaves_no_artifact_of_a_different_model(recipe
     assert "12 steps" in (folder / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_command_rewrites_the_card(recipe, capsys):
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
@@ -339,6 +341,7 @@ def test_blank_validation_pairs_are_not_counted(recipe, tmp_path):
     assert results_of(train(recipe()).folder)["pairs"]["validation"] == 8
 
 
+@pytest.mark.slow
 def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     assert main(["card", str(tmp_path / "absent")]) == 2
     error = capsys.readouterr().err
@@ -351,6 +354,7 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     assert (folder / "README.md").read_text() == before
 
 
+@pytest.mark.slow
 def test_results_without_a_value_are_reported_as_damaged(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     results = results_of(folder)
@@ -376,6 +380,7 @@ def train_interrupted(monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_card_names_the_search_settings_of_its_scores_after_an_interrupted_run(recipe, train_interrupted):
     folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
     written = (folder / "README.md").read_text()
@@ -555,6 +560,7 @@ def test_name_given_to_a_card_is_kept_by_later_cards_and_runs(recipe, finished):
     assert ModelCard.load(finished / "README.md").data.model_name == "out"
 
 
+@pytest.mark.slow
 def test_score_on_a_hub_dataset_is_written_for_its_leaderboard_and_goes_with_the_model(recipe, monkeypatch):
     on_hub = Source(dataset="somebody/parallel", on_hub=True, config="de-en", split="test")
     with monkeypatch.context() as patch:

@@ -1,0 +1,11 @@
+"""Trains a recipe on CPUs with steps that end while the next one is computed, as on GPUs. A test runs it in two
+processes."""
+
+import sys
+
+from hf_vaswani.training import loop
+from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.train import train
+
+loop.may_run_ahead = lambda run: True
+train(load_recipe(sys.argv[1], sys.argv[2:]))
