@@ -127,8 +127,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
     ) -> torch.Tensor | None:
         """The padding mask of the source `(batch, source_length)`, in the form that the attention expects."""
         is_plain = attention_mask is not None and attention_mask.dim() == 2
-        is_gpu = hidden_states.device.type not in ("cpu", "mps")
-        if is_plain and is_gpu and self.training and self.config._attn_implementation == "sdpa":
+        has_queue = hidden_states.device.type not in ("cpu", "mps")
+        if is_plain and has_queue and self.training and self.config._attn_implementation == "sdpa":
             # transformers would look for padding in the mask, for which a GPU has to finish all its work first.
             return attention_mask[:, None, None].bool()
         return create_bidirectional_mask(

@@ -134,7 +134,9 @@ class DeviceCrossEntropy(LossWithGradient):
             right = labels[rows].unsqueeze(1).where(counted, 0)
             log_probs = logits[rows].float().log_softmax(-1)
             of_right = log_probs.gather(1, right)
-            entropies = (label_smoothing - 1) * of_right - smoothed * log_probs.sum(1, keepdim=True)
+            entropies = (label_smoothing - 1) * of_right
+            if label_smoothing:  # otherwise, tokens that are impossible would make it NaN
+                entropies -= smoothed * log_probs.sum(1, keepdim=True)
             total += entropies.where(counted, 0).sum()
             share = counted.float() / divisor
             gradient[rows] = torch.addcmul(-smoothed * share, log_probs.exp_(), share)

@@ -116,7 +116,7 @@ class FastBeamSearch(BeamSearch):
         done = []
         while True:
             parents = self._step(state, states)
-            # The only value that each step reads: a GPU has to finish all its work for it.
+            # The only value that the search reads in each step: a GPU has to finish all its work for it.
             left = int(state.is_open.sum())
             while self.continues(all_done := not left) and all_done:
                 self.decoder.again()

@@ -1,7 +1,7 @@
 """The training loop on Accelerate: one optimizer step after another.
 
-On a GPU, the loop never waits for the step that is being computed: it reads the loss of a step only once the forward
-and backward passes of the next one are under way, and a step that is not finite is skipped on the device.
+On a GPU, the loop hardly ever waits for a step: it reads the loss of a step only once the forward and backward passes
+of the next one are under way, and a step that is not finite is skipped on the device.
 """
 
 import math
@@ -65,18 +65,25 @@ def compute_gradients(run: TrainingRun, batches: StepBatches) -> tuple[torch.Ten
     accelerator, model = run.accelerator, run.model
     loss_sum = torch.zeros((), device=accelerator.device)
     parts = [part for batch in batches.micro_batches for part in run.split_batch(batch)]
+    weights = run.arguments.r_drop, run.teacher, run.arguments.guided_alignment
     for i, batch in enumerate(parts):
+        if accelerator.device.type == "cuda" and not any(weights):
+            batch = without_full_mask(batch)
         batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
         is_last = i == len(parts) - 1
         with nullcontext() if is_last else accelerator.no_sync(model):
             # Processes average their gradients, so each divides its sum by an equal share of all tokens.
             with accelerator.autocast():
                 share = batches.target_tokens / accelerator.num_processes
-                weights = run.arguments.r_drop, run.teacher, run.arguments.guided_alignment
                 loss = training_loss(model, batch, share, *weights)
             accelerator.backward(loss)
         loss_sum += loss.detach().float() / accelerator.num_processes
     return loss_sum, accelerator.clip_grad_norm_(model.parameters(), run.arguments.max_grad_norm or math.inf)
+
+
+def without_full_mask(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A batch on the CPU without its attention mask if there is no padding: FlashAttention takes no mask."""
+    return {name: tensor for name, tensor in batch.items() if name != "attention_mask" or not tensor.all()}
 
 
 def may_run_ahead(run: TrainingRun) -> bool:
@@ -112,9 +119,10 @@ class StepOnDevice:
 
 
 def run_ahead(run: TrainingRun) -> None:
-    """Run all remaining steps, each of which ends while the passes of the next one are computed.
+    """Run all remaining steps, most of which end while the passes of the next one are computed.
 
-    Nothing that follows a step can tell: the weights change only after it has ended.
+    What follows a step finds the same weights and optimizer as if the loop had waited for it: these change only after it
+    has ended.
     """
     before: StepOnDevice | None = None
     for batches in run.steps():
@@ -124,8 +132,7 @@ def run_ahead(run: TrainingRun) -> None:
             break
         run.set_learning_rate()
         before = step_on_device(run, batches, loss, norm)
-        # The batches of another epoch may be long in coming, and after the last step there are none.
-        if run.may_be_last(batches):
+        if run.is_awaited(batches):
             if before.end(run):
                 break
             before = None

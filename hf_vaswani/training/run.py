@@ -20,6 +20,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.encoding import Collator
 from ..data.epochs import TokenizedCorpus
 from ..errors import TrainingError, TrainingInterrupted, counted
+from ..records.trail import FIRST_STEPS
 from ..runtime.processes import in_all_processes, on_main_process, say
 from ..runtime.signals import StopSignals
 from .build import TrainingSetup
@@ -42,8 +43,8 @@ class TrainingRun:
     """Model, optimizer and progress of a run, which ends at `max_steps`, `num_train_epochs` or `max_minutes`, or by
     early stopping.
 
-    A loop calls [`begin_step`], computes gradients, runs the optimizer step, and calls [`end_step`], which calls the
-    listeners.
+    A loop calls [`begin_step`], or its two parts one after the other, computes gradients, runs the optimizer step, and
+    calls [`end_step`], which calls the listeners.
 
     Args:
         setup: its model is trained in place.
@@ -311,10 +312,12 @@ class TrainingRun:
             return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
-    def may_be_last(self, batches: StepBatches) -> bool:
-        """Whether a step that has not ended yet may be the last one of the run or of a part of its epoch."""
-        last, (_, _, batch) = self.arguments.max_steps, batches.following
-        return batch == 0 or (last is not None and self.progress.step + 1 >= last)
+    def is_awaited(self, batches: StepBatches) -> bool:
+        """Whether a step has to end before the next one begins: if its weights are recorded, validated or saved, if it may
+        be the last one, or if the next one's batches may be long in coming."""
+        arguments, step = self.arguments, self.progress.step + 1
+        is_kept = step <= FIRST_STEPS or step % arguments.eval_steps == 0 or step % arguments.save_steps == 0
+        return is_kept or step == arguments.max_steps or batches.is_before_a_part
 
     def _is_at_the_last_step(self) -> bool:
         last = self.arguments.max_steps

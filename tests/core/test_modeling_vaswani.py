@@ -759,6 +759,14 @@ def test_loss_on_a_gpu_equals_cross_entropy_in_float64(dtype, label_smoothing, m
     torch.testing.assert_close(logits.grad.double(), exact.grad, **tolerance)
 
 
+def test_impossible_tokens_leave_the_loss_on_a_gpu_finite():
+    logits = torch.tensor([[1.0, 2.0, -torch.inf]], requires_grad=True)
+    loss = DeviceCrossEntropy.apply(logits, torch.tensor([0]), 0.0, 1.0)
+    loss.backward()
+    torch.testing.assert_close(loss, torch.tensor(1.0).exp().add(1).log())
+    torch.testing.assert_close(logits.grad, torch.tensor([[-0.731059, 0.731059, 0.0]]))
+
+
 def test_loss_on_a_gpu_reads_no_value_from_the_device_and_copies_no_more_than_a_part(monkeypatch):
     monkeypatch.setattr(smoothing_module, "DEVICE_LOGITS", 150)
     sizes = []

@@ -8,6 +8,7 @@ from transformers import pipeline
 
 from hf_vaswani.fast.label_smoothing import DeviceCrossEntropy, SmoothedCrossEntropy
 from hf_vaswani.training import loop
+from hf_vaswani.training import run as run_module
 from hf_vaswani.training.train import train
 
 from .helpers import losses
@@ -20,7 +21,9 @@ def assert_close(folder, other):
     np.testing.assert_allclose(losses(folder), losses(other), rtol=1e-3)
     expected = load_file(other / "model.safetensors")
     for name, value in load_file(folder / "model.safetensors").items():
-        torch.testing.assert_close(value, expected[name], rtol=1e-2, atol=1e-3)
+        # The loss does not depend on the biases of keys, whose gradient is nothing but rounding.
+        if not name.endswith("k_proj.bias"):
+            torch.testing.assert_close(value, expected[name], rtol=1e-2, atol=1e-3)
 
 
 def test_run_takes_the_steps_of_a_cpu(recipe, monkeypatch):
@@ -31,6 +34,7 @@ def test_run_takes_the_steps_of_a_cpu(recipe, monkeypatch):
 
 
 def test_run_is_the_same_whether_it_waits_for_each_step(recipe, monkeypatch):
+    monkeypatch.setattr(run_module, "FIRST_STEPS", 0)
     ahead = train(recipe(output="ahead")).folder
     monkeypatch.setattr(loop, "may_run_ahead", lambda run: False)
     assert_close(ahead, train(recipe(output="one_by_one")).folder)

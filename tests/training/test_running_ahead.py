@@ -1,25 +1,33 @@
 """Steps that end while the next one is computed, as on a GPU: the same run as one step after another."""
 
 import signal
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
+from hf_vaswani.data.epochs import Part
 from hf_vaswani.errors import TrainingError, TrainingInterrupted
 from hf_vaswani.training import loop
 from hf_vaswani.training import run as run_module
 from hf_vaswani.training.optimization.loss import training_loss
-from hf_vaswani.training.optimization.step_batches import StepBatches
+from hf_vaswani.training.optimization.step_batches import StepBatches, StepDataset
 from hf_vaswani.training.train import train
 
 from ..conftest import tiny_config, tiny_model
 from .helpers import losses, records_without_timings, run_training, same_weights
 
 
+def run_ahead(monkeypatch):
+    """Lets the loop run ahead on a CPU, from the first step on. The CPU's fused Adam, too, skips a step if told to."""
+    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    monkeypatch.setattr(run_module, "FIRST_STEPS", 0)
+
+
 @pytest.fixture
 def ahead(monkeypatch):
-    """Lets the loop run ahead on a CPU, whose fused Adam skips a step when told to, as a GPU's does."""
-    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    run_ahead(monkeypatch)
 
 
 @pytest.fixture
@@ -57,7 +65,7 @@ def assert_same(folder, other):
 )
 def test_run_is_the_same_bit_for_bit(recipe, monkeypatch, options):
     one_by_one = train(recipe(*options, output="one_by_one")).folder
-    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    run_ahead(monkeypatch)
     assert_same(train(recipe(*options, output="ahead")).folder, one_by_one)
 
 
@@ -70,7 +78,13 @@ def test_run_of_two_processes_is_the_same_bit_for_bit(recipe, tmp_path):
     assert_same(*folders)
 
 
-def test_passes_of_the_next_step_come_before_the_end_of_a_step(recipe, monkeypatch, ahead):
+@pytest.mark.parametrize(
+    ("options", "awaited"), [((), []), (("--save_steps=2",), [2, 4]), (("--eval_steps=3",), [3]), (("FIRST",), [1, 2])]
+)
+def test_passes_of_the_next_step_come_first_unless_a_step_is_kept(recipe, monkeypatch, ahead, options, awaited):
+    if options == ("FIRST",):
+        options = ()
+        monkeypatch.setattr(run_module, "FIRST_STEPS", 2)
     events, compute, end = [], loop.compute_gradients, run_module.TrainingRun.end_step
 
     def watched_compute(run, batches):
@@ -83,8 +97,31 @@ def test_passes_of_the_next_step_come_before_the_end_of_a_step(recipe, monkeypat
 
     monkeypatch.setattr(loop, "compute_gradients", watched_compute)
     monkeypatch.setattr(run_module.TrainingRun, "end_step", watched_end)
-    train(recipe("--max_steps=5", "--max_tokens=20"))
-    assert events == ["passes", *["passes", "end"] * 4, "end"]
+    train(recipe("--max_steps=5", "--max_tokens=20", "--save_steps=100", *options))
+    expected = ["passes"]
+    for step in range(1, 5):
+        expected += ["end", "passes"] if step in awaited else ["passes", "end"]
+    assert events == [*expected, "end"]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_steps_before_another_part_of_the_text_are_known(processes):
+    begun, lengths = [], np.ones(9, int)
+    pairs = SimpleNamespace(rows=lambda batch: batch, source_lengths=lengths, target_lengths=lengths)
+
+    def parts(epoch, first):
+        for number, size in enumerate((7, 4)):
+            begun.append((epoch, number))
+            yield Part(number, pairs, [np.array([row]) for row in range(size)])
+
+    steps = iter(StepDataset(SimpleNamespace(parts=parts), lambda rows: {}, (0, 0, 0), 0, processes))
+    step, waits = next(steps), []
+    for _ in range(12):
+        before, last = len(begun), step
+        step = next(steps)
+        waits.append((last.is_before_a_part, len(begun) > before))
+    assert {is_told for is_told, has_waited in waits if has_waited} == {True}
+    assert (False, False) in waits
 
 
 def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, spoil, capsys):
@@ -95,7 +132,7 @@ def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, spoil, capsy
     one_by_one = train(recipe(output="one_by_one")).folder
     told = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
     spoil_three()
-    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    run_ahead(monkeypatch)
     assert_same(train(recipe(output="ahead")).folder, one_by_one)
     assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == told
     assert len(told) == 3
@@ -146,6 +183,13 @@ def test_padding_mask_of_a_gpu_gives_the_same_loss():
         torch.manual_seed(1)
         values.append(training_loss(model, {**batch, "attention_mask": masks}, 14.0))
     torch.testing.assert_close(values[1], values[0])
+
+
+def test_mask_without_padding_is_left_out():
+    ids, full, padded = torch.ones(2, 3, dtype=torch.long), torch.ones(2, 3), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    assert loop.without_full_mask({"input_ids": ids, "attention_mask": full}) == {"input_ids": ids}
+    batch = {"input_ids": ids, "attention_mask": padded}
+    assert loop.without_full_mask(batch) == batch
 
 
 def test_tensors_of_all_forward_passes_are_pinned(monkeypatch):

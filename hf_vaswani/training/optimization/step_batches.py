@@ -32,6 +32,7 @@ class StepBatches:
         target_tokens, source_tokens, pairs: numbers in the whole step, over all processes, without padding.
         following: epoch, part and batch at which the next step begins.
         counts: in the first epoch of a stream, what the filters found in the part that begins with this step.
+        is_before_a_part: whether the batches after these are known only once another part of the text has been read.
     """
 
     micro_batches: list[dict[str, torch.Tensor]]
@@ -40,6 +41,7 @@ class StepBatches:
     pairs: int
     following: tuple[int, int, int]
     counts: dict[str, int] | None = None
+    is_before_a_part: bool = False
 
     def pin_memory(self) -> "StepBatches":
         """The same with tensors from which a GPU copies while it computes; called by torch's `DataLoader`."""
@@ -124,6 +126,8 @@ class StepDataset(IterableDataset):
                 pairs=sum(map(len, group)),
                 following=(epoch, part.number, end) if end < len(part.batches) else (epoch, part.number + 1, 0),
                 counts=counts if epoch == start == 0 else None,
+                # The last step of a part is held back until the next part has been read.
+                is_before_a_part=end + size >= len(part.batches),
             )
 
 

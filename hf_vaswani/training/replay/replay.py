@@ -30,6 +30,7 @@ from ..build import TrainingSetup, build
 from ..check import check
 from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
 from ..optimization.progress import Progress, StepResult
+from ..optimization.step_batches import StepBatches
 from ..optimization.weights import Tensors, gather_weights
 from ..recipe.recipe import Recipe
 from ..recorder import TrailRecorder, describe_beginning
@@ -87,6 +88,9 @@ class ReplayRun(TrainingRun):
 
     def is_over(self) -> bool:
         return self.progress.step >= self.last
+
+    def is_awaited(self, batches: StepBatches) -> bool:
+        return super().is_awaited(batches) or self.progress.step + 1 >= self.last
 
     def validate(self) -> None:
         pass
