@@ -197,6 +197,8 @@ def _cannot_be_copied(module: nn.Module) -> bool:
     attributes = vars(module)
     if is_parametrized(module) or ("forward" in attributes and "_old_forward" not in attributes):
         return True
+    if type(module).__new__ is not object.__new__:  # sharded by FSDP, which knows modules by identity
+        return True
     return any(
         isinstance(part, nn.Module)
         for value in attributes.values()

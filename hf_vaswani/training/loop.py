@@ -121,8 +121,8 @@ class StepOnDevice:
 def run_ahead(run: TrainingRun) -> None:
     """Run all remaining steps, most of which end while the passes of the next one are computed.
 
-    What follows a step finds the same weights and optimizer as if the loop had waited for it: these change only after it
-    has ended.
+    What follows a step finds the same weights and optimizer as if the loop had waited for it: these change only after
+    it has ended.
     """
     before: StepOnDevice | None = None
     for batches in run.steps():

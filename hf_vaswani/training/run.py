@@ -313,8 +313,8 @@ class TrainingRun:
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
     def is_awaited(self, batches: StepBatches) -> bool:
-        """Whether a step has to end before the next one begins: if its weights are recorded, validated or saved, if it may
-        be the last one, or if the next one's batches may be long in coming."""
+        """Whether a step has to end before the next one begins: if its weights are recorded, validated or saved, if it
+        may be the last one, or if the next one's batches may be long in coming."""
         arguments, step = self.arguments, self.progress.step + 1
         is_kept = step <= FIRST_STEPS or step % arguments.eval_steps == 0 or step % arguments.save_steps == 0
         return is_kept or step == arguments.max_steps or batches.is_before_a_part
