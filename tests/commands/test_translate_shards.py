@@ -139,7 +139,7 @@ def test_errors_are_reported_before_anything_is_translated(cluster, saved_model,
     folders = [tmp_path / "in", tmp_path / "out"]
     tiny_model(source_language="de", target_language="en").save_pretrained(saved_model)
     for arguments, message in (
-        (["absent", *folders], "absent does not exist"),
+        (["absent", *folders], "absent is not a local folder"),
         ([saved_model, *folders, "--num_actors", 3], "3 actors need as many CPUs, but the Ray cluster has 2"),
         ([saved_model, *folders, "--source_language", "fr"], "--source_language"),
     ):

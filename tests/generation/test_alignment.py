@@ -217,10 +217,18 @@ def keep_list_of_layers(model):
     model.model.encoder.own = list(model.model.encoder.layers)
 
 
+def shard(model):
+    # The class of a sharded module makes a new one where a copy is asked for, without its arguments.
+    layer = model.model.encoder.layers[0]
+    new = lambda cls, *arguments: cls(*arguments)  # noqa: E731
+    layer.__class__ = type("Sharded", (type(layer),), {"__new__": new, "__module__": type(layer).__module__})
+
+
 @pytest.mark.parametrize(
     "change",
     [
         patch_forward,
+        shard,
         compile_forward,
         pytest.param(compile_encoder, marks=pytest.mark.slow),
         normalize_weights,
