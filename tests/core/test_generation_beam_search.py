@@ -124,7 +124,7 @@ def test_recorded_outputs_match_transformers(marian, vaswani, sources):
     )
 
 
-@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize("num_beams", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_output_of_a_sentence_does_not_depend_on_its_batch(vaswani, sources, num_beams):
     settings = {"num_beams": num_beams, "length_penalty_type": "gnmt", "length_penalty": 0.6, "max_length_offset": 5}
 

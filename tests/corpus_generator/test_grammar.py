@@ -79,6 +79,7 @@ def test_default_corpus_has_23000_training_500_validation_and_500_test_pairs(spl
     }
 
 
+@pytest.mark.slow
 def test_built_in_corpus_matches_its_generator(splits):
     shipped = {
         split: list(iterate_pairs(TextSource(dataset="built-in", split=split), ("de", "en"))) for split in splits

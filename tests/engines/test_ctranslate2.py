@@ -38,7 +38,7 @@ def exported(saved_model, exported_once, tmp_path):
     return saved_model, shutil.copytree(exported_once, tmp_path / "ct2")
 
 
-@pytest.mark.parametrize("name", slow_but(VARIANTS, "paper", "layers and heads"))
+@pytest.mark.parametrize("name", slow_but(VARIANTS, "paper"))
 def test_engine_gives_the_models_own_tokens_and_log_probabilities(name, tokenizer, tmp_path):
     changes = VARIANTS[name]
     model = tiny_model(**changes)

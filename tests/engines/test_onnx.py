@@ -205,6 +205,7 @@ def test_commands_accept_an_exported_folder(exported, write_lines, tmp_path, cap
     torch.testing.assert_close(*printed, atol=1e-3, rtol=0)
 
 
+@pytest.mark.slow
 def test_separate_vocabularies_are_kept_separate(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "onnx"), "--to", "onnx"]) == 0
     own, engine = (

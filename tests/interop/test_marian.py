@@ -134,6 +134,7 @@ def test_position_table_other_than_marians_is_rejected():
         import_model(marian)
 
 
+@pytest.mark.slow
 def test_search_settings_that_marian_lacks_are_left_out_and_named(saved_model, tmp_path, capsys):
     config = json.loads((saved_model / "generation_config.json").read_text())
     config |= {"length_penalty": 0.6, "length_penalty_type": "gnmt", "max_length_offset": 9, "num_beams": 4}

@@ -29,7 +29,11 @@ def test_run_ends_with_its_last_epoch(recipe, function, options, updates, capsys
 
 @pytest.mark.parametrize(
     "kind",
-    [(), pytest.param(("--bpe_dropout=0.2",), marks=pytest.mark.slow), ("--streaming=true", "--max_length=60")],
+    [
+        (),
+        pytest.param(("--bpe_dropout=0.2",), marks=pytest.mark.slow),
+        pytest.param(("--streaming=true", "--max_length=60"), marks=pytest.mark.slow),
+    ],
     ids=["tokenized once", "tokenized each epoch", "streamed"],
 )
 def test_interrupted_epochs_equal_uninterrupted_ones_bit_for_bit(recipe, kind):

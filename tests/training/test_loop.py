@@ -198,6 +198,7 @@ def test_last_checkpoints_replace_the_best_weights_if_there_was_no_validation(re
     assert "There were no validations" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_run_stops_when_validation_no_longer_improves_and_stays_stopped(recipe):
     options = (
         "--learning_rate=1e-12",

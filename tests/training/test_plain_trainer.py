@@ -55,6 +55,7 @@ def losses(trainer):
     return [record["loss"] for record in trainer.state.log_history if "loss" in record]
 
 
+@pytest.mark.slow
 def test_accumulating_four_batches_equals_one_batch_four_times_as_large(make_trainer):
     one, four = make_trainer(per_device_train_batch_size=16), make_trainer(gradient_accumulation_steps=4)
     one.train()

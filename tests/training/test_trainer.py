@@ -68,7 +68,9 @@ def assert_same_run(folder: Path, expected: Path):
             marks=pytest.mark.slow,
         ),
         pytest.param(["--optim=muon", "--weight_decay=0.1", "--max_grad_norm=1"], marks=pytest.mark.slow),
-        ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"],
+        pytest.param(
+            ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"], marks=pytest.mark.slow
+        ),
         pytest.param(
             ["--num_train_epochs=2", "--max_steps=null", "--gradient_accumulation_steps=3", "--r_drop=1"],
             marks=pytest.mark.slow,

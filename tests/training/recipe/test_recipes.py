@@ -247,7 +247,7 @@ def files(sentences, tmp_path):
 
 # The figures of the others are blank.
 DRAWN = {"quickstart"}
-FAST = {"quickstart", "multi30k_de_en", "paper_base_en_de", "student", "system_b_ted_pt_en"}
+FAST = {"quickstart", "student", "system_b_ted_pt_en"}
 
 
 @pytest.mark.parametrize(

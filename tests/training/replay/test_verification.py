@@ -73,7 +73,7 @@ def flip_bit(file: Path, line: int) -> None:
         pytest.param(
             train, ["--bpe_dropout=0.2", "--max_grad_norm=0.5", "--lr_scheduler_type=cosine"], marks=pytest.mark.slow
         ),
-        (train, ["--streaming=true", "--max_length=60", "--mixed_precision=bf16"]),
+        pytest.param(train, ["--streaming=true", "--max_length=60", "--mixed_precision=bf16"], marks=pytest.mark.slow),
         (train_with_trainer, ["--freeze=[model.decoder]", "--weight_decay=0.01", "--max_grad_norm=0.5"]),
         pytest.param(
             train,
