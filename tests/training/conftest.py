@@ -7,6 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from hf_vaswani.evaluation.token_text import save_figure
+from hf_vaswani.training import loop, trainer
+from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import teacher
 
@@ -73,3 +75,21 @@ def no_int8_export(monkeypatch):
 def small_parts_of_streams(monkeypatch):
     """The texts of the tests would otherwise fit into one part of a stream."""
     monkeypatch.setattr("hf_vaswani.training.setup.training_batches.STREAM_PART", 25)
+
+
+@pytest.fixture
+def loss_of_pass(monkeypatch):
+    """Changes the loss of each forward pass by its number, counted from 1, in the loop and in the Trainer."""
+
+    def replace(change):
+        number = 0
+
+        def changed(*args):
+            nonlocal number
+            number += 1
+            return change(number, training_loss(*args))
+
+        for module in (loop, trainer):
+            monkeypatch.setattr(module, "training_loss", changed)
+
+    return replace

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.data.epochs import Part
 from hf_vaswani.errors import TrainingError, TrainingInterrupted
 from hf_vaswani.training import loop
@@ -28,23 +29,6 @@ def run_ahead(monkeypatch):
 @pytest.fixture
 def ahead(monkeypatch):
     run_ahead(monkeypatch)
-
-
-@pytest.fixture
-def spoil(monkeypatch):
-    """Changes the loss of each forward pass by its number, counted from 1."""
-
-    def replace(change):
-        number = 0
-
-        def changed(*arguments):
-            nonlocal number
-            number += 1
-            return change(number, training_loss(*arguments))
-
-        monkeypatch.setattr(loop, "training_loss", changed)
-
-    return replace
 
 
 def assert_same(folder, other):
@@ -79,12 +63,13 @@ def test_run_of_two_processes_is_the_same_bit_for_bit(recipe, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "awaited"), [((), []), (("--save_steps=2",), [2, 4]), (("--eval_steps=3",), [3]), (("FIRST",), [1, 2])]
+    ("recorded", "options", "awaited"),
+    [(0, (), []), (0, ("--save_steps=2",), [2, 4]), (0, ("--eval_steps=3",), [3]), (2, (), [1, 2])],
 )
-def test_passes_of_the_next_step_come_first_unless_a_step_is_kept(recipe, monkeypatch, ahead, options, awaited):
-    if options == ("FIRST",):
-        options = ()
-        monkeypatch.setattr(run_module, "FIRST_STEPS", 2)
+def test_passes_of_the_next_step_come_first_unless_a_step_is_kept(
+    recipe, monkeypatch, ahead, recorded, options, awaited
+):
+    monkeypatch.setattr(run_module, "FIRST_STEPS", recorded)
     events, compute, end = [], loop.compute_gradients, run_module.TrainingRun.end_step
 
     def watched_compute(run, batches):
@@ -124,9 +109,9 @@ def test_steps_before_another_part_of_the_text_are_known(processes):
     assert (False, False) in waits
 
 
-def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, spoil, capsys):
+def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, loss_of_pass, capsys):
     def spoil_three():
-        spoil(lambda number, loss: loss * {3: float("nan"), 4: float("inf"), 9: float("nan")}.get(number, 1))
+        loss_of_pass(lambda number, loss: loss * {3: float("nan"), 4: float("inf"), 9: float("nan")}.get(number, 1))
 
     spoil_three()
     one_by_one = train(recipe(output="one_by_one")).folder
@@ -138,20 +123,20 @@ def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, spoil, capsy
     assert len(told) == 3
 
 
-def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, monkeypatch, spoil, ahead):
+def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, monkeypatch, loss_of_pass, ahead):
     monkeypatch.setattr(run_module, "MOST_SKIPPED", 3)
-    spoil(lambda number, loss: loss * (float("inf") if number > 6 else 1))
+    loss_of_pass(lambda number, loss: loss * (float("inf") if number > 6 else 1))
     with pytest.raises(TrainingError, match=r"Step 7: .* 3 batches in a row. The last good .*update-00000004"):
         train(recipe())
 
 
-def test_run_stopped_by_a_signal_resumes_bit_for_bit(recipe, spoil, ahead):
+def test_run_stopped_by_a_signal_resumes_bit_for_bit(recipe, loss_of_pass, ahead):
     options = ("--max_tokens=20", "--ema_decay=0.9")
     whole = train(recipe(*options, output="whole")).folder
-    spoil(lambda number, loss: loss if number != 7 else (signal.raise_signal(signal.SIGTERM), loss)[1])
+    loss_of_pass(lambda number, loss: loss if number != 7 else (signal.raise_signal(signal.SIGTERM), loss)[1])
     with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after step 7"):
         train(recipe(*options, output="parts"))
-    spoil(lambda number, loss: loss)
+    loss_of_pass(lambda number, loss: loss)
     parts = train(recipe(*options, output="parts")).folder
     assert losses(parts) == losses(whole)
     assert same_weights(parts, whole)
@@ -160,8 +145,6 @@ def test_run_stopped_by_a_signal_resumes_bit_for_bit(recipe, spoil, ahead):
 @pytest.mark.parametrize("changes", [{}, {"norm_position": "pre"}, {"positions_skip_padding": True}])
 def test_passes_read_no_value_from_the_device(changes):
     # The meta device has no values: reading one is an error, where a GPU would have to finish all its work first.
-    from hf_vaswani import VaswaniForConditionalGeneration
-
     with torch.device("meta"):
         model = VaswaniForConditionalGeneration(tiny_config(**changes)).train()
         batch = {

@@ -420,9 +420,7 @@ def test_task_is_learned_with_a_random_seed(recipe, write_lines, task):
         recipe(*options, f"--seed={generator.randrange(2**32)}", "--max_steps=1500", "--max_tokens=1024",
                "--d_model=64", "--warmup_steps=200", "--eval_steps=500", "--save_steps=100", "--dropout=0",
                # With label smoothing of 0.1, even a perfect model has a perplexity of 1.1.
-               "--label_smoothing=0", "--logging_steps=100",
-               # If a model is certain of each token, improbable short hypotheses fill the beam and end the search.
-               "--early_stopping=false")
+               "--label_smoothing=0", "--logging_steps=100")
     )  # fmt: skip
     assert np.exp(results.validation_loss) <= 1.02
     assert results.tests["test"].bleu >= 98

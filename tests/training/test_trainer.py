@@ -10,10 +10,9 @@ from safetensors.torch import load_file
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingError, TrainingInterrupted
-from hf_vaswani.training import loop, trainer
+from hf_vaswani.training import loop
 from hf_vaswani.training import run as run_module
 from hf_vaswani.training.optimization import step_batches as passes
-from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -133,24 +132,6 @@ def test_two_processes_equal_one_process_of_the_loop(recipe, tmp_path):
         script="scripts/train_trainer.py",
     )
     np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5)
-
-
-@pytest.fixture
-def loss_of_pass(monkeypatch):
-    """Changes the loss of each forward pass by its number, counted from 1, in the loop and in the Trainer."""
-
-    def replace(change):
-        number = 0
-
-        def changed(*args):
-            nonlocal number
-            number += 1
-            return change(number, training_loss(*args))
-
-        for module in (loop, trainer):
-            monkeypatch.setattr(module, "training_loss", changed)
-
-    return replace
 
 
 @pytest.mark.slow
