@@ -35,11 +35,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--max_replicas", type=batch, metavar="N", help="start more under load, up to N")
     parser.add_argument("--threads", type=batch, metavar="N", help="threads a process (default: all cores, shared)")
     parser.add_argument("--gpus", type=float, default=0, metavar="N", help="GPUs a process (default: 0)")
-    parser.add_argument("--keys", metavar="FILE", help="JSON file of API keys; without keys, everybody is served")
+    parser.add_argument("--keys", metavar="FILE", help="JSON file of API keys; without one, everybody is served")
     parser.add_argument(
         "--glossaries", metavar="FOLDER", help="keep glossaries that clients create here (default: in memory)"
     )
-    parser.add_argument("--log_file", metavar="FILE", help="line of JSON per request (default: standard error)")
+    parser.add_argument(
+        "--log_file",
+        metavar="FILE",
+        help="line of JSON per request (default: standard error, unless it is a terminal)",
+    )
     limits = parser.add_argument_group("limits of a request")
     limits.add_argument("--characters", type=batch, default=100_000, metavar="N", help="characters (default: 100,000)")
     limits.add_argument("--texts", type=batch, default=10_000, metavar="N", help="texts and lines (default: 10,000)")
@@ -59,7 +63,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..runtime.imports import import_extra
 
-    for library in ("ray", "fastapi", "py3langid", "langcodes", "python_multipart"):
+    for library in ("ray", "fastapi", "fastapi_offline", "pebble", "py3langid", "langcodes", "python_multipart"):
         import_extra(library, "serve")
     from ..server.accounts import Limits
     from ..server.application import ServerArguments

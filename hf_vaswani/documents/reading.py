@@ -86,3 +86,20 @@ def read_document(kind: str, content: bytes) -> Document:
         return encode(filled)
 
     return Document([parts], write_text)
+
+
+def read_texts(kind: str, content: bytes) -> tuple[list[str], list[bool]]:
+    """The texts of a document and whether each has tags, as plain values; errors as in [`read_document`]."""
+    document = read_document(kind, content)
+    return document.texts, document.has_tags
+
+
+def fill_document(
+    kind: str,
+    content: bytes,
+    translations: Sequence[str],
+    alignments: Sequence[Alignment | None] | None = None,
+    target_language: str | None = None,
+) -> bytes:
+    """A document with translations in place of its texts, as [`Document.fill`] writes it."""
+    return read_document(kind, content).fill(translations, alignments, target_language)

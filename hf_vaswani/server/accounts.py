@@ -15,10 +15,11 @@ from ..files import reading
 
 KEYS_VARIABLE = "HF_VASWANI_KEYS"
 MINUTE = 60.0
+QUOTED = 100  # characters
 
 
 class Account(BaseModel):
-    """What the file of keys says of one."""
+    """What the keys file says of one key."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,7 +40,7 @@ class Limits(BaseModel):
     alternatives: int = Field(9, ge=0, description="further translations of a text")
 
 
-class Refused(Exception):
+class APIError(Exception):
     """A request that is not served.
 
     Attributes:
@@ -49,6 +50,12 @@ class Refused(Exception):
     def __init__(self, status: int, message: str):
         super().__init__(message)
         self.status = status
+
+
+def quoted(value: object, most: int = QUOTED) -> str:
+    """A value of a request as an error quotes it: not more than its beginning."""
+    text = str(value)
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 @dataclass
@@ -61,80 +68,113 @@ class Accounts:
     """Counts what each key has used.
 
     Args:
-        accounts: the accounts by key; none lets everybody in.
+        accounts: the accounts by key; `None` if no keys are needed.
     """
 
-    def __init__(self, accounts: Mapping[str, Account]):
-        self.accounts = dict(accounts)
+    def __init__(self, accounts: Mapping[str, Account] | None):
+        self.accounts = accounts
         self.used: dict[str, _Use] = {}
 
-    def enter(self, key: str | None) -> str:
-        """The key that a request counts for.
+    @property
+    def needs_key(self) -> bool:
+        return self.accounts is not None
+
+    def check_key(self, key: object) -> str:
+        """The key, "" on a server without keys.
 
         Raises:
-            Refused: there is no such key, or it was used too often within a minute.
+            APIError: there is no such key.
         """
-        if not self.accounts:
+        if self.accounts is None:
             return ""
-        account = self.accounts.get(key or "")
-        if account is None:
-            raise Refused(403, "Invalid API key" if key else "An API key is required")
-        recent, now = self._use(key or "").recent, time.monotonic()
-        while recent and now - recent[0] > MINUTE:
-            recent.popleft()
-        if account.requests_per_minute and len(recent) >= account.requests_per_minute:
-            raise Refused(429, f"Too many requests: this key has {account.requests_per_minute} a minute")
-        recent.append(now)
-        return key or ""
+        if not key or not isinstance(key, str) or key not in self.accounts:
+            raise APIError(403, "Invalid API key" if key else "An API key is required")
+        return key
+
+    def authenticate(self, key: object) -> str:
+        """The key that a request counts for, as in [`check_key`].
+
+        Raises:
+            APIError: there is no such key, or it was used too often within a minute.
+        """
+        known = self.check_key(key)
+        most = self.accounts[known].requests_per_minute if self.accounts is not None else None
+        if most:
+            recent, now = self._use(known).recent, time.monotonic()
+            while recent and now - recent[0] > MINUTE:
+                recent.popleft()
+            if len(recent) >= most:
+                raise APIError(429, f"Too many requests: this key has {most} a minute")
+            recent.append(now)
+        return known
 
     def charge(self, key: str, characters: int) -> None:
         """Count characters for a key.
 
         Raises:
-            Refused: the key's quota does not suffice.
+            APIError: the key's quota does not suffice.
         """
         used, limit = self._use(key), self.limit(key)
         if limit is not None and used.characters + characters > limit:
-            raise Refused(456, "Quota exceeded: this key has no characters left for this request")
+            raise APIError(456, "Quota exceeded: this key has no characters left for this request")
         used.characters += characters
 
     def used_characters(self, key: str) -> int:
         return self._use(key).characters
 
     def limit(self, key: str) -> int | None:
-        account = self.accounts.get(key)
+        account = (self.accounts or {}).get(key)
         return account.characters if account else None
 
     def _use(self, key: str) -> _Use:
         return self.used.setdefault(key, _Use())
 
 
-def read_accounts(path: str | None) -> dict[str, Account]:
+def read_accounts(path: str | None) -> dict[str, Account] | None:
     """The keys of a file, and those in the environment, which are separated by commas.
+
+    A server with a keys file needs a key for each request, also if the file has none.
 
     Args:
         path: JSON object of accounts by key: `{"KEY": {"name": "…", "characters": 500000}}`.
 
+    Returns:
+        The accounts by key, or `None` without a file and without keys in the environment.
+
     Raises:
         InputError: the file cannot be read, others may read it, or it holds something else.
     """
-    accounts = {key.strip(): Account() for key in os.environ.get(KEYS_VARIABLE, "").split(",") if key.strip()}
+    from_environment = os.environ.get(KEYS_VARIABLE, "")
+    accounts = {key.strip(): Account() for key in from_environment.split(",") if key.strip()}
     if path is None:
-        return accounts
+        if from_environment and not accounts:
+            raise InputError(f"{KEYS_VARIABLE} is set, but holds no key. Set it to key1,key2, or unset it.")
+        return accounts or None
     with reading(path):
         text, mode = Path(path).read_text(encoding="utf-8"), Path(path).stat().st_mode
     if os.name == "posix" and mode & 0o077:
         raise InputError(f"{path} holds keys, but other users may read it. Protect it: chmod 600 {path}")
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_distinct)
         if not isinstance(found, dict):
             raise ValueError("it is not a JSON object")
+        for key in found:
+            if not key or key != key.strip():
+                raise ValueError(f"the key {key!r} is empty, or begins or ends with a space")
         return accounts | {key: Account.model_validate(value) for key, value in found.items()}
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise InputError(f"{path}: an account is wrong: {place}: {first['msg']}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f'{path} is not a file of keys ({error}). Write {{"KEY": {{"characters": 500000}}}}'
         ) from None
+
+
+def _distinct(items: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(items)
+    if len(found) < len(items):
+        repeated = next(name for name in found if sum(name == other for other, _ in items) > 1)
+        raise ValueError(f"{repeated!r} is there twice")
+    return found

@@ -11,25 +11,41 @@ from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from . import deepl, deepl_glossaries, libretranslate
-from .accounts import Accounts, Limits, Refused
+from .accounts import Accounts, APIError, Limits, quoted
 from .catalog import Catalog
 from .glossaries import Glossaries
 from .replica import TextError
+from .requests import UPLOAD, sent_key
 from .service import Service
 
 logger = logging.getLogger("hf_vaswani.server")
 
 DESCRIPTION = "Translates with the APIs of LibreTranslate and DeepL."
-ALLOWED = {
+# Pages of other sites may translate, and nothing else.
+TRANSLATING = (
+    "/translate", "/translate_file", "/detect", "/languages", "/frontend/settings", "/v2/translate", "/v2/languages",
+    "/v2/document",
+)  # fmt: skip
+TRANSLATING_FOLDERS = ("/download_file/", "/v2/document/")
+FOR_OTHER_SITES = {
     "access-control-allow-origin": "*",
     "access-control-allow-headers": "Authorization, Content-Type",
-    "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+    "access-control-allow-methods": "GET, POST",
+    "access-control-max-age": str(60 * 60 * 24 * 20),  # LibreTranslate's
 }
 READY_SECONDS = 5
+# Requests under way, and bytes of all their bodies, at most.
+MOST_REQUESTS, MOST_BODY_BYTES = 1000, 256 * 1024 * 1024
+FOR_OPERATORS = ("/health", "/ready", "/metrics")
+# Of a request with few characters: its other fields, and what surrounds them.
+OTHER_BYTES = 64 * 1024
+# A character takes up to 12 bytes in JSON and in forms.
+CHARACTER_BYTES = 12
 PAGE = Path(__file__).with_name("page.html")  # for people
 
 
@@ -37,7 +53,7 @@ def make_app(
     catalog: Catalog, handles: Mapping[str, Any], accounts: Accounts, limits: Limits, glossaries: Glossaries
 ) -> FastAPI:
     """The application; its `state.service` is what the routes share."""
-    app = FastAPI(title="hf_vaswani", description=DESCRIPTION, docs_url="/docs", redoc_url=None)
+    app = FastAPIOffline(title="hf_vaswani", description=DESCRIPTION, redoc_url=None)
     service = app.state.service = Service(catalog, handles, accounts, limits, glossaries)
     app.include_router(libretranslate.make_router(service))
     app.include_router(deepl_glossaries.make_router(service))
@@ -69,15 +85,15 @@ def make_app(
         """Counts and times for Prometheus."""
         return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> JSONResponse:
+    @app.exception_handler(APIError)
+    async def api_error(request: Request, error: APIError) -> JSONResponse:
         return _error(request, error.status, str(error))
 
     @app.exception_handler(HTTPException)
     async def wrong_address(request: Request, error: HTTPException) -> JSONResponse:
         return _error(request, error.status_code, str(error.detail))
 
-    app.add_middleware(Watched, service=service)
+    app.add_middleware(RequestMiddleware, service=service)
     return app
 
 
@@ -86,14 +102,14 @@ def _error(request: Request, status: int, message: str) -> JSONResponse:
     is_deepl = request.url.path.startswith(("/v2/", "/v3/"))
     # DeepL has a status of its own for quotas.
     status = 403 if status == 456 and not is_deepl else status
-    return JSONResponse({"message" if is_deepl else "error": message}, status, headers=ALLOWED)
+    return JSONResponse({"message" if is_deepl else "error": message}, status)
 
 
 class ClientGone(Exception):
     """Nobody waits for the answer any more."""
 
 
-class Watched:
+class RequestMiddleware:
     """Middleware around all requests: limits their size, logs and counts them, and answers what fails."""
 
     def __init__(self, app: Callable, service: Service):
@@ -104,52 +120,36 @@ class Watched:
             await self.app(scope, receive, send)
             return
         service, started = self.service, time.monotonic()
-        request, status = Request(scope), 500
-        number = request.headers.get("x-request-id") or uuid4().hex
-        most, got = service.limits.body + 64 * 1024, 0
-
-        async def read() -> bytes:
-            """The whole body, which must arrive within the time of a request."""
-            nonlocal got
-            body, more = [], True
-            while more:
-                try:
-                    message = await asyncio.wait_for(receive(), started + service.limits.seconds - time.monotonic())
-                except asyncio.TimeoutError:
-                    seconds = f"{service.limits.seconds:g} seconds"
-                    raise Refused(408, f"The request did not arrive within {seconds}") from None
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                body.append(message.get("body", b""))
-                more, got = message.get("more_body", False), got + len(body[-1])
-                if got > most:
-                    raise Refused(413, f"Invalid request: the body has more than {service.limits.body:,} bytes")
-            return b"".join(body)
+        request, status, kind = Request(scope), 500, ""
+        number = quoted(request.headers.get("x-request-id") or uuid4().hex)
+        extra = {"x-request-id": number} | (FOR_OTHER_SITES if _translates(request) else {})
+        # HEAD is GET without the body, which the server leaves out.
+        scope = {**scope, "method": "GET"} if request.method == "HEAD" else scope
+        body = _Body(service, request, receive, started)
 
         async def noted(message: dict[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                names = {name for name, _ in message["headers"]}
-                extra = {**ALLOWED, "x-request-id": number}
                 message["headers"] += [
-                    (name.encode(), value.encode("latin-1", "replace"))
-                    for name, value in extra.items() if name.encode() not in names
-                ]  # fmt: skip
+                    (name.encode(), value.encode("latin-1", "replace")) for name, value in extra.items()
+                ]
             await send(message)
 
-        service.under_way += 1
-        kind = ""
+        is_counted = request.url.path not in FOR_OPERATORS
         try:
             if request.method == "OPTIONS":
-                await Response(status_code=204, headers=ALLOWED)(scope, receive, noted)
-            elif service.is_draining and request.method == "POST":
-                await _error(request, 503, "The server is about to stop; try again")(scope, receive, noted)
-            elif (length := request.headers.get("content-length", "0")).isdigit() and int(length) > most:
-                message = f"Invalid request: the body has more than {service.limits.body:,} bytes"
-                await _error(request, 413, message)(scope, receive, noted)
-            else:
-                await _answer(self.app, scope, await read(), receive, noted)
+                await Response(status_code=204)(scope, receive, noted)
+                return
+            self._check(request, body.most)
+            content = await body.read()
+            if is_counted and service.under_way >= MOST_REQUESTS:
+                raise APIError(503, "Too many requests are under way; try again later")
+            service.under_way += is_counted
+            try:
+                await _answer(self.app, scope, content, receive, noted)
+            finally:
+                service.under_way -= is_counted
         except ClientGone:
             kind, status = "gone", 499
         except asyncio.CancelledError:  # by Ray's proxy
@@ -162,15 +162,92 @@ class Watched:
                 logger.exception("Request %s failed", number)
             await answer(scope, receive, noted)
         finally:
-            service.under_way -= 1
+            body.forget()
             seconds = time.monotonic() - started
             route = getattr(scope.get("route"), "path", "other")
             service.metrics.requests.labels(route, str(status)).inc()
             service.metrics.seconds.labels(route).observe(seconds)
             if status >= 400:
                 service.metrics.errors.labels(kind or str(status)).inc()
-            entry = {"id": number, "method": request.method, "path": request.url.path, "status": status}
-            logger.info(json.dumps(entry | {"seconds": round(seconds, 4), "bytes": got}))
+            # Not the address: it may hold the id of a document, or a key.
+            entry = {"id": number, "method": request.method, "path": route, "status": status}
+            logger.info(json.dumps(entry | {"seconds": round(seconds, 4), "bytes": body.received}))
+
+    def _check(self, request: Request, most: int) -> None:
+        """Refuse what needs no body to be refused.
+
+        Raises:
+            APIError: the request is not served.
+        """
+        service = self.service
+        if service.is_draining and request.method == "POST":
+            raise APIError(503, "The server is about to stop; try again")
+        if request.method not in ("GET", "HEAD") and not _translates(request) and _is_of_other_site(request):
+            raise APIError(403, "Pages of other sites may translate here, and nothing else")
+        length = request.headers.get("content-length", "0")
+        if length != "0" or "transfer-encoding" in request.headers:
+            if (key := sent_key(request)) is not None:
+                service.accounts.check_key(key)
+            if length.isdigit() and int(length) > most:
+                raise APIError(413, f"Invalid request: the body has more than {most:,} bytes")
+
+
+class _Body:
+    """The body of a request, as much as may be read.
+
+    Attributes:
+        most: bytes that it may have.
+        received: bytes so far.
+    """
+
+    def __init__(self, service: Service, request: Request, receive: Callable, started: float):
+        limits, self.service, self.receive, self.started = service.limits, service, receive, started
+        self.received, self.most = 0, limits.body + OTHER_BYTES
+        is_upload = request.headers.get("content-type", "").startswith(UPLOAD)
+        if not is_upload and "glossaries" not in request.url.path:
+            self.most = min(self.most, CHARACTER_BYTES * (limits.characters + limits.texts) + OTHER_BYTES)
+
+    async def read(self) -> bytes:
+        """The whole body, which must arrive within the time of a request.
+
+        Raises:
+            APIError: it is too large or too slow.
+            ClientGone: it does not come.
+        """
+        seconds, body, more = self.service.limits.seconds, [], True
+        while more:
+            try:
+                message = await asyncio.wait_for(self.receive(), self.started + seconds - time.monotonic())
+            except asyncio.TimeoutError:
+                raise APIError(408, f"The request did not arrive within {seconds:g} seconds") from None
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            body.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            self.received += len(body[-1])
+            self.service.body_bytes += len(body[-1])
+            if self.received > self.most:
+                raise APIError(413, f"Invalid request: the body has more than {self.most:,} bytes")
+            if self.service.body_bytes > MOST_BODY_BYTES:
+                raise APIError(503, "Too many large requests are under way; try again later")
+        return b"".join(body)
+
+    def forget(self) -> None:
+        self.service.body_bytes -= self.received
+
+
+def _translates(request: Request) -> bool:
+    path = request.url.path
+    return path.rstrip("/") in TRANSLATING or path.startswith(TRANSLATING_FOLDERS)
+
+
+def _is_of_other_site(request: Request) -> bool:
+    """Whether a browser sends a request for a page that is not the server's own."""
+    if (site := request.headers.get("sec-fetch-site")) is not None:
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    own = [request.headers.get(name) for name in ("host", "x-forwarded-host")]
+    return origin is not None and origin.partition("://")[2] not in own
 
 
 async def _answer(app: Callable, scope, body: bytes, receive, send) -> None:
@@ -199,12 +276,12 @@ async def _answer(app: Callable, scope, body: bytes, receive, send) -> None:
 
 def _failed(request: Request, error: Exception) -> JSONResponse:
     """The answer if a request fails for a reason that no route has foreseen."""
-    if isinstance(error, Refused):
+    if isinstance(error, APIError):
         return _error(request, error.status, str(error))
     if isinstance(error, UnicodeEncodeError):
         return _error(request, 400, "Invalid request: it holds half of a surrogate pair, which is not a character")
     if isinstance(error, TextError):
-        return _error(request, 400, f"A text cannot be translated: {error}")
+        return _error(request, 400, f"A text cannot be translated: {quoted(error)}")
     # Ray's: too many requests wait already, or what translates has just died.
     if type(error).__name__ == "BackPressureError":
         return _error(request, 429, "Too many requests are waiting; try again later")

@@ -46,7 +46,9 @@ class ServerArguments(BaseModel):
     gpus: float = Field(0, ge=0, description="GPUs of each")
     keys: str | None = Field(None, description="file of keys, see accounts.py")
     glossaries: str | None = Field(None, description="folder of glossaries; default: kept until the server stops")
-    log_file: str | None = Field(None, description="file for a line of JSON per request; default: standard error")
+    log_file: str | None = Field(
+        None, description="file for a line of JSON per request; default: standard error, but no terminal"
+    )
     limits: Limits = Limits()
 
     def threads_each(self) -> int:
@@ -64,8 +66,8 @@ def build(arguments: ServerArguments) -> serve.Application:
     return api.bind(catalog, accounts, arguments, *translators(arguments, catalog).values())
 
 
-def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Account]]:
-    """What is served, and the accounts by key.
+def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Account] | None]:
+    """What is served, and the accounts by key, or `None` if no key is needed.
 
     Raises:
         InputError: a model cannot be served, or the file of keys cannot be used.
@@ -113,7 +115,7 @@ class _Api:
     def __init__(
         self,
         catalog: Catalog,
-        accounts: dict[str, Account],
+        accounts: dict[str, Account] | None,
         arguments: ServerArguments,
         *handles: DeploymentHandle,
     ):
@@ -130,8 +132,11 @@ class _Api:
 
 
 def log_requests(path: str | None) -> None:
-    """Write a line of JSON for each request to a file, or to standard error."""
+    """Write a line of JSON for each request to a file, or to standard error if nobody watches it."""
     logger = logging.getLogger("hf_vaswani.server")
+    if path is None and sys.stderr.isatty():
+        logger.setLevel(logging.WARNING)
+        return
     logger.setLevel(logging.INFO)
     logger.propagate = False
     if not logger.handlers:

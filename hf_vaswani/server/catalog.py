@@ -18,6 +18,9 @@ from ..files import collect_errors
 from ..text.languages import is_same_language, language_pairs
 from ..translation.load import adapter_base
 
+LONGEST_CODE = 40
+# LibreTranslate's own codes, and Norwegian, which is written in the one way that has another code.
+ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "no-no": "nb", "no_no": "nb"}
 # A model may be given with its languages: de-en=outputs/my_model.
 WITH_LANGUAGES = re.compile(r"(?P<source>[A-Za-z]{2,3}(?:_\w+)?)-(?P<target>[A-Za-z]{2,3}(?:_\w+)?)=(?P<model>.+)")
 
@@ -89,16 +92,25 @@ def _alike(code: str, codes: Sequence[str]) -> list[str]:
     return sorted((other for other in codes if is_same_language(code, other)), key=lambda other: other != code)
 
 
-@lru_cache(4096)
 def public_code(code: str) -> str:
     """The usual code of a language that a tokenizer or a client spells in its own way: `deu_Latn` is `de`."""
-    from langcodes import standardize_tag
+    # What is longer is no language, and not worth remembering.
+    return _public_code(code) if len(code) <= LONGEST_CODE else code.lower()
 
-    code = code.strip("_<>").replace("_XX", "")
+
+@lru_cache(4096)
+def _public_code(code: str) -> str:
+    from langcodes import Language, standardize_tag
+
+    code = code.strip("_<> ").replace("_XX", "")
     try:
-        return standardize_tag(code)
+        tag = standardize_tag(ALIASES.get(code.lower(), code), macro=True)
     except ValueError:
         return code.lower()
+    language = Language.get(tag)
+    if language.language == "zh" and language.territory and not language.script:
+        return f"zh-{language.maximize().script}"
+    return tag
 
 
 def language_name(code: str) -> str:

@@ -1,18 +1,17 @@
 """The routes of DeepL's API for glossaries: those of one pair of languages (v2), and of several (v3)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from .accounts import Refused
+from .accounts import APIError
 from .catalog import public_code
-from .deepl import enter
 from .glossaries import Dictionary, StoredGlossary, parse_entries
-from .libretranslate import FORM, JSON
-from .requests import body_of, checked, read_fields
+from .requests import DEEPL_KEY, FORM, JSON, body_of, checked
 from .service import Service
 
 SEPARATORS = {"tsv": "\t", "csv": ","}
@@ -43,11 +42,18 @@ class ChangeRequest(BaseModel):
 
 
 def make_router(service: Service) -> APIRouter:
-    router, stored = APIRouter(tags=["DeepL"]), service.glossaries
-    changing = asyncio.Lock()  # between reading a glossary and storing it
+    router, stored = APIRouter(tags=["DeepL"], dependencies=[DEEPL_KEY]), service.glossaries
 
     async def find(request: Request, number: str) -> StoredGlossary:
-        return stored.find(number, enter(service, request, await read_fields(request)))
+        return stored.find(number, service.authenticate(request, await service.read_fields(request)))
+
+    async def change(
+        request: Request, number: str, edit: Callable[[dict[str, Any]], Callable[[StoredGlossary], StoredGlossary]]
+    ) -> StoredGlossary:
+        """Change a glossary by what `edit` makes of the fields, in a thread: entries may be many."""
+        fields = await service.read_fields(request)
+        account = service.authenticate(request, fields)
+        return await asyncio.to_thread(lambda: stored.change(number, account, edit(fields)))
 
     def read(request: DictionaryRequest) -> Dictionary:
         source, target = _base(request.source_lang), _base(request.target_lang)
@@ -58,22 +64,22 @@ def make_router(service: Service) -> APIRouter:
     @router.get("/v2/glossary-language-pairs")
     async def pairs(request: Request) -> dict[str, list[dict[str, str]]]:
         """The pairs that glossaries can be created for."""
-        enter(service, request, await read_fields(request))
+        service.authenticate(request, await service.read_fields(request))
         codes = dict.fromkeys((_base(pair.source), _base(pair.target)) for pair in service.catalog.routes)
         return {"supported_languages": [{"source_lang": one, "target_lang": other} for one, other in codes]}
 
     @router.post("/v2/glossaries", status_code=201, openapi_extra=body_of(JSON, FORM, model=GlossaryRequest))
     async def create_one(request: Request) -> dict[str, Any]:
         """Create a glossary for one pair."""
-        fields = await read_fields(request)
-        account = enter(service, request, fields)
+        fields = await service.read_fields(request)
+        account = service.authenticate(request, fields)
         call = checked(GlossaryRequest, fields)
         return _single(await asyncio.to_thread(lambda: stored.create(call.name, [read(call)], account)))
 
     @router.get("/v2/glossaries")
     async def list_single(request: Request) -> dict[str, list[dict[str, Any]]]:
         """The glossaries of one pair each."""
-        own = stored.of_account(enter(service, request, await read_fields(request)))
+        own = stored.of_account(service.authenticate(request, await service.read_fields(request)))
         return {"glossaries": [_single(one) for one in own if len(one.dictionaries) == 1]}
 
     @router.get("/v2/glossaries/{number}")
@@ -90,8 +96,8 @@ def make_router(service: Service) -> APIRouter:
     @router.post("/v3/glossaries", status_code=201, openapi_extra=body_of(JSON, FORM, model=DictionariesRequest))
     async def create(request: Request) -> dict[str, Any]:
         """Create a glossary for several pairs."""
-        fields = await read_fields(request)
-        account = enter(service, request, fields)
+        fields = await service.read_fields(request)
+        account = service.authenticate(request, fields)
         call = checked(DictionariesRequest, fields)
         return _info(
             await asyncio.to_thread(
@@ -102,7 +108,7 @@ def make_router(service: Service) -> APIRouter:
     @router.get("/v3/glossaries")
     async def list_all(request: Request) -> dict[str, list[dict[str, Any]]]:
         """All glossaries."""
-        own = stored.of_account(enter(service, request, await read_fields(request)))
+        own = stored.of_account(service.authenticate(request, await service.read_fields(request)))
         return {"glossaries": [_info(one) for one in own]}
 
     @router.get("/v3/glossaries/{number}")
@@ -111,60 +117,68 @@ def make_router(service: Service) -> APIRouter:
         return _info(await find(request, number))
 
     @router.patch("/v3/glossaries/{number}", openapi_extra=body_of(JSON, FORM, model=ChangeRequest))
-    async def change(request: Request, number: str) -> dict[str, Any]:
+    async def change_glossary(request: Request, number: str) -> dict[str, Any]:
         """Rename a glossary, or add entries to its dictionaries."""
-        call = checked(ChangeRequest, await read_fields(request))
-        async with changing:
-            glossary = await find(request, number)
-            changed = glossary.changed([_merged(glossary, read(one)) for one in call.dictionaries], call.name)
-            await asyncio.to_thread(stored.put, changed)
-        return _info(changed)
+
+        def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
+            call = checked(ChangeRequest, fields)
+            new = [read(one) for one in call.dictionaries]
+
+            def merge(glossary: StoredGlossary) -> StoredGlossary:
+                for dictionary in new:
+                    glossary = glossary.merged(dictionary)
+                return glossary.model_copy(update={"name": call.name or glossary.name})
+
+            return merge
+
+        return _info(await change(request, number, edit))
 
     @router.get("/v3/glossaries/{number}/entries")
     async def entries(request: Request, number: str) -> dict[str, Any]:
         """The entries of a pair."""
-        dictionary = (await find(request, number)).find(*await _languages(request))
+        call = checked(LanguagesRequest, await service.read_fields(request))
+        dictionary = (await find(request, number)).find(_base(call.source_lang), _base(call.target_lang))
         table = {"entries": _table(dictionary), "entries_format": "tsv"}
         return {"dictionaries": [{**dictionary.model_dump(exclude={"entries"}), **table}]}
 
     @router.put("/v3/glossaries/{number}/dictionaries", openapi_extra=body_of(JSON, FORM, model=DictionaryRequest))
     async def replace(request: Request, number: str) -> dict[str, Any]:
         """Set the entries of a pair."""
-        new = read(checked(DictionaryRequest, await read_fields(request)))
-        async with changing:
-            glossary = await find(request, number)
-            await asyncio.to_thread(stored.put, glossary.changed([new]))
-        return _count(new)
+        new: list[Dictionary] = []
+
+        def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
+            new.append(read(checked(DictionaryRequest, fields)))
+            return lambda glossary: glossary.replaced(new[0])
+
+        await change(request, number, edit)
+        return _count(new[0])
 
     @router.delete("/v3/glossaries/{number}/dictionaries", status_code=204)
     async def delete_dictionary(request: Request, number: str) -> Response:
         """Delete the entries of a pair."""
-        async with changing:
-            glossary = await find(request, number)
-            gone = glossary.find(*await _languages(request))
-            rest = [own for own in glossary.dictionaries if own is not gone]
-            await asyncio.to_thread(stored.put, glossary.model_copy(update={"dictionaries": rest}))
+
+        def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
+            call = checked(LanguagesRequest, fields)
+
+            def remove(glossary: StoredGlossary) -> StoredGlossary:
+                gone = glossary.find(_base(call.source_lang), _base(call.target_lang))
+                rest = [own for own in glossary.dictionaries if own is not gone]
+                return glossary.model_copy(update={"dictionaries": rest})
+
+            return remove
+
+        await change(request, number, edit)
         return Response(status_code=204)
 
     @router.delete("/v2/glossaries/{number}", status_code=204)
     @router.delete("/v3/glossaries/{number}", status_code=204)
     async def delete(request: Request, number: str) -> Response:
         """Delete a glossary."""
-        stored.delete(await find(request, number))
+        account = service.authenticate(request, await service.read_fields(request))
+        await asyncio.to_thread(stored.delete, number, account)
         return Response(status_code=204)
 
     return router
-
-
-def _merged(glossary: StoredGlossary, new: Dictionary) -> Dictionary:
-    """A dictionary with the entries that its glossary has already."""
-    old = next((own for own in glossary.dictionaries if own.is_of(new.source_lang, new.target_lang)), new)
-    return new.model_copy(update={"entries": {**old.entries, **new.entries}})
-
-
-async def _languages(request: Request) -> tuple[str, str]:
-    asked = checked(LanguagesRequest, await read_fields(request))
-    return _base(asked.source_lang), _base(asked.target_lang)
 
 
 def _base(code: str) -> str:
@@ -183,7 +197,7 @@ def _info(glossary: StoredGlossary) -> dict[str, Any]:
 
 def _only(glossary: StoredGlossary) -> list[Dictionary]:
     if len(glossary.dictionaries) != 1:
-        raise Refused(400, f"Glossary {glossary.glossary_id} is not for one pair of languages; use /v3/glossaries")
+        raise APIError(400, f"Glossary {glossary.glossary_id} is not for one pair of languages; use /v3/glossaries")
     return glossary.dictionaries
 
 

@@ -1,4 +1,4 @@
-"""Guesses the language of a text among those that are served, with py3langid."""
+"""Guesses the language of a text with py3langid, among all languages that it knows, served or not."""
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -12,39 +12,67 @@ ENOUGH = 5000
 
 class Detected(NamedTuple):
     language: str
-    confidence: float  # 0 to 100
+    probability: float
+
+    @property
+    def confidence(self) -> float:
+        """The probability from 0 to 100."""
+        return round(100 * self.probability, 1)
 
 
 class Detector:
     """Guesses languages.
 
     Args:
-        codes: those that may be guessed; a language that the library does not know is never guessed.
+        codes: the languages that are served; one that the library does not know is never guessed.
     """
 
     def __init__(self, codes: Sequence[str]):
         self.codes = list(codes)
         # Clients repeat themselves.
-        self._cached_rank = lru_cache(1024)(self._rank)
+        self._cached_probabilities = lru_cache(256)(self._probabilities)
 
     @cached_property
-    def _identifier(self) -> "tuple[Any, dict[str, str]]":
-        """What ranks languages, and the served code of each that it knows."""
+    def _identifier(self) -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        labels = {public_code(str(label)): str(label) for label in identifier.labels}
-        known = {labels[base]: code for code in self.codes if (base := code.split("-")[0]) in labels}
-        if known:
-            identifier.set_languages(list(known))
-        return identifier, known
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
-    def detect(self, texts: Sequence[str]) -> list[Detected]:
-        """The languages of texts taken together, the most probable one first."""
-        return self._cached_rank("\n".join(texts)[:ENOUGH])
+    def best(self, text: str) -> Detected:
+        """The most probable of all languages, served or not."""
+        probabilities = self._of(text)
+        language = max(probabilities, key=lambda code: probabilities[code])
+        return Detected(language, probabilities[language])
 
-    def _rank(self, text: str) -> list[Detected]:
-        identifier, known = self._identifier
-        if not known or not any(map(str.isalpha, text)):
-            return [Detected(self.codes[0], 0.0)]
-        return [Detected(known[str(label)], round(100 * float(share), 1)) for label, share in identifier.rank(text)]
+    def rank(self, text: str) -> list[Detected]:
+        """The languages that are served, the most probable one first."""
+        probabilities = self._of(text)
+        chinese = [code for code in self.codes if code.partition("-")[0] == "zh"]
+        shares = {}
+        if len(chinese) > 1:
+            traditional = _share_of_traditional(text[:ENOUGH])
+            shares = {code: traditional if "Hant" in code else 1 - traditional for code in chinese}
+        found = ((code, probabilities.get(code.partition("-")[0], 0.0) * shares.get(code, 1)) for code in self.codes)
+        return [Detected(code, share) for code, share in sorted(found, key=lambda one: -one[1])]
+
+    def _of(self, text: str) -> dict[str, float]:
+        return self._cached_probabilities(text[:ENOUGH])
+
+    def _probabilities(self, text: str) -> dict[str, float]:
+        labels = self._identifier.labels
+        if not any(map(str.isalpha, text)):
+            return {public_code(str(label)): 0.0 for label in labels}
+        return {public_code(str(label)): float(share) for label, share in self._identifier.rank(text)}
+
+
+def _share_of_traditional(text: str) -> float:
+    """The share of traditional characters in a Chinese text, among the characters that are not in both scripts.
+
+    GB 2312 has the simplified ones only, Big5 the traditional ones.
+    """
+    counts = {"gb2312": 0, "big5": 0}
+    for character in text:
+        own = [encoding for encoding in counts if character.encode(encoding, "ignore")]
+        if len(own) == 1 and not character.isascii():
+            counts[own[0]] += 1
+    return counts["big5"] / (sum(counts.values()) or 1)

@@ -1,17 +1,90 @@
 """Documents that clients send, and their translations, which are kept for an hour."""
 
 import asyncio
+import multiprocessing
 import secrets
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Any
 
-from ..documents import reading
+from pebble import ProcessExpired, ProcessPool
+
 from ..documents.formats import SUFFIXES, format_of
+from ..documents.reading import fill_document, read_texts
+from ..documents.sentences import Alignment
 from ..errors import InputError
-from .accounts import Refused
+from ..runtime.memory import limit_memory
+from .accounts import APIError, quoted
 
 KEPT_SECONDS, MOST_BYTES = 3600, 200 * 1024 * 1024
+# Of a process that reads or writes a document.
+DOCUMENT_SECONDS, DOCUMENT_MEMORY, PROCESSES = 30, 2 * 1024**3, 2
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is to be translated of a document.
+
+    Attributes:
+        has_tags: for each text whether there are tags in it.
+    """
+
+    kind: str
+    content: bytes
+    texts: list[str]
+    has_tags: list[bool]
+
+
+class DocumentReader:
+    """Reads and writes documents in processes of their own, which end if a document takes too much."""
+
+    @cached_property
+    def _pool(self) -> ProcessPool:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPool(PROCESSES, initializer=limit_memory, initargs=(DOCUMENT_MEMORY,), context=context)
+
+    async def read(self, name: str, content: bytes) -> Texts:
+        """A document, by the format that its name tells.
+
+        Raises:
+            APIError: the format is not known, or the content cannot be read.
+        """
+        kind = format_of(name)
+        if kind is None:
+            suffix, known = PurePosixPath(name).suffix.lower(), ", ".join(SUFFIXES)
+            raise APIError(400, f"Invalid file: format {quoted(suffix or name)} not supported; there are {known}")
+        return Texts(kind, content, *await self._run(read_texts, kind, content))
+
+    async def fill(
+        self,
+        document: Texts,
+        translations: Sequence[str],
+        alignments: Sequence[Alignment | None],
+        target_language: str | None,
+    ) -> bytes:
+        """The document with its translations; errors as in [`read`]."""
+        return await self._run(
+            fill_document, document.kind, document.content, translations, alignments, target_language
+        )
+
+    async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return await asyncio.wrap_future(self._pool.schedule(work, arguments, timeout=DOCUMENT_SECONDS))
+        except InputError as error:
+            raise APIError(400, f"Invalid file: {error}") from None
+        except (MemoryError, ProcessExpired):
+            raise APIError(400, "Invalid file: reading it takes too much memory. Split it.") from None
+        except (FutureTimeout, TimeoutError):
+            raise APIError(400, f"Invalid file: reading it takes more than {DOCUMENT_SECONDS} s. Split it.") from None
+
+    def close(self) -> None:
+        if "_pool" in vars(self):
+            self._pool.stop()
+            self._pool.join()
 
 
 @dataclass(eq=False)
@@ -22,6 +95,7 @@ class Document:
         name: file name, for the download.
         result: its translation, once it is done.
         error: why it has none, if so.
+        warnings: what its sender should know of it.
     """
 
     name: str
@@ -33,6 +107,7 @@ class Document:
     since: float = field(default_factory=time.monotonic)
     result: bytes | None = None
     error: str | None = None
+    warnings: list[str] = field(default_factory=list)
     task: "asyncio.Task | None" = None
 
     @property
@@ -50,20 +125,21 @@ class Documents:
         """Keep a document.
 
         Raises:
-            Refused: there is no room.
+            APIError: there is no room.
         """
         now = time.monotonic()
         for old in [one for one in self.by_id.values() if now - one.since > KEPT_SECONDS]:
             del self.by_id[old.id]
-        if sum(one.size for one in self.by_id.values()) + document.size > MOST_BYTES:
-            raise Refused(503, "Too many documents are being kept; try again later")
+        kept = sum(one.size + len(one.result or b"") for one in self.by_id.values())
+        if kept + document.size > MOST_BYTES:
+            raise APIError(503, "Too many documents are being kept; try again later")
         self.by_id[document.id] = document
 
     def find(self, number: str, key: str, owner: str) -> Document:
         """A document.
 
         Raises:
-            Refused: there is none, or it is somebody else's.
+            APIError: there is none, or it is somebody else's.
         """
         document = self.by_id.get(number)
         if (
@@ -71,7 +147,7 @@ class Documents:
             or not secrets.compare_digest(document.key.encode(), key.encode())
             or document.owner != owner
         ):
-            raise Refused(404, "Document not found")
+            raise APIError(404, "Document not found")
         return document
 
 
@@ -79,19 +155,3 @@ def safe_name(name: str) -> str:
     """The name of an uploaded file without any folders."""
     base = PurePosixPath(name.replace("\\", "/")).name
     return "".join(c for c in base if c.isprintable() and c not in '"<>|:*?') or "document.txt"
-
-
-def read_uploaded(name: str, content: bytes) -> reading.Document:
-    """An uploaded document, by the format that its name tells.
-
-    Raises:
-        Refused: the format is not known, or the content cannot be read.
-    """
-    kind = format_of(name)
-    if kind is None:
-        suffix, known = PurePosixPath(name).suffix.lower(), ", ".join(SUFFIXES)
-        raise Refused(400, f"Invalid file: format {suffix or name} not supported; there are {known}")
-    try:
-        return reading.read_document(kind, content)
-    except InputError as error:
-        raise Refused(400, f"Invalid file: {error}") from None

@@ -2,11 +2,13 @@
 
 import csv
 import hashlib
+import io
 import re
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,11 +17,13 @@ from ..errors import InputError
 from ..files import atomic_write, reading, writing
 from ..text.glossary import Entry, Glossary
 from ..text.languages import is_same_language
-from .accounts import Refused
+from .accounts import APIError, quoted
 from .catalog import Pair
 
-# Of all glossaries together, in characters.
-MOST_CHARACTERS = 100_000_000
+# All glossaries together, about, in memory; each entry takes more than its characters.
+MOST_BYTES, ENTRY_BYTES = 500_000_000, 200
+# Entries of the glossaries that are kept ready to be searched.
+MOST_INDEXED = 500_000
 FILE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json")
 
 
@@ -58,23 +62,29 @@ class StoredGlossary(BaseModel):
         """The dictionary of a pair.
 
         Raises:
-            Refused: there is none.
+            APIError: there is none.
         """
         for dictionary in self.dictionaries:
             if dictionary.is_of(source, target):
                 return dictionary
-        raise Refused(404, f"Dictionary not found: glossary {self.glossary_id} has none from {source} to {target}")
+        raise APIError(404, f"Dictionary not found: glossary {self.glossary_id} has none from {source} to {target}")
 
-    def changed(self, dictionaries: Iterable[Dictionary], name: str | None = None) -> "StoredGlossary":
-        """The glossary with dictionaries in place of its own for their pairs."""
+    def replaced(self, new: Dictionary) -> "StoredGlossary":
+        """The glossary with a dictionary in place of its own for that pair."""
         rest = list(self.dictionaries)
-        for new in dictionaries:
-            place = next((n for n, old in enumerate(rest) if old.is_of(new.source_lang, new.target_lang)), len(rest))
-            rest[place : place + 1] = [new]
-        return self.model_copy(update={"dictionaries": rest, "name": name or self.name})
+        place = next((n for n, old in enumerate(rest) if old.is_of(new.source_lang, new.target_lang)), len(rest))
+        rest[place : place + 1] = [new]
+        return self.model_copy(update={"dictionaries": rest})
+
+    def merged(self, new: Dictionary) -> "StoredGlossary":
+        """The glossary with the entries of a dictionary besides, or in place of, its own for that pair."""
+        old = next((own for own in self.dictionaries if own.is_of(new.source_lang, new.target_lang)), new)
+        return self.replaced(new.model_copy(update={"entries": {**old.entries, **new.entries}}))
 
     def size(self) -> int:
-        return sum(len(term) for own in self.dictionaries for pair in own.entries.items() for term in pair)
+        """About how many bytes of memory it takes."""
+        entries = (entry for own in self.dictionaries for entry in own.entries.items())
+        return sum(ENTRY_BYTES + len(source) + len(target) for source, target in entries)
 
 
 class Glossaries:
@@ -90,6 +100,8 @@ class Glossaries:
     def __init__(self, folder: str | None = None):
         self._folder = Path(folder) if folder else None
         self._by_id: dict[str, StoredGlossary] = {}
+        self._sizes: dict[str, int] = {}
+        self._lock, self._indexing, self._indexed = Lock(), Lock(), _Indexed()
         if self._folder is None:
             return
         with writing(self._folder):
@@ -103,75 +115,92 @@ class Glossaries:
                 except ValidationError:
                     raise InputError(f"{path} is not a glossary of this server. Restore or delete it.") from None
                 self._by_id[glossary.glossary_id] = glossary
+                self._sizes[glossary.glossary_id] = glossary.size()
 
     def of_account(self, key: str) -> list[StoredGlossary]:
         """The glossaries of an account, the oldest first."""
-        own = [glossary for glossary in self._by_id.values() if glossary.owner == _owner(key)]
+        with self._lock:
+            own = [glossary for glossary in self._by_id.values() if glossary.owner == _owner(key)]
         return sorted(own, key=lambda glossary: glossary.creation_time)
 
     def find(self, number: str, key: str) -> StoredGlossary:
         """A glossary of an account.
 
         Raises:
-            Refused: it has no such glossary.
+            APIError: it has no such glossary.
         """
         glossary = self._by_id.get(number)
         if glossary is None or glossary.owner != _owner(key):
-            raise Refused(404, f"Glossary not found: {number}")
+            raise APIError(404, f"Glossary not found: {quoted(number)}")
         return glossary
 
-    def create(self, name: str, dictionaries: list[Dictionary], key: str) -> StoredGlossary:
-        """Add a glossary; errors as in [`put`]."""
-        glossary = StoredGlossary(name=name, owner=_owner(key), dictionaries=dictionaries)
-        self.put(glossary)
-        return glossary
-
-    def put(self, glossary: StoredGlossary) -> None:
-        """Keep a glossary, in place of an older one with its id.
+    def create(self, name: str, dictionaries: Sequence[Dictionary], key: str) -> StoredGlossary:
+        """Add a glossary.
 
         Raises:
-            Refused: its terms cannot be used, or there is no room.
+            APIError: its terms cannot be used, or there is no room.
         """
+        glossary = StoredGlossary(name=name, owner=_owner(key), dictionaries=[])
+        for dictionary in dictionaries:
+            glossary = glossary.merged(dictionary)
+        with self._lock:
+            self._store(glossary)
+        return glossary
+
+    def change(self, number: str, key: str, edit: Callable[[StoredGlossary], StoredGlossary]) -> StoredGlossary:
+        """Replace a glossary with what `edit` makes of it; errors as in [`find`] and [`create`]."""
+        with self._lock:
+            changed = edit(self.find(number, key))
+            self._store(changed)
+        return changed
+
+    def delete(self, number: str, key: str) -> None:
+        """Remove a glossary; errors as in [`find`]."""
+        with self._lock:
+            self.find(number, key)
+            if self._folder:
+                (self._folder / f"{number}.json").unlink(missing_ok=True)
+            del self._by_id[number], self._sizes[number]
+
+    def _store(self, glossary: StoredGlossary) -> None:
+        number, size = glossary.glossary_id, glossary.size()
         for dictionary in glossary.dictionaries:
             _glossary([dictionary])
-        others = (other.size() for number, other in self._by_id.items() if number != glossary.glossary_id)
-        if sum(others) + glossary.size() > MOST_CHARACTERS:
-            raise Refused(400, "Too many glossaries are kept here; delete some")
+        if sum(self._sizes.values()) - self._sizes.get(number, 0) + size > MOST_BYTES:
+            raise APIError(400, "Too many glossaries are kept here; delete some")
         if self._folder:
-            with atomic_write(self._folder / f"{glossary.glossary_id}.json") as path:
+            with atomic_write(self._folder / f"{number}.json") as path:
                 path.write_text(glossary.model_dump_json(), encoding="utf-8")
-        self._by_id[glossary.glossary_id] = glossary
-
-    def delete(self, glossary: StoredGlossary) -> None:
-        if self._folder:
-            (self._folder / f"{glossary.glossary_id}.json").unlink(missing_ok=True)
-        del self._by_id[glossary.glossary_id]
+        self._by_id[number], self._sizes[number] = glossary, size
 
     def terms(self, numbers: Sequence[str], pair: Pair, key: str) -> Glossary:
         """The terms of glossaries for a pair; where they differ, the first one counts.
 
         Raises:
-            Refused: there is no such glossary, or it has no terms for the pair.
+            APIError: there is no such glossary, or it has no terms for the pair.
         """
-        return _terms(tuple(_Key(self.find(number, key), pair) for number in numbers))
+        dictionaries = [self.find(number, key).find(*pair) for number in numbers]
+        with self._indexing:
+            return self._indexed.get(dictionaries)
 
 
-class _Key:
-    """A dictionary by its identity, to build its index once."""
+class _Indexed:
+    """The glossaries that were used last, made from dictionaries: making one takes long."""
 
-    def __init__(self, glossary: StoredGlossary, pair: Pair):
-        self.dictionary = glossary.find(*pair)
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, ...], tuple[list[Dictionary], Glossary]] = OrderedDict()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.dictionary is self.dictionary
+    def get(self, dictionaries: list[Dictionary]) -> Glossary:
+        key = tuple(map(id, dictionaries))  # which stay the same as long as the dictionaries are kept here
+        if key not in self._kept:
+            self._kept[key] = dictionaries, _glossary(dictionaries)
+        self._kept.move_to_end(key)
+        while len(self._kept) > 1 and self._entries() > MOST_INDEXED:
+            self._kept.popitem(last=False)
+        return self._kept[key][1]
 
-    def __hash__(self) -> int:
-        return id(self.dictionary)
-
-
-@lru_cache(64)
-def _terms(keys: tuple[_Key, ...]) -> Glossary:
-    return _glossary([key.dictionary for key in keys])
+    def _entries(self) -> int:
+        return sum(len(own.entries) for dictionaries, _ in self._kept.values() for own in dictionaries)
 
 
 def _glossary(dictionaries: Sequence[Dictionary]) -> Glossary:
@@ -182,7 +211,7 @@ def _glossary(dictionaries: Sequence[Dictionary]) -> Glossary:
     try:
         return Glossary(entries.values())
     except ValueError as error:
-        raise Refused(400, f"Invalid glossary entries provided: {error}") from None
+        raise APIError(400, f"Invalid glossary entries provided: {quoted(error, 500)}") from None
 
 
 def _owner(key: str) -> str:
@@ -192,25 +221,29 @@ def _owner(key: str) -> str:
 def parse_entries(text: str, separator: str) -> dict[str, str]:
     """Entries of a table, one a line.
 
+    Line breaks and tabs within a quoted cell of CSV are spaces in its term.
+
     Args:
         separator: a tab, or a comma for CSV with quotes.
 
     Raises:
-        Refused: a line is not an entry, or a source term is there twice.
+        APIError: a line is not an entry, or a source term is there twice.
     """
     entries: dict[str, str] = {}
     quoting = {"quoting": csv.QUOTE_NONE} if separator == "\t" else {}
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=separator, **quoting)
     try:
-        for number, cells in enumerate(csv.reader(text.splitlines(), delimiter=separator, **quoting), start=1):
-            if not any(cells):
+        for cells in rows:
+            if not any(map(str.strip, cells)):
                 continue
-            source, target = (*(cell.strip() for cell in cells[:2]), "", "")[:2]
+            source, target = (*(" ".join(cell.split()) for cell in cells[:2]), "", "")[:2]
             problem = "has no source and target term" if not source or not target else "repeats a source term"
             if not source or not target or source in entries:
-                raise Refused(400, f"Invalid glossary entries provided: line {number} {problem}: {'  '.join(cells)!r}")
+                line = quoted("  ".join(cells))
+                raise APIError(400, f"Invalid glossary entries provided: line {rows.line_num} {problem}: {line!r}")
             entries[source] = target
     except csv.Error as error:
-        raise Refused(400, f"Invalid glossary entries provided: {error}") from None
+        raise APIError(400, f"Invalid glossary entries provided: line {rows.line_num}: {error}") from None
     if not entries:
-        raise Refused(400, "Invalid glossary entries provided: there are none")
+        raise APIError(400, "Invalid glossary entries provided: there are none")
     return entries

@@ -18,12 +18,14 @@ from ray import serve
 from ray.serve.config import ProxyLocation
 from ray.serve.handle import DeploymentHandle
 
-from ..errors import InputError, reason
+from ..errors import InputError, counted, reason
 from ..runtime.signals import StopSignals
+from ..translation.translator_settings import content_digest
 from .accounts import Accounts
 from .api import make_app
-from .application import DRAIN_SECONDS, MOST_REQUESTS, NAME, ServerArguments, log_requests, read_arguments, translators
+from .application import DRAIN_SECONDS, NAME, ServerArguments, log_requests, read_arguments, translators
 from .catalog import Catalog
+from .connections import Connection
 from .glossaries import Glossaries
 from .service import Service
 
@@ -33,6 +35,8 @@ STORE_BYTES = 128 * 1024 * 1024
 # For connections that wait for their next request: longer than clients and proxies keep theirs, which would otherwise
 # send a request just when the server closes it.
 KEEP_ALIVE_SECONDS = 120
+# Ray gives up after half a minute each, which is too short on a busy machine.
+RAY_STARTS = 4
 
 
 def launch(arguments: ServerArguments, host: str, port: int) -> None:
@@ -42,9 +46,11 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
         InputError: a model cannot be served, or the port is not free.
     """
     # In this order, since Ray sets a handler of its own when it starts.
-    with served(arguments, host, port) as (url, service), StopSignals() as signals:
-        print(f"Serving at {url}. Its API: {url}/docs. Ctrl+C stops the server.", flush=True)
-        wait(signals, lambda: _reload(arguments, service))
+    print(f"Opening {counted(len(arguments.models), 'model')}; this takes half a minute or more.", flush=True)
+    with served(arguments, host, port) as server, StopSignals() as signals:
+        print(f"Serving at {server.url}. Its API: {server.url}/docs. Ctrl+C stops the server.", flush=True)
+        wait(signals, server.reload)
+        service = server.service
         if left := service.drain(DRAIN_SECONDS):
             print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
 
@@ -64,25 +70,59 @@ def wait(signals: StopSignals, reload: Callable[[], object]) -> None:
                 print(f"The models were not opened again: {reason(error)}", file=sys.stderr)
                 continue
             seconds = time.monotonic() - started
-            print(f"Models whose files have changed were opened again in {seconds:.0f} s.", flush=True)
+            print(f"Models whose files have changed were opened again, and keys read, in {seconds:.0f} s.", flush=True)
     print("Stopping: requests under way are finished.", flush=True)
 
 
+class Server:
+    """A running server.
+
+    Attributes:
+        url: its address.
+        service: what all routes share.
+    """
+
+    def __init__(self, arguments: ServerArguments, catalog: Catalog):
+        self.arguments = arguments
+        self.handles = _open_models(arguments, catalog)
+        self._opened = self._versions(catalog)
+        self.url: str
+        self.service: Service
+
+    def reload(self) -> None:
+        """Open models again whose files have changed, and read the keys again.
+
+        Raises:
+            InputError: a model cannot be served, or the file of keys cannot be used; nothing has changed then.
+        """
+        catalog, accounts = read_arguments(self.arguments)
+        if (versions := self._versions(catalog)) != self._opened:
+            _open_models(self.arguments, catalog)
+            self._opened = versions
+        self.service.use(catalog, accounts)
+
+    def _versions(self, catalog: Catalog) -> dict[str, str]:
+        return {name: content_digest(path) for name, path in catalog.models.items()}
+
+
 @contextmanager
-def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> Iterator[tuple[str, Service]]:
-    """Serve while the block runs, and yield the address, and what all routes share."""
+def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> Iterator[Server]:
+    """Serve while the block runs."""
     catalog, accounts = read_arguments(arguments)
     check_port(host, port)
     glossaries = Glossaries(arguments.glossaries)
     with connected(arguments):
         serve.start(proxy_location=ProxyLocation.Disabled)
-        handles = _open_models(arguments, catalog)
+        server = Server(arguments, catalog)
         log_requests(arguments.log_file)
-        app = make_app(catalog, handles, Accounts(accounts), arguments.limits, glossaries)
+        app = make_app(catalog, server.handles, Accounts(accounts), arguments.limits, glossaries)
+        server.service = app.state.service
+        server.url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
         with _listening(app, host, port):
             try:
-                yield f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}", app.state.service
+                yield server
             finally:
+                server.service.reader.close()
                 with suppress(Exception):
                     serve.shutdown()
 
@@ -97,19 +137,14 @@ def _open_models(arguments: ServerArguments, catalog: Catalog) -> dict[str, Depl
         raise InputError(f"The models could not be opened: {reason(error)}") from None
 
 
-def _reload(arguments: ServerArguments, service: Service) -> None:
-    catalog, accounts = read_arguments(arguments)
-    _open_models(arguments, catalog)
-    service.use(catalog, accounts)
-
-
 @contextmanager
 def _listening(app: FastAPI, host: str, port: int) -> Iterator[None]:
     """Answer requests in a thread of its own while the block runs."""
     server = uvicorn.Server(uvicorn.Config(
-        app, host, port, lifespan="off", log_config=None, access_log=False, limit_concurrency=MOST_REQUESTS,
+        app, host, port, http=Connection, lifespan="off", log_config=None, access_log=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=1,
     ))  # fmt: skip
+    _allow_connections()
     thread = Thread(target=server.run, name="server", daemon=True)
     thread.start()
     try:
@@ -121,6 +156,15 @@ def _listening(app: FastAPI, host: str, port: int) -> Iterator[None]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def _allow_connections() -> None:
+    """Raise the number of connections that may be open at once to what the system grants."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager
@@ -146,14 +190,28 @@ def connected(arguments: ServerArguments, address: str | None = None) -> Iterato
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     # Ray gives its workers the lowest priority but four, which is for batch jobs.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    try:
-        ray.init(namespace=NAME, logging_level=logging.WARNING, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"Ray cannot be reached at {address or 'this machine'}: {reason(error)}") from None
+    # What its core writes as warnings is of no use to those who serve.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    _start_ray(options)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _start_ray(options: dict[str, Any]) -> None:
+    for left in reversed(range(RAY_STARTS)):
+        try:
+            ray.init(namespace=NAME, logging_level=logging.WARNING, **options)
+            return
+        except Exception as error:  # Ray raises plain ones, too
+            ray.shutdown()
+            is_slow = "timed out" in str(error) or isinstance(error, TimeoutError)
+            if is_slow and left:
+                print("Ray did not start in time: the machine is busy. Trying again.", file=sys.stderr, flush=True)
+                continue
+            place = "on this machine" if options["address"] == "local" else f"at {options['address']}"
+            raise InputError(f"Ray cannot be reached {place}: {reason(error)}") from None
 
 
 def check_port(host: str, port: int) -> None:

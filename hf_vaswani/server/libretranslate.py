@@ -1,27 +1,38 @@
 """The routes of LibreTranslate's API, as its clients call them."""
 
 import asyncio
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from ..documents.formats import SUFFIXES
 from ..documents.markup import read_html
-from .accounts import Refused
+from .accounts import APIError
 from .catalog import language_name
-from .documents import Document, read_uploaded, safe_name
-from .requests import Model, body_of, checked, read_fields, read_upload
+from .documents import Document, safe_name
+from .replica import Translation
+from .requests import FORM, JSON, LIBRETRANSLATE_KEY, UPLOAD, Model, body_of, checked, uploaded_file
 from .service import Service
 
-JSON, FORM, UPLOAD = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 FRONTEND_TIMEOUT = 500  # milliseconds
 
 
+def _as_list(value: Any) -> Any:
+    if not isinstance(value, str | list):
+        raise ValueError("it must be a text or a list of texts")
+    return [value] if isinstance(value, str) else value
+
+
+# A text, or several.
+Texts = Annotated[list[str], Field(fail_fast=True), BeforeValidator(_as_list)]
+
+
 class TranslateRequest(BaseModel):
-    q: str | list[str] = Field(description="text to translate, or several")
+    q: Texts = Field(description="text to translate, or several")
     source: str = Field(description="code of the source language, or auto")
     target: str = Field(description="code of the target language")
     format: Literal["text", "html"] = "text"
@@ -30,7 +41,7 @@ class TranslateRequest(BaseModel):
 
 
 class DetectRequest(BaseModel):
-    q: str | list[str]
+    q: Texts
     api_key: str = ""
 
 
@@ -41,42 +52,44 @@ class FileRequest(BaseModel):
 
 
 def make_router(service: Service) -> APIRouter:
-    router = APIRouter(tags=["LibreTranslate"])
+    router = APIRouter(tags=["LibreTranslate"], dependencies=[LIBRETRANSLATE_KEY])
 
     @router.post("/translate", openapi_extra=body_of(JSON, FORM, model=TranslateRequest))
     async def translate(request: Request) -> dict[str, Any]:
         """Translate a text, or several."""
-        fields = await read_fields(request)
-        account = service.accounts.enter(fields.get("api_key"))
+        fields = await service.read_fields(request)
+        account = service.authenticate(request, fields)
         call = _call(TranslateRequest, fields)
         if call.alternatives > service.limits.alternatives:
-            raise Refused(400, f"Invalid request: alternatives parameter must be <= {service.limits.alternatives}")
-        texts = call.q if isinstance(call.q, list) else [call.q]
-        characters = service.check_size(texts)
-        detected = service.detect(texts, call.target) if call.source == "auto" else None
-        pair, route = service.route(detected.language if detected else call.source, call.target)
+            raise APIError(400, f"Invalid request: alternatives parameter must be <= {service.limits.alternatives}")
+        characters = service.check_size(call.q)
+        directions = await service.directions(call.q, _source(call.source), call.target)
         service.accounts.charge(account, characters)
         if call.format == "html":
-            results = [[text] for text in await service.translate_markup(map(read_html, texts), pair, route)]
+            markup = await asyncio.to_thread(lambda: [read_html(text) for text in call.q])
+            results = await service.translate_markup(markup, directions)
         else:
-            results = await service.translate(texts, pair, route, 1 + call.alternatives)
-        answer: dict[str, Any] = {"translatedText": [best for best, *_ in results]}
-        if detected:
-            one = {"confidence": detected.confidence, "language": detected.language}
-            answer["detectedLanguage"] = [one] * len(texts)
+            results = await service.translate(call.q, directions, 1 + call.alternatives)
+        answer: dict[str, Any] = {"translatedText": [result.hypotheses[0] for result in results]}
+        if detected := [direction.detected for direction in directions if direction.detected]:
+            answer["detectedLanguage"] = [{"confidence": one.confidence, "language": one.language} for one in detected]
         if call.alternatives:
-            answer["alternatives"] = [_others(hypotheses) for hypotheses in results]
-        return answer if isinstance(call.q, list) else {name: values[0] for name, values in answer.items()}
+            answer["alternatives"] = [_others(result.hypotheses) for result in results]
+        if warnings := _warnings(results):
+            answer["warnings"] = warnings
+        if isinstance(fields["q"], list):
+            return answer
+        return {name: values[0] for name, values in answer.items()}
 
     @router.post("/detect", openapi_extra=body_of(JSON, FORM, model=DetectRequest))
     async def detect(request: Request) -> list[dict[str, Any]]:
         """Guess the language of a text."""
-        fields = await read_fields(request)
-        service.accounts.enter(fields.get("api_key"))
+        fields = await service.read_fields(request)
+        service.authenticate(request, fields)
         call = _call(DetectRequest, fields)
-        texts = call.q if isinstance(call.q, list) else [call.q]
-        service.check_size(texts)
-        return [{"confidence": share, "language": code} for code, share in service.detector.detect(texts)]
+        service.check_size(call.q)
+        ranked = await asyncio.to_thread(service.detector.rank, "\n".join(call.q))
+        return [{"confidence": one.confidence, "language": one.language} for one in ranked]
 
     @router.get("/languages")
     async def languages() -> list[dict[str, Any]]:
@@ -86,29 +99,29 @@ def make_router(service: Service) -> APIRouter:
         return [{"code": code, "name": language_name(code), "targets": catalog.targets(code)} for code in codes]
 
     @router.post("/translate_file", openapi_extra=body_of(UPLOAD, model=FileRequest))
-    async def translate_file(request: Request) -> dict[str, str]:
+    async def translate_file(request: Request) -> dict[str, Any]:
         """Translate a file; the answer says where to download the translation."""
-        fields = await read_fields(request)
-        account = service.accounts.enter(fields.get("api_key"))
+        fields = await service.read_fields(request)
+        account = service.authenticate(request, fields)
         call = _call(FileRequest, fields)
-        name, content = await read_upload(fields, service.limits.body)
-        read = await asyncio.to_thread(read_uploaded, name, content)
-        characters = service.check_size(read.texts)
-        source = service.detect(read.texts, call.target).language if call.source == "auto" else call.source
-        pair, route = service.route(source, call.target)
+        file = uploaded_file(fields, service.limits.body)
+        texts = await service.reader.read(file.name, file.content)
+        characters = service.check_size(texts.texts)
+        [direction] = await service.directions(["\n".join(texts.texts)], _source(call.source), call.target)
         service.accounts.charge(account, characters)
-        document = Document(safe_name(name), len(content), account, characters)
-        document.result = await service.translate_document(read, pair, route)
-        service.documents.add(document)
+        document = Document(safe_name(file.name), len(file.content), account, characters)
+        document.result, warnings = await service.translate_document(texts, direction)
+        service.files.add(document)
         path = f"download_file/{document.id}.{quote(document.name)}"
-        return {"translatedFileUrl": f"{request.base_url}{path}"}
+        answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}{path}"}
+        return answer | {"warnings": warnings} if warnings else answer
 
     @router.get("/download_file/{name}")
     async def download_file(name: str) -> Response:
         """Download a translated file."""
-        document = service.documents.by_id.get(name.partition(".")[0])
-        if document is None or document.result is None or name != f"{document.id}.{document.name}":
-            raise Refused(404, "File not found")
+        document = service.files.by_id.get(name.partition(".")[0])
+        if document is None or name != f"{document.id}.{document.name}":
+            raise APIError(404, "File not found")
         return download(document)
 
     @router.get("/frontend/settings")
@@ -116,11 +129,11 @@ def make_router(service: Service) -> APIRouter:
         """What LibreTranslate's page, and pages like it, need to know."""
         (source, target), *_ = sorted(service.catalog.routes)
         return {
-            "apiKeys": bool(service.accounts.accounts),
+            "apiKeys": service.accounts.needs_key,
             "charLimit": service.limits.characters,
             "filesTranslation": True,
             "frontendTimeout": FRONTEND_TIMEOUT,
-            "keyRequired": bool(service.accounts.accounts),
+            "keyRequired": service.accounts.needs_key,
             "language": {
                 side: {"code": code, "name": language_name(code)}
                 for side, code in (("source", source), ("target", target))
@@ -137,7 +150,17 @@ def _call(kind: type[Model], fields: dict[str, Any]) -> Model:
     return checked(kind, {name: value for name, value in fields.items() if value != ""})
 
 
-def _others(hypotheses: list[str]) -> list[str]:
+def _source(code: str) -> str | None:
+    return None if code.lower() == "auto" else code
+
+
+def _warnings(results: Sequence[Translation]) -> list[list[str]]:
+    """The warnings of each text; none at all if no text has any."""
+    warnings = [list(result.warnings) for result in results]
+    return warnings if any(warnings) else []
+
+
+def _others(hypotheses: Sequence[str]) -> list[str]:
     """All but the best one, without repetitions."""
     return [text for text in dict.fromkeys(hypotheses) if text != hypotheses[0]]
 

@@ -25,9 +25,6 @@ BATCH_TOKENS = 1024
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
 ANY_AMOUNT = 10**12
 
-# The translations of each text of a chunk, best first, or why there are none.
-Result = list[tuple[str, ...]] | Exception
-
 
 @dataclass(frozen=True)
 class Chunk:
@@ -37,12 +34,14 @@ class Chunk:
         texts: a line each.
         n_best: number of translations of each text.
         glossaries: the terms of each text; or none at all.
+        split_sentences: as in the pipeline.
     """
 
     texts: tuple[str, ...]
     languages: Languages = NO_LANGUAGES
     n_best: int = 1
     glossaries: tuple[Glossary, ...] = ()
+    split_sentences: bool | None = None
 
     @property
     def has_terms(self) -> bool:
@@ -59,17 +58,30 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class Translation:
+    """The translations of a text.
+
+    Attributes:
+        hypotheses: the best one first.
+        warnings: why they may be wrong.
+    """
+
+    hypotheses: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Translated:
     """The translations of a chunk.
 
     Attributes:
-        translations: those of each text, best first.
+        translations: one for each text.
         tokens: source tokens of the chunk.
         batch_tokens: source tokens that were translated together with it.
         waited: seconds until it was begun.
     """
 
-    translations: tuple[tuple[str, ...], ...]
+    translations: tuple[Translation, ...]
     tokens: int
     batch_tokens: int
     waited: float
@@ -77,6 +89,10 @@ class Translated:
 
 class TextError(ValueError):
     """A text cannot be translated."""
+
+
+# The translations of a chunk, or why there are none.
+Result = list[Translation] | Exception
 
 
 @dataclass(eq=False)
@@ -259,27 +275,33 @@ class _Lane:
     def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
         results: list[Result] = [[]] * len(chunks)
 
-        def kind(number: int) -> tuple[Languages, int, int]:
+        def kind(number: int) -> tuple[Languages, int, str, int]:
             chunk = chunks[number]
             # Terms that cannot be searched for are an error for their sender alone.
-            return chunk.languages, chunk.n_best, number if chunk.has_terms else -1
+            return chunk.languages, chunk.n_best, str(chunk.split_sentences), number if chunk.has_terms else -1
 
-        for (languages, n_best, alone), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
+        for (languages, n_best, _, alone), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
             alike = list(numbers)
             texts = [text for number in alike for text in chunks[number].texts]
             terms = chunks[alone].glossaries if alone >= 0 else ()
-            found = iter(self._translate_texts(texts, languages, n_best, terms))
+            split = chunks[alike[0]].split_sentences
+            found = iter(self._translate_texts(texts, languages, n_best, terms, split))
             for number in alike:
                 own = [next(found) for _ in chunks[number].texts]
                 errors = [result for result in own if isinstance(result, Exception)]
-                results[number] = errors[0] if errors else [result for result in own if isinstance(result, tuple)]
+                results[number] = errors[0] if errors else [one for one in own if isinstance(one, Translation)]
         return results
 
     def _translate_texts(
-        self, texts: list[str], languages: Languages, n_best: int, glossaries: Sequence[Glossary]
-    ) -> list[tuple[str, ...] | TextError]:
+        self,
+        texts: list[str],
+        languages: Languages,
+        n_best: int,
+        glossaries: Sequence[Glossary],
+        split_sentences: bool | None,
+    ) -> list[Translation | TextError]:
         try:
-            results = self._engine(languages, n_best).translate(texts, glossaries=glossaries)
+            results = self._engine(languages, n_best, split_sentences).translate(texts, glossaries=glossaries)
         except ValueError as error:
             if glossaries:  # a term cannot be spelled, or the model has no search with terms
                 return [TextError(reason(error))] * len(texts)
@@ -294,7 +316,10 @@ class _Lane:
                 results[number] = result
         return [
             TextError(reason(result)) if isinstance(result, Exception)
-            else tuple(hypothesis["translation_text"] for hypothesis in result)
+            else Translation(
+                tuple(hypothesis["translation_text"] for hypothesis in result),
+                tuple(dict.fromkeys(hypothesis["warning"] for hypothesis in result[:1] if "warning" in hypothesis)),
+            )
             for result in results
         ]  # fmt: skip
 
@@ -304,6 +329,6 @@ class _Lane:
             self.pipelines[languages] = TranslationPipeline(self.model, tokenizer=self.tokenizer, **arguments)
         beams = max(n_best, self.model.generation_config.num_beams or 1)
         return self.pipelines[languages].engine(
-            split_sentences=split, on_error="return", return_warnings=False, num_workers=1, n_best=n_best,
+            split_sentences=split, on_error="return", return_warnings=True, num_workers=1, n_best=n_best,
             num_beams=beams, keep=self.keep or None,
         )  # fmt: skip

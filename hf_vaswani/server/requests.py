@@ -1,35 +1,141 @@
 """Reads requests, as JSON, as a form or from the address, into checked values."""
 
+import asyncio
 import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
+from fastapi import Security
+from fastapi.security import APIKeyHeader, APIKeyQuery
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import UploadFile
+from python_multipart.multipart import create_form_parser
 from starlette.requests import Request
 
-from .accounts import Refused
+from .accounts import APIError, Limits, quoted
 
 Model = TypeVar("Model", bound=BaseModel)
+# What is wrong with a body is said in the answer.
+logging.getLogger("python_multipart").setLevel(logging.ERROR)
+
+JSON, FORM, UPLOAD = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+# What the OpenAPI page says of keys.
+DEEPL_KEY = Security(
+    APIKeyHeader(name="Authorization", scheme_name="DeepL", description="DeepL-Auth-Key KEY", auto_error=False)
+)
+LIBRETRANSLATE_KEY = Security(
+    APIKeyQuery(name="api_key", scheme_name="LibreTranslate", description="also in the body", auto_error=False)
+)
+# What precedes a key in the header, and the names of fields that have one.
+SCHEMES, KEY_FIELDS = ("deepl-auth-key", "bearer"), ("api_key", "auth_key")
+# Fields of a request besides its texts, and lists and objects in its JSON besides those in its characters.
+MOST_FIELDS = 1000
+# Larger bodies are read in a thread, while others are answered.
+INLINE_BYTES = 32 * 1024
 
 
-async def read_fields(request: Request) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Upload:
+    """A file that a form has."""
+
+    name: str
+    content: bytes
+
+
+async def read_fields(request: Request, limits: Limits) -> dict[str, Any]:
     """The fields of a request; those of a form that occur several times as lists.
 
+    All text is UTF-8, percent-encoded or not.
+
     Raises:
-        Refused: the body is not what its content type says.
+        APIError: the body is not what its content type says.
     """
-    fields = _grouped(request.query_params.multi_items())
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    arguments = body, request.headers.get("content-type", ""), limits
+    fields = _read_form(request.scope["query_string"], limits)
+    if len(body) <= INLINE_BYTES:
+        return fields | _read_body(*arguments)
+    return fields | await asyncio.to_thread(_read_body, *arguments)
+
+
+def sent_key(request: Request, fields: Mapping[str, Any] | None = None) -> Any:
+    """The key of a request: from its header as DeepL's clients send it, or else from its fields; `None` without one.
+
+    Args:
+        fields: those of the body and the address; `None` for the address alone.
+
+    Raises:
+        APIError: the address cannot be read.
+    """
+    scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() in SCHEMES and key.strip():
+        try:
+            return key.strip().encode("latin-1").decode()
+        except UnicodeDecodeError:
+            return key.strip()
+    if fields is None:
+        fields = _read_form(request.scope["query_string"], Limits())
+    return next((fields[name] for name in KEY_FIELDS if fields.get(name)), None)
+
+
+def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == FORM:
+        return _read_form(body, limits)
+    if kind == UPLOAD:
+        return _read_multipart(body, content_type, limits)
+    # Each list and object takes time that nothing else has: Python's garbage collector looks at all of them.
+    if body.count(b"[") + body.count(b"{") > limits.characters + MOST_FIELDS:
+        raise APIError(400, "Invalid request: the body has too many lists and objects")
     try:
-        if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-            return fields | _grouped((await request.form()).multi_items())
-        body = await request.body()
         content = json.loads(body) if body.strip() else {}
-    except (ValueError, RecursionError, AssertionError) as error:
-        raise Refused(400, f"Invalid request: the body cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise APIError(400, f"Invalid request: the body cannot be read: {quoted(error)}") from None
     if not isinstance(content, dict):
-        raise Refused(400, "Invalid request: the body must be a JSON object")
-    return fields | content
+        raise APIError(400, "Invalid request: the body must be a JSON object")
+    return content
+
+
+def _read_form(encoded: bytes, limits: Limits) -> dict[str, Any]:
+    most = limits.texts + MOST_FIELDS
+    try:
+        items = parse_qsl(encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=most)
+    except UnicodeDecodeError:
+        raise APIError(400, "Invalid request: it is not in UTF-8") from None
+    except ValueError:
+        raise APIError(400, f"Invalid request: it has more than {most:,} fields") from None
+    return _grouped(items)
+
+
+def _read_multipart(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
+    items: list[tuple[str, Any]] = []
+
+    def add(name: bytes | None, value: Any) -> None:
+        if len(items) >= limits.texts + MOST_FIELDS:
+            raise APIError(400, f"Invalid request: it has more than {limits.texts + MOST_FIELDS:,} fields")
+        items.append(((name or b"").decode(), value))
+
+    def add_file(file: Any) -> None:
+        file.file_object.seek(0)
+        add(file.field_name, Upload((file.file_name or b"").decode(), file.file_object.read()))
+
+    try:
+        parser = create_form_parser(
+            {"Content-Type": content_type.encode("latin-1")},
+            lambda field: add(field.field_name, (field.value or b"").decode()),
+            add_file,
+            # Nothing of a request is written to the disk.
+            {"MAX_MEMORY_FILE_SIZE": len(body) + 1},
+        )
+        parser.write(body)
+        parser.finalize()
+    except UnicodeDecodeError:
+        raise APIError(400, "Invalid request: it is not in UTF-8") from None
+    except ValueError as error:  # also the library's own errors
+        raise APIError(400, f"Invalid request: the body cannot be read: {quoted(error)}") from None
+    return _grouped(items)
 
 
 def _grouped(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -49,34 +155,33 @@ def checked(kind: type[Model], fields: dict[str, Any]) -> Model:
     """Fields as a value of a pydantic model.
 
     Raises:
-        Refused: a field is missing or wrong; the message names it.
+        APIError: a field is missing or wrong; the message names it.
     """
     try:
         return kind.model_validate({name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_input=False, include_url=False)[0]
         name = next((str(part) for part in first["loc"] if not str(part).startswith(("str", "list"))), "")
         if first["type"] == "missing":
-            raise Refused(400, f"Invalid request: missing {name} parameter") from None
+            raise APIError(400, f"Invalid request: missing {name} parameter") from None
         message = first["msg"].removeprefix("Value error, ")
-        raise Refused(400, f"Invalid request: {name}: {message}" if name else f"Invalid request: {message}") from None
+        raise APIError(400, f"Invalid request: {name}: {message}" if name else f"Invalid request: {message}") from None
 
 
-async def read_upload(fields: dict[str, Any], most: int) -> tuple[str, bytes]:
-    """The name and content of an uploaded file.
+def uploaded_file(fields: dict[str, Any], most: int) -> Upload:
+    """The uploaded file of a request.
 
     Raises:
-        Refused: there is none, it is empty, or it is too large.
+        APIError: there is none, it is empty, or it is too large.
     """
     upload = fields.get("file")
-    if not isinstance(upload, UploadFile):
-        raise Refused(400, "Invalid request: missing file parameter")
-    content = await upload.read(most + 1)
-    if len(content) > most:
-        raise Refused(413, f"Invalid request: the file has more than {most:,} bytes")
-    if not content:
-        raise Refused(400, "Invalid request: the file is empty")
-    return upload.filename or "document.txt", content
+    if not isinstance(upload, Upload):
+        raise APIError(400, "Invalid request: missing file parameter")
+    if len(upload.content) > most:
+        raise APIError(413, f"Invalid request: the file has more than {most:,} bytes")
+    if not upload.content:
+        raise APIError(400, "Invalid request: the file is empty")
+    return Upload(upload.name or "document.txt", upload.content)
 
 
 def body_of(*kinds: str, model: type[BaseModel]) -> dict[str, Any]:

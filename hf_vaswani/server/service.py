@@ -3,26 +3,31 @@
 import asyncio
 import re
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ..documents.parts import Parts
-from ..documents.reading import Document
 from ..documents.sentences import Alignment
 from ..text.glossary import Glossary
-from ..text.languages import language_code
-from .accounts import Account, Accounts, Limits, Refused
-from .catalog import Catalog, Pair, Route
+from ..text.languages import is_same_language, language_code
+from .accounts import Account, Accounts, APIError, Limits, quoted
+from .catalog import Catalog, Pair, Route, language_name, public_code
 from .detection import Detected, Detector
-from .documents import Documents
+from .documents import DocumentReader, Documents, Texts
 from .glossaries import Glossaries
-from .replica import Chunk, Pairs, Translated
+from .replica import Chunk, Pairs, Translated, Translation
+from .requests import read_fields, sent_key
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
 CHUNK_TEXTS, CHUNK_CHARACTERS, CHUNKS = 32, 4_000, 8
+# A text is in its target language if that is as many times as likely as any source language; and in a language that
+# is not served from this probability on.
+CLEARLY, SURELY = 8, 0.8
 Result = TypeVar("Result")
 LINE = re.compile(r"[^\r\n]+")
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -50,6 +55,22 @@ class Metrics:
         self.waited.labels(model).observe(done.waited)
 
 
+@dataclass(frozen=True)
+class Direction:
+    """How a text is translated.
+
+    Attributes:
+        route: what translates it, or `None` if it stays as it is.
+        detected: the language of the text and its probability, if they were guessed.
+        warnings: what the sender should know of the text.
+    """
+
+    pair: Pair
+    route: Route | None = None
+    detected: Detected | None = None
+    warnings: tuple[str, ...] = ()
+
+
 class Service:
     """What all routes share.
 
@@ -66,14 +87,24 @@ class Service:
         glossaries: Glossaries,
     ):
         self.catalog, self.handles, self.accounts, self.limits = catalog, handles, accounts, limits
-        self.detector = Detector(catalog.sources())
-        self.documents, self.glossaries, self.metrics = Documents(), glossaries, Metrics()
-        self.under_way, self.is_draining = 0, False
+        self.detector = _detector(catalog)
+        # DeepL's documents have keys of their own. LibreTranslate's are for whoever knows their addresses.
+        self.documents, self.files, self.reader = Documents(), Documents(), DocumentReader()
+        self.glossaries, self.metrics = glossaries, Metrics()
+        self.under_way, self.body_bytes, self.is_draining = 0, 0, False
 
-    def use(self, catalog: Catalog, accounts: Mapping[str, Account]) -> None:
+    def use(self, catalog: Catalog, accounts: Mapping[str, Account] | None) -> None:
         """Serve what a catalog says to these accounts from now on; the models are the same."""
-        self.catalog, self.detector = catalog, Detector(catalog.sources())
-        self.accounts.accounts = dict(accounts)
+        self.catalog, self.detector = catalog, _detector(catalog)
+        self.accounts.accounts = accounts
+
+    async def read_fields(self, request: Request) -> dict[str, Any]:
+        """The fields of a request; errors as in [`requests.read_fields`]."""
+        return await read_fields(request, self.limits)
+
+    def authenticate(self, request: Request, fields: Mapping[str, Any]) -> str:
+        """The account of a request; errors as in [`Accounts.authenticate`]."""
+        return self.accounts.authenticate(sent_key(request, fields))
 
     def drain(self, seconds: float) -> int:
         """Take no more work, wait until what is under way is done, and return how many requests are left."""
@@ -82,141 +113,247 @@ class Service:
             time.sleep(0.1)
         return self.under_way
 
-    def route(self, source: str, target: str, names: Sequence[str] = ("source", "target")) -> tuple[Pair, Route]:
-        """What translates a pair.
+    def route(self, source: str, target: str, names: Sequence[str] = ("source", "target")) -> Direction:
+        """What translates a pair; nothing does if both are the same language.
 
         Args:
             names: what the request calls the two languages.
 
         Raises:
-            Refused: nothing does; the message says what is served.
+            APIError: the pair is not served; the message says what is.
         """
         found = self.catalog.find(source, target)
-        if found is None:
-            sources, targets = self.catalog.sources(), self.catalog.targets()
-            if not any(self.catalog.find(source, code) for code in targets):
-                raise Refused(400, f"{names[0]} {source} is not supported; there are {', '.join(sources)}")
-            if not any(self.catalog.find(code, target) for code in sources):
-                raise Refused(400, f"{names[1]} {target} is not supported; there are {', '.join(targets)}")
-            raise Refused(400, f"{source} is not translated to {target} here")
-        return found
+        if found is not None:
+            return Direction(*found)
+        sources, targets = self.catalog.sources(), self.catalog.targets()
+        codes = [code for code in (*targets, *sources) if is_same_language(public_code(target), code)]
+        if codes and is_same_language(public_code(source), public_code(target)):
+            return Direction(Pair(codes[0], codes[0]))
+        if not any(self.catalog.find(source, code) for code in targets):
+            raise APIError(400, f"{names[0]} {quoted(source)} is not supported; there are {', '.join(sources)}")
+        if not any(self.catalog.find(code, target) for code in sources):
+            raise APIError(400, f"{names[1]} {quoted(target)} is not supported; there are {', '.join(targets)}")
+        raise APIError(400, f"{source} is not translated to {target} here")
 
-    def detect(self, texts: Sequence[str], target: str | None = None) -> Detected:
-        """The most probable language of texts among those that are translated into the target."""
-        ranked = self.detector.detect(texts)
-        if target is None:
-            return ranked[0]
-        fitting = [one for one in ranked if self.catalog.find(one.language, target)]
-        return fitting[0] if fitting else ranked[0]
+    async def directions(
+        self, texts: Sequence[str], source: str | None, target: str, names: Sequence[str] = ("source", "target")
+    ) -> "list[Direction]":
+        """What translates each text; without a source language, it is guessed for each.
+
+        Raises:
+            APIError: as in [`route`].
+        """
+        if source is not None:
+            return [self.route(source, target, names)] * len(texts)
+        return await asyncio.to_thread(lambda: [self._guess(text, target, names) for text in texts])
+
+    def _guess(self, text: str, target: str, names: Sequence[str]) -> "Direction":
+        """The direction of a text in an unknown language.
+
+        A text that is in the target language stays as it is. One in a language that is not served is translated like
+        the language among the served ones that it is most likely in.
+        """
+        ranked = self.detector.rank(text)
+        source = next((one for one in ranked if self.catalog.find(one.language, target)), None)
+        if source is None:
+            return self.route(ranked[0].language, target, names)
+        best = self.detector.best(text)
+        own = next((one for one in ranked if is_same_language(public_code(target), one.language)), None)
+        if (
+            own
+            and own.probability >= CLEARLY * source.probability
+            and own.probability * CLEARLY > best.probability > 0
+        ):
+            return Direction(Pair(own.language, own.language), detected=own)
+        is_other = best.probability >= SURELY and not is_same_language(best.language, source.language)
+        pair, route = self.catalog.find(source.language, target) or (None, None)
+        warning = f"The text seems to be in {language_name(best.language)}, not in {language_name(source.language)}"
+        return Direction(pair, route, source, (warning,) if is_other else ())
 
     def check_size(self, texts: Sequence[str]) -> int:
         """The characters of texts.
 
         Raises:
-            Refused: there are too many of them, or of texts, each line of which counts.
+            APIError: there are too many of them, or of texts, each line of which counts.
             UnicodeEncodeError: they hold half of a surrogate pair.
         """
         "".join(texts).encode()  # JSON may hold halves of surrogate pairs
         total = sum(map(len, texts))
         if total > self.limits.characters:
-            raise Refused(
+            raise APIError(
                 400, f"Invalid request: {total:,} characters exceed the text limit of {self.limits.characters:,}"
             )
         # After the limit of characters: cutting many megabytes into lines would keep all others waiting.
         lines = sum(max(len(_lines(text)), 1) for text in texts)
         if lines > self.limits.texts:
-            raise Refused(400, f"Invalid request: {lines:,} lines exceed the limit of {self.limits.texts:,}")
+            raise APIError(400, f"Invalid request: {lines:,} lines exceed the limit of {self.limits.texts:,}")
         return total
 
     async def translate(
-        self, texts: Sequence[str], pair: Pair, route: Route, n_best: int = 1, glossary: Glossary | None = None
-    ) -> list[list[str]]:
-        """The translations of each text, best first.
+        self,
+        texts: Sequence[str],
+        directions: Sequence[Direction],
+        n_best: int = 1,
+        glossary: Glossary | None = None,
+        split_sentences: bool | None = None,
+    ) -> list[Translation]:
+        """The translations of each text in its direction.
 
         Lines are translated each for itself; line breaks and the whitespace around lines stay as they are.
 
+        Args:
+            split_sentences: as in the pipeline.
+
         Raises:
-            Refused: the request takes too long, or a text cannot be translated.
+            APIError: the request takes too long, or a text cannot be translated.
         """
-        lines = [text for whole in texts for text in _lines(whole)]
-        found = iter(await self._in_time(self._translate_lines(lines, route, n_best, glossary)))
-        self.metrics.characters.labels(*pair).inc(sum(map(len, texts)))
+        found: list[Translation | None] = [None] * len(texts)
+
+        async def translate_alike(numbers: list[int]) -> None:
+            direction = directions[numbers[0]]
+            own = [texts[number] for number in numbers]
+            options = n_best, glossary, split_sentences
+            for number, translation in zip(numbers, await self._translate(own, direction, *options)):
+                warnings = (*directions[number].warnings, *translation.warnings)
+                found[number] = Translation(translation.hypotheses, warnings)
+
+        alike: dict[tuple[Pair, Route | None], list[int]] = {}
+        for number, direction in enumerate(directions):
+            alike.setdefault((direction.pair, direction.route), []).append(number)
+        await self._in_time(asyncio.gather(*map(translate_alike, alike.values())))
+        return [translation for translation in found if translation is not None]
+
+    async def _translate(
+        self,
+        texts: Sequence[str],
+        direction: Direction,
+        n_best: int,
+        glossary: Glossary | None,
+        split_sentences: bool | None,
+    ) -> list[Translation]:
+        if direction.route is None:
+            return [Translation((text,)) for text in texts]
+        lines = [line for text in texts for line in _lines(text)]
+        found = iter(await self._translate_lines(lines, direction.route, n_best, glossary, split_sentences))
+        self.metrics.characters.labels(*direction.pair).inc(sum(map(len, texts)))
         results = []
-        for whole in texts:
-            translated = [next(found) for _ in _lines(whole)]
-            most = max(map(len, translated), default=1)
+        for text in texts:
+            translated = [next(found) for _ in _lines(text)]
+            most = max((len(line.hypotheses) for line in translated), default=1)
             # A line with fewer translations than others keeps its best one.
-            results.append([_filled(whole, [line[k] if k < len(line) else line[0] for line in translated])
-                            for k in range(most)])  # fmt: skip
+            hypotheses = tuple(
+                _filled(text, [line.hypotheses[k if k < len(line.hypotheses) else 0] for line in translated])
+                for k in range(most)
+            )
+            warnings = dict.fromkeys(warning for line in translated for warning in line.warnings)
+            results.append(Translation(hypotheses, tuple(warnings)))
         return results
 
     async def translate_markup(
-        self, markup: Iterable[Parts], pair: Pair, route: Route, glossary: Glossary | None = None
-    ) -> list[str]:
+        self, markup: Sequence[Parts], directions: Sequence[Direction], glossary: Glossary | None = None
+    ) -> list[Translation]:
         """Markup with translations in place of its sentences; errors as in [`translate`]."""
-        markup = list(markup)
         texts = [text for parts in markup for text in parts.texts]
         has_tags = [has for parts in markup for has in parts.has_tags]
-        translations = [best for best, *_ in await self.translate(texts, pair, route, glossary=glossary)]
-        results = zip(translations, await self._in_time(self._align(texts, translations, has_tags, route)))
-        return [parts.fill(islice(results, len(parts.texts))) for parts in markup]
+        own = [direction for parts, direction in zip(markup, directions) for _ in parts.texts]
+        translations = await self.translate(texts, own, glossary=glossary)
+        best = [translation.hypotheses[0] for translation in translations]
+        alignments = await self._in_time(self._align(texts, best, has_tags, own))
+
+        def fill() -> list[Translation]:
+            results, done = [], 0
+            for parts in markup:
+                part = slice(done, done + len(parts.texts))
+                done = part.stop
+                warnings = dict.fromkeys(warning for one in translations[part] for warning in one.warnings)
+                filled = parts.fill(zip(best[part], alignments[part]))
+                results.append(Translation((filled,), tuple(warnings)))
+            return results
+
+        return await asyncio.to_thread(fill)
 
     async def translate_document(
-        self, document: Document, pair: Pair, route: Route, glossary: Glossary | None = None
-    ) -> bytes:
-        """A document with its translations in place of its texts; errors as in [`translate`]."""
-        translations = [best for best, *_ in await self.translate(document.texts, pair, route, glossary=glossary)]
-        alignments = await self._in_time(self._align(document.texts, translations, document.has_tags, route))
-        return await asyncio.to_thread(document.fill, translations, alignments, language_code(pair[1]))
+        self, document: Texts, direction: Direction, glossary: Glossary | None = None
+    ) -> tuple[bytes, list[str]]:
+        """A document with its translations in place of its texts, and warnings; errors as in [`translate`]."""
+        directions = [direction] * len(document.texts)
+        translations = await self.translate(document.texts, directions, glossary=glossary)
+        warnings = list(dict.fromkeys(warning for one in translations for warning in one.warnings))
+        if direction.route is None:
+            return document.content, warnings
+        best = [translation.hypotheses[0] for translation in translations]
+        alignments = await self._in_time(self._align(document.texts, best, document.has_tags, directions))
+        target = language_code(direction.pair.target)
+        return await self.reader.fill(document, best, alignments, target), warnings
 
-    async def _in_time(self, work: Coroutine[Any, Any, Result]) -> Result:
+    async def _in_time(self, work: Awaitable[Result]) -> Result:
         """The result of some work.
 
         Raises:
-            Refused: it takes longer than a request may.
+            APIError: it takes longer than a request may.
         """
         try:
             return await asyncio.wait_for(work, self.limits.seconds)
         except asyncio.TimeoutError:
-            raise Refused(504, f"The translation took more than {self.limits.seconds:g} seconds") from None
+            raise APIError(503, f"The translation took more than {self.limits.seconds:g} seconds") from None
 
     async def _align(
-        self, texts: Sequence[str], translations: Sequence[str], has_tags: Sequence[bool], route: Route
+        self,
+        texts: Sequence[str],
+        translations: Sequence[str],
+        has_tags: Sequence[bool],
+        directions: Sequence[Direction],
     ) -> list[Alignment | None]:
         """An alignment for each text that has tags and can be aligned."""
         found: list[Alignment | None] = [None] * len(texts)
-        wanted = [number for number, has in enumerate(has_tags) if has]
-        for chunk in _chunks([texts[number] for number in wanted]):
-            numbers, wanted = wanted[: len(chunk)], wanted[len(chunk) :]
-            pairs = Pairs(tuple(chunk), tuple(translations[number] for number in numbers), route.languages)
-            for number, links in zip(numbers, await self.handles[route.model].align.remote(pairs)):
-                found[number] = links
+        wanted: dict[Route, list[int]] = {}
+        for number, (has, direction) in enumerate(zip(has_tags, directions)):
+            if has and direction.route is not None:
+                wanted.setdefault(direction.route, []).append(number)
+        for route, numbers in wanted.items():
+            left = iter(numbers)
+            for chunk in _chunks([texts[number] for number in numbers]):
+                own = list(islice(left, len(chunk)))
+                pairs = Pairs(tuple(chunk), tuple(translations[number] for number in own), route.languages)
+                for number, links in zip(own, await self.handles[route.model].align.remote(pairs)):
+                    found[number] = links
         return found
 
     async def _translate_lines(
-        self, lines: list[str], route: Route, n_best: int, glossary: Glossary | None
-    ) -> list[tuple[str, ...]]:
+        self,
+        lines: list[str],
+        route: Route,
+        n_best: int,
+        glossary: Glossary | None,
+        split_sentences: bool | None,
+    ) -> list[Translation]:
         room = asyncio.Semaphore(CHUNKS)
         handle, gauge = self.handles[route.model], self.metrics.under_way.labels(route.model)
+        # A glossary may be large: each text travels with those of its terms that it has.
+        terms = await asyncio.to_thread(lambda: [glossary.of_text(line) for line in lines]) if glossary else []
 
-        async def translate(texts: list[str]) -> tuple[tuple[str, ...], ...]:
-            # A glossary may be large: each text travels with those of its terms that it has.
-            terms = tuple(glossary.of_text(text) for text in texts) if glossary else ()
+        async def translate(texts: list[str], terms: list[Glossary]) -> Sequence[Translation]:
+            chunk = Chunk(tuple(texts), route.languages, n_best, tuple(terms), split_sentences)
             async with room:
                 gauge.inc()
                 try:
-                    done = await handle.translate.remote(Chunk(tuple(texts), route.languages, n_best, terms))
+                    done = await handle.translate.remote(chunk)
                 finally:
                     gauge.dec()
             self.metrics.note(route.model, done)
             return done.translations
 
-        tasks = [asyncio.ensure_future(translate(chunk)) for chunk in _chunks(lines)]
+        chunks, rest = _chunks(lines), iter(terms)
+        tasks = [asyncio.ensure_future(translate(chunk, list(islice(rest, len(chunk))))) for chunk in chunks]
         try:
-            return [translations for part in await asyncio.gather(*tasks) for translations in part]
+            return [translation for part in await asyncio.gather(*tasks) for translation in part]
         finally:
             for task in tasks:
                 task.cancel()
+
+
+def _detector(catalog: Catalog) -> Detector:
+    return Detector(list(dict.fromkeys([*catalog.sources(), *catalog.targets()])))
 
 
 def _lines(text: str) -> list[str]:

@@ -73,8 +73,8 @@ def measure(contestant: str, options: argparse.Namespace) -> None:
         from hf_vaswani.server.launch import served
 
         arguments = ServerArguments(models=[f"{options.source}-{options.target}={options.model}"])
-        with served(arguments, port=free_port()) as (url, _):
-            result = asyncio.run(load(url, texts, options))
+        with served(arguments, port=free_port()) as server:
+            result = asyncio.run(load(server.url, texts, options))
             memory = sum(process.memory_info().rss for process in psutil.Process().children(recursive=True)) / 2**20
     else:
         result, memory = asyncio.run(load(contestant, texts, options)), 0.0

@@ -1,5 +1,8 @@
 """LibreTranslate's API, as its clients use it."""
 
+import asyncio
+import json
+
 import pytest
 
 
@@ -19,13 +22,63 @@ def test_form_and_address_are_read_as_json_is(client):
     assert [answer.json() for answer in answers] == [{"translatedText": "EIN HUND"}] * 2
 
 
-def test_language_is_guessed_once_for_all_texts(client):
-    answer = translate(client, q=["Das ist ein kleiner Hund.", "Guten Tag"], source="auto").json()
-    assert answer["translatedText"] == ["DAS IST EIN KLEINER HUND.", "GUTEN TAG"]
-    assert [entry["language"] for entry in answer["detectedLanguage"]] == ["de", "de"]
-    assert (
-        translate(client, q="Ceci est un petit chien.", source="auto").json()["detectedLanguage"]["language"] == "fr"
-    )
+def test_language_is_guessed_for_each_text(client):
+    answer = translate(client, q=["Das ist ein kleiner Hund.", "Ceci est un petit chien."], source="auto").json()
+    assert answer["translatedText"] == ["DAS IST EIN KLEINER HUND.", "CECI EST UN PETIT CHIEN."]
+    assert [entry["language"] for entry in answer["detectedLanguage"]] == ["de", "fr"]
+
+
+def test_text_in_the_target_language_stays_as_it_is(client, model):
+    answer = translate(client, q=["The dog runs in the park.", "Das ist ein kleiner Hund."], source="auto").json()
+    assert answer["translatedText"] == ["The dog runs in the park.", "DAS IST EIN KLEINER HUND."]
+    assert [entry["language"] for entry in answer["detectedLanguage"]] == ["en", "de"]
+    assert [chunk.texts for chunk in model.chunks] == [("Das ist ein kleiner Hund.",)]
+    assert translate(client, q="A dog.", source="en").json() == {"translatedText": "A dog."}
+
+
+def test_text_in_a_language_that_is_not_served_is_translated_with_low_confidence_and_a_warning(client):
+    answer = translate(client, q="Esto es un perro pequeño que vive en nuestra casa.", source="auto").json()
+    assert answer["detectedLanguage"]["confidence"] < 50
+    assert answer["warnings"] == ["The text seems to be in Spanish, not in French"]
+
+
+def test_warnings_are_given_with_the_texts_that_have_them(client):
+    assert translate(client, q="doubtful").json() == {"translatedText": "DOUBTFUL", "warnings": ["doubtful"]}
+    assert translate(client, q=["doubtful", "sure"]).json()["warnings"] == [["doubtful"], []]
+    assert "warnings" not in translate(client, q="sure").json()
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "query"])
+@pytest.mark.parametrize("text", ["Ein Hund läuft.", "Ein%20Hund%20l%C3%A4uft."])
+def test_forms_are_read_as_utf_8(client, kind, text):
+    content = f"q={text}&source=de&target=en".encode()
+    if kind == "query":
+        scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": content, "headers": []}
+        answer = _call(client.app, scope)
+    else:
+        answer = client.post("/translate", content=content, headers={"content-type": kind}).json()
+    assert answer == {"translatedText": "EIN HUND LÄUFT."}
+
+
+def _call(app, scope):
+    sent = []
+
+    async def receive():
+        return messages.pop(0) if messages else await asyncio.sleep(60)
+
+    async def send(message):
+        sent.append(message)
+
+    messages = [{"type": "http.request", "body": b""}]
+    asyncio.run(app(scope, receive, send))
+    return json.loads(sent[1]["body"])
+
+
+def test_form_that_is_not_in_utf_8_is_refused(client):
+    for content in (b"q=Ein Hund l\xe4uft.&source=de&target=en", b"q=Ein%20Hund%20l%E4uft.&source=de&target=en"):
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        answer = client.post("/translate", content=content, headers=headers)
+        assert answer.status_code == 400 and "UTF-8" in answer.json()["error"]
 
 
 def test_alternatives_follow_the_best_translation(client):
@@ -46,7 +99,7 @@ def test_html_keeps_its_tags(client):
 
 @pytest.mark.parametrize("change, status, message", [
     ({"q": None}, 400, "missing q parameter"),
-    ({"q": 5}, 400, "q: Input should be a valid string"),
+    ({"q": 5}, 400, "q: it must be a text or a list of texts"),
     ({"target": ""}, 400, "missing target parameter"),
     ({"source": "xx"}, 400, "source xx is not supported; there are de, en, fr"),
     ({"target": "fr"}, 400, "target fr is not supported; there are de, en"),

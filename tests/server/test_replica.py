@@ -106,8 +106,8 @@ def test_terms_are_obeyed_and_those_that_cannot_be_spelled_are_an_error_for_thei
         Chunk(("ein hund",), glossaries=(Glossary.of({"hund": term}),) if term else ()) for term in ("", "wiese", "Ж")
     )
     (first,), (second,), error = lane.translate([plain, obeys, strange])
-    assert first == lane.translate([plain])[0][0] and "wiese" not in first[0]
-    assert "wiese" in words(second[0])
+    assert first == lane.translate([plain])[0][0] and "wiese" not in first.hypotheses[0]
+    assert "wiese" in words(second.hypotheses[0])
     assert isinstance(error, TextError) and "cannot spell 'Ж' for 'hund'" in str(error)
 
 
@@ -118,7 +118,7 @@ def test_what_a_server_keeps_stays_as_it_is(tmp_path):
     chunk = Chunk(("ein hund",))
     for keep in ([], ["hund"]):
         [lane, *_] = Translator(str(tmp_path / "model"), keep=keep).loaded.lanes
-        assert ("hund" in words(lane.translate([chunk])[0][0][0])) == bool(keep)
+        assert ("hund" in words(lane.translate([chunk])[0][0].hypotheses[0])) == bool(keep)
 
 
 def test_languages_of_clients_do_not_mix(tmp_path):
