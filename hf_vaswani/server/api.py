@@ -99,7 +99,7 @@ def make_app(
 
 def _error(request: Request, status: int, message: str) -> JSONResponse:
     """An error in the form of the API that was called."""
-    is_deepl = request.url.path.startswith(("/v2/", "/v3/"))
+    is_deepl = request.scope["path"].startswith(("/v2/", "/v3/"))
     # DeepL has a status of its own for quotas.
     status = 403 if status == 456 and not is_deepl else status
     return JSONResponse({"message" if is_deepl else "error": message}, status)
@@ -136,7 +136,7 @@ class RequestMiddleware:
                 ]
             await send(message)
 
-        is_counted = request.url.path not in FOR_OPERATORS
+        is_counted = request.scope["path"] not in FOR_OPERATORS
         try:
             if request.method == "OPTIONS":
                 await Response(status_code=204)(scope, receive, noted)
@@ -204,7 +204,7 @@ class _Body:
         limits, self.service, self.receive, self.started = service.limits, service, receive, started
         self.received, self.most = 0, limits.body + OTHER_BYTES
         is_upload = request.headers.get("content-type", "").startswith(UPLOAD)
-        if not is_upload and "glossaries" not in request.url.path:
+        if not is_upload and "glossaries" not in request.scope["path"]:
             self.most = min(self.most, CHARACTER_BYTES * (limits.characters + limits.texts) + OTHER_BYTES)
 
     async def read(self) -> bytes:
@@ -237,7 +237,7 @@ class _Body:
 
 
 def _translates(request: Request) -> bool:
-    path = request.url.path
+    path = request.scope["path"]
     return path.rstrip("/") in TRANSLATING or path.startswith(TRANSLATING_FOLDERS)
 
 
@@ -278,6 +278,8 @@ def _failed(request: Request, error: Exception) -> JSONResponse:
     """The answer if a request fails for a reason that no route has foreseen."""
     if isinstance(error, APIError):
         return _error(request, error.status, str(error))
+    if isinstance(error, UnicodeDecodeError):
+        return _error(request, 400, "Invalid request: its address is not in UTF-8")
     if isinstance(error, UnicodeEncodeError):
         return _error(request, 400, "Invalid request: it holds half of a surrogate pair, which is not a character")
     if isinstance(error, TextError):

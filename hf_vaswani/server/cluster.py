@@ -28,7 +28,12 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
             except RuntimeError as error:
                 raise InputError(f"The server could not be started: {reason(error)}") from None
             print(f"Serving on port {port} of every node. Ctrl+C stops the server.", flush=True)
-            wait(signals, lambda: serve.run(build(arguments), name=NAME, route_prefix="/"))
+
+            def reload() -> str:
+                serve.run(build(arguments), name=NAME, route_prefix="/")
+                return "Keys read again, and models opened again whose files have changed"
+
+            wait(signals, reload)
             _drain()
         finally:
             with suppress(Exception):

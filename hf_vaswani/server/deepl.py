@@ -211,7 +211,7 @@ def make_router(service: Service) -> APIRouter:
     @router.api_route("/v3/{rest:path}", methods=METHODS, include_in_schema=False)
     async def absent(request: Request, rest: str) -> None:
         service.authenticate(request, await service.read_fields(request))
-        raise APIError(400, f"{quoted(request.url.path)} is not served here; see /docs for what is")
+        raise APIError(400, f"{quoted(request.scope['path'])} is not served here; see /docs for what is")
 
     return router
 

@@ -55,8 +55,8 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
             print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
 
 
-def wait(signals: StopSignals, reload: Callable[[], object]) -> None:
-    """Wait until the server is to stop; open models again at SIGHUP."""
+def wait(signals: StopSignals, reload: Callable[[], str]) -> None:
+    """Wait until the server is to stop; at SIGHUP, reload, and print what that says it did."""
     wanted = Event()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: wanted.set())
@@ -65,12 +65,11 @@ def wait(signals: StopSignals, reload: Callable[[], object]) -> None:
             wanted.clear()
             started = time.monotonic()
             try:
-                reload()
+                done = reload()
             except (InputError, RuntimeError) as error:
-                print(f"The models were not opened again: {reason(error)}", file=sys.stderr)
+                print(f"Nothing was reloaded: {reason(error)}", file=sys.stderr)
                 continue
-            seconds = time.monotonic() - started
-            print(f"Models whose files have changed were opened again, and keys read, in {seconds:.0f} s.", flush=True)
+            print(f"{done}, in {time.monotonic() - started:.1f} s.", flush=True)
     print("Stopping: requests under way are finished.", flush=True)
 
 
@@ -89,17 +88,21 @@ class Server:
         self.url: str
         self.service: Service
 
-    def reload(self) -> None:
-        """Open models again whose files have changed, and read the keys again.
+    def reload(self) -> str:
+        """Open models again whose files have changed, read the keys again, and say so.
 
         Raises:
             InputError: a model cannot be served, or the file of keys cannot be used; nothing has changed then.
         """
         catalog, accounts = read_arguments(self.arguments)
-        if (versions := self._versions(catalog)) != self._opened:
+        versions = self._versions(catalog)
+        changed = [name for name, version in versions.items() if version != self._opened[name]]
+        if changed:
             _open_models(self.arguments, catalog)
             self._opened = versions
         self.service.use(catalog, accounts)
+        models = f"{' and '.join(changed)} opened again" if changed else "no model had changed"
+        return f"Keys read again, {models}"
 
     def _versions(self, catalog: Catalog) -> dict[str, str]:
         return {name: content_digest(path) for name, path in catalog.models.items()}
@@ -123,6 +126,7 @@ def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> It
                 yield server
             finally:
                 server.service.reader.close()
+                logging.getLogger("ray.serve").setLevel(logging.ERROR)  # it warns of its own way to stop
                 with suppress(Exception):
                     serve.shutdown()
 
@@ -181,7 +185,7 @@ def connected(arguments: ServerArguments, address: str | None = None) -> Iterato
     if address is None:
         needed = arguments.threads_each() * len(arguments.models) * (arguments.max_replicas or arguments.replicas)
         options = {"address": "local", "num_cpus": max(needed, os.cpu_count() or 1), "include_dashboard": False}
-        options["object_store_memory"] = STORE_BYTES
+        options |= {"object_store_memory": STORE_BYTES, "log_to_driver": False}
         if arguments.gpus == 0:
             options["num_gpus"] = 0
     # Ray tells on standard error what it does at each step, and in its own files, which stay.
@@ -190,8 +194,6 @@ def connected(arguments: ServerArguments, address: str | None = None) -> Iterato
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     # Ray gives its workers the lowest priority but four, which is for batch jobs.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    # What its core writes as warnings is of no use to those who serve.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     _start_ray(options)
     try:
         yield
@@ -202,7 +204,9 @@ def connected(arguments: ServerArguments, address: str | None = None) -> Iterato
 def _start_ray(options: dict[str, Any]) -> None:
     for left in reversed(range(RAY_STARTS)):
         try:
-            ray.init(namespace=NAME, logging_level=logging.WARNING, **options)
+            # Its warnings are for those who run clusters.
+            level = logging.ERROR if options["address"] == "local" else logging.WARNING
+            ray.init(namespace=NAME, logging_level=level, **options)
             return
         except Exception as error:  # Ray raises plain ones, too
             ray.shutdown()

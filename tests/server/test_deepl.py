@@ -56,6 +56,40 @@ def test_languages_and_usage(client):
     assert client.get("/v2/usage").json()["character_count"] == 4
 
 
+def test_text_without_split_sentences_is_one_sentence(client, model):
+    answer = translate(client, text=["Ein Hund.\nEine Katze."], source_lang="DE", split_sentences="0").json()
+    assert answer["translations"][0]["text"] == "EIN HUND. EINE KATZE."
+    [chunk] = model.chunks
+    assert (chunk.texts, chunk.split_sentences) == (("Ein Hund. Eine Katze.",), False)
+
+
+def test_characters_of_a_form_are_counted_as_utf_8(client):
+    content, kind = "text=Ein Hund läuft.&source_lang=DE&target_lang=EN", "application/x-www-form-urlencoded"
+    answer = client.post("/v2/translate", content=content.encode(), headers={"content-type": kind}).json()
+    assert answer["translations"][0] == {
+        "detected_source_language": "DE", "text": "EIN HUND LÄUFT.", "billed_characters": 15,
+    }  # fmt: skip
+
+
+def test_text_in_the_target_language_stays_as_it_is(client):
+    [entry] = translate(client, text="The dog runs in the park.").json()["translations"]
+    assert (entry["text"], entry["detected_source_language"]) == ("The dog runs in the park.", "EN")
+
+
+def test_document_cannot_be_downloaded_as_a_file_of_the_other_api(serve):
+    with serve() as client:
+        fields, files = {"source_lang": "DE", "target_lang": "EN-US"}, {"file": ("a.txt", b"Hund")}
+        document = client.post("/v2/document", data=fields, files=files).json()
+        assert client.get(f"/download_file/{document['document_id']}.a.txt").status_code == 404
+
+
+@pytest.mark.parametrize("field", ["ignore_tags", "splitting_tags", "glossary_ids"])
+@pytest.mark.parametrize("value", [True, 1, {"a": "b"}, [1], [["a"]], None])
+def test_names_of_another_kind_are_refused(client, field, value):
+    answer = translate(client, text=["a"], source_lang="DE", tag_handling="xml", **{field: value})
+    assert answer.status_code == (200 if value is None else 400)
+
+
 def test_document_is_sent_watched_and_downloaded_once(serve):
     with serve() as client:
         fields, files = {"source_lang": "DE", "target_lang": "EN-US"}, {"file": ("a.html", b"<p>ein <b>Hund</b></p>")}

@@ -1,11 +1,14 @@
 """Glossaries of DeepL's API: created, changed, deleted, and obeyed by translations."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+
 import pytest
 
 pytest.importorskip("ray.serve")
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.server.glossaries import Glossaries
+from hf_vaswani.server.glossaries import Dictionary, Glossaries
 
 
 def table(source="de", target="en", entries="Hund\thound", kind="tsv"):
@@ -49,6 +52,56 @@ def test_glossary_of_several_pairs_is_changed_pair_by_pair(client):
     assert found["entries"] == "Maus\tmouse"
     assert client.delete(f"{address}/dictionaries", params=pair).status_code == 204
     assert [entry["source_lang"] for entry in client.get(address).json()["dictionaries"]] == ["en"]
+
+
+def test_line_breaks_and_tabs_in_cells_are_spaces_and_a_byte_order_mark_is_none_of_them(client):
+    entries = '\ufeff"großer\r\nHund","big\tdog"\nKatze,cat\u2028s\n'
+    made = create(client, entries=entries, entries_format="csv").json()
+    found = client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text
+    assert found == "großer Hund\tbig dog\nKatze\tcat s"
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_two_dictionaries_of_one_pair_are_merged(client, method):
+    both = [table(entries="Hund\thound"), table("DE", "EN-US", entries="Katze\tcat")]
+    if method == "POST":
+        made = client.post("/v3/glossaries", json={"name": "a", "dictionaries": both}).json()
+    else:
+        number = create(client, entries="Maus\tmouse").json()["glossary_id"]
+        made = client.patch(f"/v3/glossaries/{number}", json={"dictionaries": both}).json()
+    assert [one["entry_count"] for one in made["dictionaries"]] == [2 if method == "POST" else 3]
+
+
+def test_glossaries_are_created_changed_and_deleted_by_many_at_once():
+    stored, ended = Glossaries(), []
+    dictionary = Dictionary(source_lang="de", target_lang="en", entries={"a": "b"})
+
+    def work(number):
+        for _ in range(40):
+            mine = stored.create(f"{number}", [dictionary], "key")
+            stored.of_account("key")
+            stored.change(mine.glossary_id, "key", lambda own: own.merged(dictionary))
+            stored.delete(mine.glossary_id, "key")
+        ended.append(number)
+
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(work, range(16)))
+    assert len(ended) == 16 and stored.of_account("key") == []
+
+
+def test_glossary_that_is_deleted_while_it_is_changed_stays_deleted():
+    stored = Glossaries()
+    mine = stored.create("a", [Dictionary(source_lang="de", target_lang="en", entries={"a": "b"})], "key")
+    deleting = Thread(target=stored.delete, args=(mine.glossary_id, "key"))
+
+    def edit(glossary):
+        deleting.start()
+        deleting.join(0.2)
+        return glossary
+
+    stored.change(mine.glossary_id, "key", edit)
+    deleting.join()
+    assert stored.of_account("key") == []
 
 
 @pytest.mark.parametrize("fields, message", [

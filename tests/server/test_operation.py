@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 
 import pytest
 
@@ -100,9 +101,84 @@ def test_each_request_is_logged_with_its_id(client, caplog):
     assert (entry["id"], entry["path"], entry["status"]) == ("r1", "/translate", 200)
 
 
-def test_pages_of_other_sites_may_call(client):
-    answer = client.options("/translate", headers={"Origin": "https://a.example"})
+def test_log_has_no_address_that_opens_something(client, caplog):
+    with caplog.at_level(logging.INFO, "hf_vaswani.server"):
+        for path in ("/download_file/secret.txt", "/download_file/secret.txt/", "/v2/document/secret", "/secret"):
+            client.post(path, json={"document_key": "secret"}, params={"api_key": "secret"}, follow_redirects=False)
+            client.get(path, follow_redirects=False)
+    assert len(caplog.records) == 8 and "secret" not in caplog.text
+
+
+def test_head_is_answered_like_get_without_a_body(client):
+    get, head = client.get("/languages"), client.head("/languages")
+    assert head.status_code == 200 and head.headers["content-length"] == get.headers["content-length"]
+
+
+def test_page_for_programs_loads_nothing_from_other_servers(client):
+    page = client.get("/docs").text
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert addresses and all(address.startswith("/") for address in addresses)
+    assert [client.get(address).status_code for address in addresses] == [200] * len(addresses)
+    schemes = client.get("/openapi.json").json()["components"]["securitySchemes"]
+    assert schemes["DeepL"]["name"] == "Authorization" and schemes["LibreTranslate"]["name"] == "api_key"
+
+
+def test_pages_of_other_sites_may_translate_and_nothing_else(client):
+    other = {"Origin": "https://a.example"}
+    answer = client.options("/translate", headers=other)
     assert answer.status_code == 204 and answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-max-age"] == "1728000"
+    assert client.post("/translate", json=HUND, headers=other).headers["access-control-allow-origin"] == "*"
+    for path in ("/v2/glossaries", "/v3/glossaries", "/metrics"):
+        for method in ("OPTIONS", "GET", "DELETE"):
+            assert "access-control-allow-origin" not in client.request(method, path, headers=other).headers
+    # A form needs no permission of the server to be sent.
+    form = {"name": "a", "source_lang": "de", "target_lang": "en", "entries": "Hund\tdog", "entries_format": "tsv"}
+    for headers in (other, {"Sec-Fetch-Site": "cross-site"}):
+        assert client.post("/v2/glossaries", data=form, headers=headers).status_code == 403
+    for headers in ({}, {"Origin": "http://testserver"}, {"Sec-Fetch-Site": "same-origin", "Origin": "https://proxy"}):
+        assert client.post("/v2/glossaries", data=form, headers=headers).status_code == 201
+
+
+def test_keys_file_without_keys_lets_nobody_in(serve, tmp_path, monkeypatch):
+    monkeypatch.delenv("HF_VASWANI_KEYS", raising=False)
+    file = tmp_path / "keys.json"
+    file.write_text("{}")
+    file.chmod(0o600)
+    assert read_accounts(str(file)) == {} and read_accounts(None) is None
+    client = serve({})
+    header = {"Authorization": "DeepL-Auth-Key "}
+    answers = [
+        client.post("/translate", json=HUND),
+        client.post("/translate", json={**HUND, "api_key": ""}),
+        client.post("/v2/translate", json={"text": ["a"], "target_lang": "EN"}, headers=header),
+        client.get("/v2/glossaries"),
+    ]
+    assert [answer.status_code for answer in answers] == [403] * 4
+    assert client.get("/frontend/settings").json()["keyRequired"] is True
+    service = client.app.state.service
+    service.use(service.catalog, {})  # the last key was removed
+    assert client.post("/translate", json=HUND).status_code == 403
+
+
+@pytest.mark.parametrize("key", [["k"], {"k": 1}, 1, True, [], "K"])
+def test_key_of_another_kind_is_unknown(serve, key):
+    assert serve({"k": {}}).post("/translate", json={**HUND, "api_key": key}).status_code == 403
+
+
+def test_wrong_key_is_refused_before_the_body_is_read(serve):
+    async def receive():
+        raise AssertionError("the body is read")
+
+    async def send(message):
+        sent.append(message)
+
+    sent, path = [], "/translate"
+    for headers, query in (([(b"authorization", b"DeepL-Auth-Key no")], b""), ([], b"api_key=no")):
+        headers = [*headers, (b"content-length", b"9000")]
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": query, "headers": headers}
+        asyncio.run(serve({"k": {}}).app(scope, receive, send))
+    assert [message["status"] for message in sent if "status" in message] == [403, 403]
 
 
 def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
@@ -115,7 +191,9 @@ def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("content, mode, message", [
     ("{}", 0o644, "other users may read it"), ("[]", 0o600, "is not a file of keys"), ("{", 0o600, "is not a file"),
-    ('{"a": {"letters": 1}}', 0o600, "an account is wrong: letters"),
+    ('{"a": {"letters": 1}}', 0o600, "an account is wrong: letters"), ('{"": {}}', 0o600, "the key '' is empty"),
+    ('{"a ": {}}', 0o600, "the key 'a ' is empty, or begins or ends with a space"),
+    ('{"a": {}, "a": {"characters": 1}}', 0o600, "'a' is there twice"),
 ])  # fmt: skip
 def test_wrong_file_of_keys_is_named(tmp_path, content, mode, message):
     file = tmp_path / "keys.json"

@@ -1,0 +1,80 @@
+"""Connections of a real HTTP server: none of its clients keeps the others waiting."""
+
+import http.client
+import json
+import socket
+import time
+from contextlib import closing
+
+import pytest
+
+pytest.importorskip("ray.serve")
+
+from hf_vaswani.server import connections
+from hf_vaswani.server.launch import _listening
+
+HUND = {"q": "Hund", "source": "de", "target": "en"}
+
+
+@pytest.fixture
+def port(serve):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with _listening(serve().app, "127.0.0.1", port):
+        yield port
+
+
+def connect(port):
+    return closing(socket.create_connection(("127.0.0.1", port), timeout=20))
+
+
+def received(connection):
+    parts = []
+    while part := connection.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def request(body, *headers):
+    lines = ["POST /translate HTTP/1.1", "Host: a", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode() + body
+
+
+def test_client_that_sends_no_more_gets_its_answer(port, model):
+    model.seconds = 0.3
+    with connect(port) as connection:
+        connection.sendall(request(json.dumps(HUND).encode()))
+        connection.shutdown(socket.SHUT_WR)
+        assert received(connection).endswith(b'{"translatedText":"HUND"}')
+
+
+def test_half_sent_headers_end_and_keep_nobody_waiting(port, monkeypatch):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 1)
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+    for connection in slow:
+        connection.sendall(b"GET /health HTTP/1.1\r\nX: ")
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    client.request("POST", "/translate", json.dumps(HUND), {"content-type": "application/json"})
+    assert client.getresponse().status == 200
+    slow[0].settimeout(20)
+    assert received(slow[0]).startswith(b"HTTP/1.1 408 ")
+    for connection in slow:
+        connection.close()
+
+
+def test_endless_headers_are_refused(port):
+    with connect(port) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\n" + b"X: " + b"a" * 70_000)
+        assert received(connection).startswith(b"HTTP/1.1 431 ")
+
+
+def test_connection_serves_one_request_after_another(port):
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    for _ in range(3):
+        client.request("POST", "/translate", json.dumps(HUND), {"content-type": "application/json"})
+        assert json.loads(client.getresponse().read()) == {"translatedText": "HUND"}
+    started = time.monotonic()
+    client.request("HEAD", "/languages")
+    answer = client.getresponse()
+    assert answer.status == 200 and answer.read() == b"" and time.monotonic() - started < 5
