@@ -34,9 +34,9 @@ WITHOUT_EFFECT = {
 # Source tokens that a worker translates in one batch, at most; larger ones are no faster. With a shortlist, smaller
 # ones are faster: a batch chooses among the target tokens of all of its sentences.
 BATCH_TOKENS, SHORTLIST_BATCH_TOKENS = 1024, 512
-# By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. The engine does not look
-# at running hypotheses, which for False may still beat the finished ones: with twice as many, hardly any does.
-PATIENCE = {True: 1.0, False: 2.0, "never": 3.0}
+# By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. Unless it is True, the
+# most probable hypothesis of a step must have ended, too: improbable short ones do not end the search by their number.
+PATIENCE = {True: 1, False: 2, "never": 3}
 LARGEST_TABLE = 2**31  # positions
 # The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
 OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")
@@ -75,6 +75,26 @@ class Search:
     return_dict_in_generate: bool = False
     output_scores: bool = False
     use_cache: bool = True
+
+    @property
+    def waits_for_best(self) -> bool:
+        """Whether a sentence is done only once the most probable hypothesis of a step has ended.
+
+        The engine searches like this if it has no length penalty.
+        """
+        return self.num_beams > 1 and self.early_stopping is not True
+
+    @property
+    def engine_penalty(self) -> float:
+        """The length penalty that the engine computes scores with."""
+        return 0.0 if self.waits_for_best else self.length_penalty
+
+    def hypotheses(self, has_prompts: bool) -> int:
+        """The number of hypotheses that the engine returns, to be ranked by the length penalty of the search."""
+        if self.waits_for_best:
+            return self.num_beams * PATIENCE[self.early_stopping]
+        is_ranked = self.num_beams > 1 and (self.length_penalty_type == "gnmt" or has_prompts)
+        return self.num_beams if is_ranked else self.num_return_sequences
 
 
 SETTINGS = {setting.name for setting in fields(Search)}
@@ -205,7 +225,8 @@ class CTranslate2Model(EngineModel):
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
         """Translate as transformers' `generate()` does.
 
-        With the GNMT length penalty, which CTranslate2 lacks, its best hypotheses are re-ranked by that penalty.
+        With the GNMT length penalty, which CTranslate2 lacks, its best hypotheses are re-ranked by that penalty. Unless
+        `early_stopping` is True, the engine searches without a length penalty, and all hypotheses are re-ranked.
 
         Args:
             inputs, input_ids: `(batch, source_length)`; give one of the two.
@@ -278,7 +299,6 @@ class CTranslate2Model(EngineModel):
     ) -> list[Any]:
         source_tokens, target_tokens = self.tokens
         eos = search.eos_token_id
-        ranks = search.num_beams > 1 and (search.length_penalty_type == "gnmt" or any(prompts))
         suppressed = [*search.bad_words_ids, *([i] for i in search.suppress_tokens)]
         sampling = {
             "sampling_topk": min(search.top_k, self.stored.decoder_vocab_size),
@@ -295,8 +315,8 @@ class CTranslate2Model(EngineModel):
             prefix if any(prefix) else None,
             beam_size=search.num_beams,
             patience=PATIENCE[search.early_stopping],
-            num_hypotheses=search.num_beams if ranks else search.num_return_sequences,
-            length_penalty=search.length_penalty,
+            num_hypotheses=search.hypotheses(any(prompts)),
+            length_penalty=search.engine_penalty,
             max_decoding_length=longest,
             min_decoding_length=min(_shortest(prompts, search), longest),
             repetition_penalty=search.repetition_penalty,
@@ -345,19 +365,17 @@ class CTranslate2Model(EngineModel):
         forced = search.forced_eos_token_id if search.max_length_offset is None else None
         forced = forced[0] if isinstance(forced, list) else forced
         for result, prompt, limit in zip(results, prompts, limits):
-            found = [
-                (score, [self.ids[token] for token in tokens][:limit])
-                for score, tokens in zip(result.scores, result.hypotheses)
-            ]
-            if scoring.length_penalty_type == "gnmt" or prompt:
-                # The engine divides by a power of the length, which includes the prefix; the model's search counts
-                # only what follows it.
-                found = [(score * max(len(ids), 1) ** scoring.length_penalty, ids) for score, ids in found]
-                found = [(total / scoring.penalty(max(len(ids) - len(prompt), 1)), ids) for total, ids in found]
-                found.sort(key=lambda pair: -pair[0])
-            if forced is not None:
-                found = [(score, [*ids[:-1], forced] if len(ids) == limit else ids) for score, ids in found]
-            for score, ids in found[: search.num_return_sequences]:
+            found = []
+            for score, tokens in zip(result.scores, result.hypotheses):
+                # The engine's length includes the prefix; the model's search counts only what follows it.
+                length = min(len(tokens), limit)
+                total = score * max(length, 1) ** search.engine_penalty
+                found.append((total / scoring.penalty(max(length - len(prompt), 1)), tokens[:limit]))
+            found.sort(key=lambda pair: -pair[0])
+            for score, tokens in found[: search.num_return_sequences]:
+                ids = [self.ids[token] for token in tokens]
+                if forced is not None and len(ids) == limit:
+                    ids[-1] = forced
                 sequences.append([search.decoder_start_token_id, *ids])
                 scores.append(score)
         length = max(map(len, sequences))

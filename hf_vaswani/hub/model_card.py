@@ -49,6 +49,8 @@ def card_text(
     report: RunReport,
     shared_recipe: Sections,
     figures_in: str = "",
+    *,
+    falls_to_end: bool,
 ) -> str:
     """A model card: metadata in YAML and text in Markdown.
 
@@ -58,6 +60,7 @@ def card_text(
         report: the run's report.
         shared_recipe: the recipe that the card shows.
         figures_in: folder of the figures, relative to the card; "" for the card's own folder.
+        falls_to_end: whether the learning rate depends on `max_steps`, as it decays until then.
     """
     # Values are not templates: braces in them stay as they are.
     recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
@@ -93,7 +96,7 @@ def card_text(
         analysis=report.analysis,
         tested=_tested(recipe, report),
         max_length_offset=recipe["generation"]["max_length_offset"],
-        again=_again(recipe["training"], report),
+        again=_again(recipe["training"], report, falls_to_end),
         recipe=fenced(recipe_file, "yaml"),
         trail=fenced(report.trail.shown().to_json().strip(), "json") if report.trail else None,
         provenance=fenced(provenance.to_json(), "json") if report.inputs else None,
@@ -348,7 +351,7 @@ def _tested(recipe: Sections, report: RunReport) -> str | None:
     return test_title(next(iter(report.tests)), recipe, report)
 
 
-def _again(training: Keys, report: RunReport) -> str:
+def _again(training: Keys, report: RunReport, falls_to_end: bool) -> str:
     """The command that trains the model again with the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
     processes, precision = report.processes or [], report.precision.partition(",")[0]
@@ -356,7 +359,7 @@ def _again(training: Keys, report: RunReport) -> str:
         # On another machine, "auto" may choose another precision.
         command += f" --mixed_precision {'no' if precision == 'fp32' else precision}"
     if training["max_minutes"] and report.seconds >= 60 * training["max_minutes"]:
-        if training["lr_scheduler_type"] in ("linear", "cosine"):
+        if falls_to_end:
             words = " The time limit ended this run, so it takes different steps on another machine."
         else:
             # The time limit ended the run, which another machine would reach after a different number of steps.

@@ -40,6 +40,7 @@ from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
+from .schedule import SCHEDULES
 from .setup.final_model import FinalModel
 from .setup.splits import sample_pairs
 from .setup.training_batches import tokenizer_text
@@ -186,7 +187,8 @@ def save_report(
             save_shortlist(setup, part)
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
-            card = card_text(name or folder.resolve().name, recipe, report, shared)
+            falls_to_end = SCHEDULES[setup.recipe.training.lr_scheduler_type].falls_to_end
+            card = card_text(name or folder.resolve().name, recipe, report, shared, falls_to_end=falls_to_end)
             digest = card_digest(card)
             (part / CARD_FILE).write_bytes(card.encode())
         report = report.model_copy(update={"card": digest})

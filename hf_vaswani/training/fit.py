@@ -104,6 +104,7 @@ def make_listeners(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]
         run.clock,
         arguments.logging_steps,
         arguments.max_minutes,
+        run.steps_per_epoch() if arguments.max_minutes else None,
         processes.log if arguments.report_to else None,
     )
     best = BestWeights(setup.folder / BEST, arguments.metric_for_best_model, arguments.keep_best, processes)

@@ -268,12 +268,17 @@ class TrainingRun:
 
     def last_step(self) -> int | None:
         """The step at which the run ends; approximate if epochs end it, and `None` if it is not known beforehand."""
-        arguments, ends = self.arguments, [self.arguments.max_steps]
-        if arguments.num_train_epochs and isinstance(self.corpus, TokenizedCorpus):
-            batches = len(self.corpus.token_budget.epoch(0))
-            size = self.accelerator.num_processes * arguments.gradient_accumulation_steps
-            ends.append(arguments.num_train_epochs * math.ceil(batches / size))
+        epochs, ends = self.arguments.num_train_epochs, [self.arguments.max_steps]
+        if epochs and (steps := self.steps_per_epoch()):
+            ends.append(epochs * steps)
         return min((end for end in ends if end is not None), default=None)
+
+    def steps_per_epoch(self) -> int | None:
+        """About how many steps an epoch has; `None` if that is not known beforehand."""
+        if not isinstance(self.corpus, TokenizedCorpus):
+            return None
+        batches = len(self.corpus.token_budget.epoch(0))
+        return math.ceil(batches / (self.accelerator.num_processes * self.arguments.gradient_accumulation_steps))
 
     def is_over(self) -> bool:
         """Whether the run has reached its end; the same in all processes."""

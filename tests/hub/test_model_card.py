@@ -15,6 +15,7 @@ from hf_vaswani.hub.model_card import card_text
 from hf_vaswani.records.run_report import parse_report
 from hf_vaswani.training.publishing.portable_run import shared_recipe
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
+from hf_vaswani.training.schedule import SCHEDULES
 from tests.training.recipe.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -85,9 +86,14 @@ def recipe_dict(**data):
 def card_of(recipe=None, name="de-en", figures_in="", **changes):
     """The text of a card; a key changed to `None` is removed."""
     results = {key: value for key, value in {**RESULTS, **changes}.items() if value is not None}
-    return card_text(
-        name, recipe or recipe_dict(), parse_report(results), shared_recipe(recipe or recipe_dict()), figures_in
-    )
+    return card_from(results, recipe, name, figures_in)
+
+
+def card_from(results, recipe=None, name="de-en", figures_in=""):
+    """The text of the card of a whole report."""
+    recipe = recipe or recipe_dict()
+    falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
+    return card_text(name, recipe, parse_report(results), shared_recipe(recipe), figures_in, falls_to_end=falls_to_end)
 
 
 def recipe_in(card: str) -> str:
@@ -427,7 +433,7 @@ def test_metadata_has_emissions_if_energy_was_measured():
 
 def test_values_missing_from_older_reports_are_omitted():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
-    text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), shared_recipe(recipe_dict()))
+    text = card_from({**RESULTS, **unknown})
     assert "tokens per step" not in text and "epochs" not in text and "floating-point" not in text
     assert "Hardware: not recorded" in text
 
@@ -617,7 +623,7 @@ def test_no_text_of_the_results_becomes_markup():
     added, cards = "\n\n<script>x</script> </summary>`` ```", 0
     for results in variants({**RESULTS, **OTHERS}, added):
         with contextlib.suppress(InputError, ValueError, KeyError, TypeError):  # not the results of any run
-            card = card_text("de-en", recipe_dict(), parse_report(results), shared_recipe(recipe_dict()))
+            card = card_from(results)
             text = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", card.partition("\n---\n")[2], flags=re.DOTALL | re.MULTILINE)
             text = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
             assert "<script" not in text and text.count("</summary>") <= 3, results
@@ -644,5 +650,5 @@ def test_card_can_be_written_whatever_others_say_of_what_they_made(command, resu
 def test_results_of_an_earlier_version_with_stages_still_have_a_card():
     stages = [{"name": "first", "kind": "train", "seconds": 3.0}]
     recipe = {**recipe_dict(), "stages": {"first": {"train": {}}}}
-    report = parse_report({**RESULTS, "stages": stages, "total_seconds": 9.0, "recipe": recipe})
-    assert "997 sentence pairs" in card_text("de-en", recipe_dict(), report, shared_recipe(recipe_dict()))
+    results = {**RESULTS, "stages": stages, "total_seconds": 9.0, "recipe": recipe}
+    assert "997 sentence pairs" in card_from(results)

@@ -69,6 +69,27 @@ def test_every_family_gives_the_translations_and_scores_of_pytorch(name, num_bea
     assert [result["score"] for result in got] == pytest.approx([result["score"] for result in expected], abs=2e-3)
 
 
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "onnx"])
+@pytest.mark.parametrize("num_beams", [2, 3, 5])
+def test_improbable_ends_do_not_end_the_search_of_a_sure_model(engine, num_beams, tokenizer, searched):
+    if engine == "onnx":
+        pytest.importorskip("onnxruntime")
+    model = tiny_model(output_bias=True)
+    end, [word] = model.config.eos_token_id, tokenizer.convert_tokens_to_ids(["w1"])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        # The next word is always probable, and the end is next to it.
+        bias = model.get_output_embeddings().bias
+        bias.copy_(torch.linspace(-6, -5, len(bias)))
+        bias[end], bias[word] = 2.5, 5
+    translator = pipeline("translation", model=model, tokenizer=tokenizer, engine=engine)
+    search = {"num_beams": num_beams, "max_new_tokens": 6, "length_penalty": 0.6, "length_penalty_type": "gnmt"}
+    late, early = (translator("w5", **search, early_stopping=early)[0]["translation_text"] for early in (False, True))
+    assert late == " ".join(["w1"] * 6) and len(early) < len(late)
+    assert len(searched) == 2 * (engine == "ctranslate2")
+
+
 def test_a_little_text_stays_with_pytorch_and_much_is_converted_once(saved_model, searched, monkeypatch, caplog):
     translator = pipeline("translation", model=saved_model)
     few = texts_of(translator)

@@ -1,6 +1,7 @@
 """The output of a run while it trains: a progress bar or plain lines, a log file, and a figure of its curves."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -18,6 +19,8 @@ from .figures import draw_run_curves
 
 # Drawing takes a second, which should not slow down a run noticeably.
 SECONDS_BETWEEN_FIGURES = 60
+# The share of a run's time after which its pace is known well enough to say how far it will come, and the most seconds.
+PACE_SHARE, PACE_SECONDS = 0.02, 30
 
 
 class TrainingLog(StepListener):
@@ -31,6 +34,7 @@ class TrainingLog(StepListener):
         clock: measures the time spent in steps.
         logging_steps: number of steps between records of the training loss.
         max_minutes: the run's limit, in minutes of training.
+        steps_per_epoch: number of steps in an epoch, if it is known.
         track: called in every process with the values of a record and `step=`; passes them to trackers.
     """
 
@@ -42,10 +46,12 @@ class TrainingLog(StepListener):
         clock: Stopwatch,
         logging_steps: int,
         max_minutes: float | None = None,
+        steps_per_epoch: int | None = None,
         track: Callable[..., None] | None = None,
     ):
         self.folder = folder
-        self.last_step, self.max_minutes = last_step, max_minutes
+        self.last_step, self.max_minutes, self.steps_per_epoch = last_step, max_minutes, steps_per_epoch
+        self.has_forecast = max_minutes is None or folder is None
         self.clock, self.logging_steps = clock, logging_steps
         self.track = track
         self.on_terminal = sys.stderr.isatty()
@@ -84,6 +90,8 @@ class TrainingLog(StepListener):
         self.bar.update()
         progress = result.progress
         self.paced_from = self.paced_from or (time.monotonic(), progress.step)
+        if not self.has_forecast:
+            self._forecast(progress)
         if progress.step % self.logging_steps:
             return
         self.record(
@@ -128,6 +136,23 @@ class TrainingLog(StepListener):
         minutes = self._minutes_left(progress) if "loss" in values else None
         say(f"step {progress.step}: {shown}" + ("" if minutes is None else f"  minutes_left {_short(minutes)}"))
 
+    def _forecast(self, progress: Progress) -> None:
+        """Say once, as soon as the pace is known, how many steps the time limit leaves."""
+        since, step = self.paced_from
+        elapsed = time.monotonic() - since
+        if progress.step == step or elapsed < min(60 * PACE_SHARE * self.max_minutes, PACE_SECONDS):
+            return
+        self.has_forecast = True
+        left = max(60 * self.max_minutes - progress.seconds, 0)
+        steps = progress.step + round(left * (progress.step - step) / elapsed)
+        if self.last_step is not None and steps >= self.last_step:
+            steps, what = self.last_step, f"all {self.last_step:,} steps"
+        else:
+            what = f"about {steps:,} of {self.last_step:,} steps" if self.last_step else f"about {steps:,} steps"
+        size = self.steps_per_epoch
+        epochs = f": {_short(steps / size)} epochs of {size:,} steps" if size else ""
+        say(f"At this speed, max_minutes={self.max_minutes:g} is enough for {what}{epochs}")
+
     def _minutes_left(self, progress: Progress) -> float | None:
         """Minutes until the run ends; `None` if that is not known."""
         ends = []
@@ -140,12 +165,26 @@ class TrainingLog(StepListener):
         return max(min(ends), 0) if ends else None
 
 
+def last_logged(folder: Path, name: str) -> float | None:
+    """The last value of that name in the log of a run; `None` if it was not logged."""
+    path = folder / LOG_FILE
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    return next((value for line in reversed(lines) if (value := _value(line, name)) is not None), None)
+
+
 def _step_of(line: str) -> int:
     """The step of a line of the log; -1 if the line is damaged."""
+    step = _value(line, "update") if line.endswith("\n") else None
+    return -1 if step is None else int(step)
+
+
+def _value(line: str, name: str) -> float | None:
+    """A finite number in a line of the log; `None` if the line has none of that name, or is damaged."""
     try:
-        return int(json.loads(line)["update"]) if line.endswith("\n") else -1
+        value = json.loads(line)[name]
+        return value if math.isfinite(value) else None
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return -1
+        return None
 
 
 def _short(value: float) -> str:

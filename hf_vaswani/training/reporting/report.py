@@ -38,10 +38,14 @@ from ..optimization.weights import weights
 from ..setup.resume import run_inputs
 from ..setup.splits import TESTS
 from ..validation import ScoredTest, perplexity
+from .log import last_logged
 
 EXAMPLES = 8
 # Below this BLEU, a model has learned next to nothing of its test set.
 UNTRAINED = 5.0
+# A test set whose BLEU is so many times lower than that of the validation set, in a model that has learned something,
+# is text of another kind.
+FAR_BELOW, LEARNED = 3, 1.0
 # How far the loss is above that of a uniform guess if the run diverged. That of a new model is above it by about 0.5.
 DIVERGED = 1.0
 
@@ -309,17 +313,36 @@ def summary(report: RunReport) -> str:
             f"The validation loss is far above that of a uniform guess ({guess:.4f}): the run diverged, and more "
             "steps do not help. Start over with --overwrite true and a lower --learning_rate."
         )
-    elif any(scores.bleu < UNTRAINED for scores in report.tests.values()):
-        lines.append(
-            "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
-            "larger --max_steps or --max_minutes continues the run."
-        )
+    else:
+        lines += low_scores(report)
     if report.figures:
         places = dict.fromkeys(figure.partition("/")[0] for figure in report.figures)
         lines.append(f"figures: {', '.join(str(report.folder / place) for place in places)}")
     text = report.examples[0][0] if report.examples else "…"
     code = indent(usage_code(str(report.folder), text), " " * 4)
     return "\n".join([*lines, "", "Use the model in Python:", "", code])
+
+
+def low_scores(report: RunReport) -> list[str]:
+    """What follows from a low BLEU, by how well the model translated the validation text."""
+    validation = last_logged(report.folder, "validation_bleu") or 0.0
+    unlike = [
+        name
+        for name, scores in report.tests.items()
+        if validation >= LEARNED and scores.bleu * FAR_BELOW < validation
+    ]
+    lines = [
+        f"{name}: BLEU is far lower than on the validation text, which had {validation:.2f}. So this text differs from "
+        "what the model has learned, in spelling, tokenization, capitals or subject: compare the files. More steps "
+        "help little."
+        for name in unlike
+    ]
+    if any(scores.bleu < UNTRAINED for name, scores in report.tests.items() if name not in unlike):
+        lines.append(
+            "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
+            "larger --max_steps or --max_minutes continues the run."
+        )
+    return lines
 
 
 def score_lines(name: str, scores: TestScores) -> list[str]:

@@ -17,6 +17,7 @@ from ...records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport, damaged
 from ..checkpoints.artifacts import CARD_FILE, RECIPE_FILE, card_digest, is_figure, keep_edited_card, locked_output
 from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors
+from ..schedule import SCHEDULES
 
 # In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
 LARGEST_FIGURE = 150_000
@@ -138,7 +139,8 @@ def _text(name: str, recipe: Sections, report: RunReport, figures: list[str], fi
     """The card, with some of the report's figures."""
     report = report.model_copy(update={"figures": figures})
     try:
-        return card_text(name, recipe, report, shared_recipe(recipe), figures_in)
+        falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
+        return card_text(name, recipe, report, shared_recipe(recipe), figures_in, falls_to_end=falls_to_end)
     # Raised for values of the right types that do not fit together.
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None

@@ -122,7 +122,7 @@ KNOWN_SETTINGS = {
                      "max_tokens": 2048, "gradient_accumulation_steps": 4, "eval_steps": 54,
                      "early_stopping_patience": 10, "save_steps": 54,
                      "average_last": 10},
-        "generation": {"num_beams": 5, "length_penalty": 1.0, "length_penalty_type": "length", "early_stopping": True},
+        "generation": {"num_beams": 5, "length_penalty": 1.0, "length_penalty_type": "length"},
     },
     "paper_base_en_de": paper(GERMAN, {}, BYTE_PAIRS, 100_000, 5, 1500),
     "paper_big_en_de": paper(GERMAN, {**BIG, "dropout": 0.3}, BYTE_PAIRS, 300_000, 20, 600),

@@ -25,6 +25,32 @@ def test_time_left_does_not_count_what_comes_before_the_first_step(tmp_path, mon
     assert float(left) == pytest.approx(6)
 
 
+@pytest.mark.parametrize(
+    ("last_step", "steps_per_epoch", "expected"),
+    [
+        (1000, 40, "about 301 of 1,000 steps: 7.53 epochs of 40 steps"),
+        (1000, None, "about 301 of 1,000 steps"),
+        (None, 40, "about 301 steps: 7.53 epochs of 40 steps"),
+        (200, 40, "all 200 steps: 5.00 epochs of 40 steps"),
+    ],
+)
+def test_run_with_a_time_limit_says_once_how_far_it_will_come(
+    last_step, steps_per_epoch, expected, tmp_path, monkeypatch, capsys
+):
+    now = [0.0]
+    monkeypatch.setattr(log, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    progress = Progress()
+    training_log = TrainingLog(tmp_path, progress, last_step, Stopwatch(), 1000, 15, steps_per_epoch)
+    training_log.on_run_begin(progress)
+    # The first step takes 9 seconds, each other 2.97, so that 300 others fit into the rest of the 15 minutes.
+    for step in range(1, 30):
+        now[0] += 9 if step == 1 else 2.97
+        progress.step, progress.seconds = step, now[0]
+        training_log.on_step_end(StepResult(progress, 1.0, 0.1, 100, None))
+    [said] = capsys.readouterr().out.splitlines()
+    assert said == f"At this speed, max_minutes=15 is enough for {expected}"
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_log_that_is_a_link_continues_in_a_copy(tmp_path, exists):
     folder, elsewhere = tmp_path / "run", tmp_path / "mine.jsonl"

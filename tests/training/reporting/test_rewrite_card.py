@@ -20,6 +20,7 @@ from hf_vaswani.records.run_report import EVAL_RESULTS, Source
 from hf_vaswani.training.checkpoints.artifacts import locked_output
 from hf_vaswani.training.reporting import report
 from hf_vaswani.training.reporting.report import greatest_lengths
+from hf_vaswani.training.schedule import SCHEDULES, Schedule
 from hf_vaswani.training.train import train
 from hf_vaswani.training.validation import Validator
 
@@ -122,6 +123,19 @@ def test_edited_card_is_renamed_when_the_model_changes(recipe):
     train(recipe())
     assert "12 steps" in card.read_text()
     assert card.with_name("README.md.old").read_text() == "my own words"
+
+
+@pytest.mark.parametrize("falls_to_end", [True, False])
+def test_command_of_a_run_that_time_ended_keeps_the_learning_rates_of_any_schedule(recipe, monkeypatch, falls_to_end):
+    rate = lambda step, course: course.peak / (course.max_steps if falls_to_end else 1)  # noqa: E731
+    monkeypatch.setitem(SCHEDULES, "new", Schedule(rate, falls_to_end=falls_to_end))
+    options = ["--lr_scheduler_type=new", "--learning_rate=0.001", "--warmup_steps=0", "--max_steps=9"]
+    folder = train(recipe(*options, "--max_minutes=0.000001")).folder
+    for _ in ("as written by the run", "written again"):
+        card = (folder / "README.md").read_text()
+        assert ("so it takes different steps on another machine" in card) == falls_to_end
+        assert ("--max_minutes null --max_steps 1`" in card) != falls_to_end
+        assert main(["card", str(folder)]) == 0
 
 
 def test_every_edited_card_is_kept(recipe):
