@@ -18,7 +18,7 @@ from ..files import collect_errors
 from ..models.model_files import check_settings, find_model_kind
 from ..pipeline.serving import AUTO, Serving
 from ..pipeline.translation import TranslationPipeline
-from ..text.languages import language_codes, language_pairs
+from ..text.languages import is_multilingual, language_codes, language_pairs
 from ..translation.load import adapter_base, check_folder, load
 
 TITLE = "Translation"
@@ -133,7 +133,7 @@ def make_title(loaded: LoadedModel) -> str:
 
 def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageChoices:
     """The languages that a model can be asked to translate from and to."""
-    if hasattr(tokenizer, "_build_translation_inputs"):
+    if is_multilingual(tokenizer):
         codes = sorted(language_codes(tokenizer))
         first = getattr(tokenizer, "src_lang", None)
         return LanguageChoices(codes, codes, first if first in codes else None)

@@ -1,7 +1,9 @@
-"""What all Vaswani models share besides the computation: initialization, tying, resizing, saving with their code."""
+"""What all Vaswani models share besides the computation: initialization, tying, resizing, outputs, saving."""
 
 import shutil
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import logging
+from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 
@@ -41,6 +44,20 @@ def _accelerate_precision() -> str:
     """The mixed precision that Accelerate was told to use; "no" if it has not been set up."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     return state().mixed_precision if state is not None and state._shared_state else "no"
+
+
+def records_outputs(forward: Callable) -> Callable:
+    """Decorate a forward pass to record what its arguments `output_…` request or, where they are None, its config.
+
+    transformers' own decorator asks the config only for arguments that are absent.
+    """
+    recording = capture_outputs(forward)
+
+    @wraps(forward)
+    def wrapper(self, *args, **kwargs):
+        return recording(self, *args, **{name: value for name, value in kwargs.items() if value is not None})
+
+    return wrapper
 
 
 def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:

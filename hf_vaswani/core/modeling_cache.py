@@ -5,10 +5,12 @@ knows.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 
+import torch
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 OLD_NAME = "past_key_values"
@@ -17,7 +19,7 @@ CACHE_NAME = "cache" if "cache" in {field.name for field in fields(Seq2SeqLMOutp
 
 
 def accepts_past_key_values(forward: Callable) -> Callable:
-    """Decorate a forward pass to take its `cache` under its old name, too.
+    """Decorate a forward pass to take its `cache` under its old name, too, with the warning of transformers' models.
 
     Of two caches, one that is still empty is left out: `generate()` passes one besides PEFT's prefix.
 
@@ -34,6 +36,9 @@ def accepts_past_key_values(forward: Callable) -> Callable:
             old = old if old.get_seq_length() > 0 else new
         if old is not None:
             kwargs["cache"] = old
+            if CACHE_NAME != OLD_NAME and not torch.compiler.is_compiling():
+                message = f"`{OLD_NAME}` is deprecated in `{type(self).__name__}.forward`. Use `cache` instead."
+                warnings.warn(message, FutureWarning, stacklevel=2)
         return forward(self, *args, **kwargs)
 
     if CACHE_NAME == OLD_NAME:  # transformers reads the name from the signature, and Accelerate undoes decorators

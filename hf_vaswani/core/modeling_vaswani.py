@@ -22,11 +22,11 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple, is_torchdynamo_exporting
 from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import OutputRecorder
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
-from .modeling_base import VaswaniPreTrainedModel, warn_of_trainer
+from .modeling_base import VaswaniPreTrainedModel, records_outputs, warn_of_trainer
 from .modeling_cache import CACHE_NAME, accepts_past_key_values
 from .modeling_layers import (
     POSITIONS,
@@ -155,7 +155,7 @@ class VaswaniEncoder(VaswaniStack):
         layers = [VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)]
         super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop, config.encoder_word_dropout)
 
-    @capture_outputs
+    @records_outputs
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -204,7 +204,7 @@ class VaswaniDecoder(VaswaniStack):
 
     @accepts_past_key_values
     @merge_with_config_defaults
-    @capture_outputs
+    @records_outputs
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -319,6 +319,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
                 inputs_embeds=inputs_embeds,
                 output_attentions=output_attentions,
                 output_hidden_states=output_hidden_states,
+                return_dict=True,
             )
         elif isinstance(encoder_outputs, dict):
             names = ("last_hidden_state", "hidden_states", "attentions")
@@ -338,6 +339,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             position_ids=decoder_position_ids,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
+            return_dict=True,
         )
         return Seq2SeqModelOutput(
             last_hidden_state=decoder_outputs.last_hidden_state,
@@ -479,6 +481,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             decoder_position_ids=decoder_position_ids,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
+            return_dict=True,
         )
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(outputs.last_hidden_state[:, kept])

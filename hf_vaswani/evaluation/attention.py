@@ -21,6 +21,7 @@ from ..generation.alignment import ForcedAttentions, alignments, evaluation, for
 from ..generation.model_checks import position_limit
 from ..generation.output_scores import forced_output
 from ..text.inputs import check_text
+from ..text.languages import is_multilingual
 from ..text.normalization import is_blank, normalized
 from ..text.token_spans import readable_tokens
 from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left
@@ -212,7 +213,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
         tokenizer: one that no other thread uses, see [`private_copy`].
         given: `src_lang` and `tgt_lang`, if known.
     """
-    if not hasattr(tokenizer, "_build_translation_inputs"):
+    if not is_multilingual(tokenizer):
         return {}
     for name, code in given.items():
         setattr(tokenizer, name, code)

@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .marian import export_checkpoint
     from .marian import write as export_marian
-    from .sources import import_checkpoint, import_model, import_tokenizer
+    from .sources import check_model_type, import_checkpoint, import_model, import_tokenizer
 
-__all__ = ["export_checkpoint", "export_marian", "import_checkpoint", "import_model", "import_tokenizer"]
+__all__ = [
+    "check_model_type",
+    "export_checkpoint",
+    "export_marian",
+    "import_checkpoint",
+    "import_model",
+    "import_tokenizer",
+]
 # The readers of all systems are imported only when one is needed.
 HOMES = {
-    "export_checkpoint": "marian", "import_checkpoint": "sources", "import_model": "sources",
-    "import_tokenizer": "sources",
+    "check_model_type": "sources", "export_checkpoint": "marian", "import_checkpoint": "sources",
+    "import_model": "sources", "import_tokenizer": "sources",
 }  # fmt: skip
 
 

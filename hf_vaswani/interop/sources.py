@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
@@ -150,8 +151,24 @@ def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
 
 
 def _read_pretrained(source: str) -> Conversion:
+    return PRETRAINED[check_model_type(source)].read(source)
+
+
+def check_model_type(source: str) -> str:
+    """The `model_type` of a model of transformers, in a folder or on the Hub, that can be imported.
+
+    Raises:
+        InputError: it cannot; the message says what can be done with it.
+    """
     model_type = find_model_kind(source)
-    if model_type not in PRETRAINED:
-        hint = " It is already a model of this package; load it directly." if model_type == "vaswani" else ""
-        raise InputError(f"{source} contains a model of type {model_type!r}.{hint} Supported: {KNOWN}.")
-    return PRETRAINED[model_type].read(source)
+    if model_type in PRETRAINED:
+        return model_type
+    hint = ""
+    if model_type == "vaswani":
+        hint = " It is already a model of this package; load it directly."
+    elif model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        hint = (
+            " It has another architecture: the translation pipeline uses it as it is, and transformers' "
+            "Seq2SeqTrainer fine-tunes it."
+        )
+    raise InputError(f"{source} contains a model of type {model_type!r}.{hint} Supported: {KNOWN}.")

@@ -28,6 +28,7 @@ from ..text.languages import (
     check_pair,
     fits_pair,
     group_prefix,
+    is_multilingual,
     language_pairs,
     mark_target,
     task_parameters,
@@ -446,7 +447,7 @@ class TranslationPipeline(Pipeline):
         texts = mark_target(texts, self.prefix or group_prefix(self.tokenizer, tgt_lang))
         limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
         tokenizer = private_copy(self.tokenizer)
-        if not hasattr(tokenizer, "_build_translation_inputs"):
+        if not is_multilingual(tokenizer):
             inputs = tokenizer(texts, **limits)
         else:
             src_lang = src_lang or tokenizer.src_lang

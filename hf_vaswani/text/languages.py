@@ -135,6 +135,11 @@ def unmarked_warning(
     )
 
 
+def is_multilingual(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer marks each text with its language, as those of M2M100, NLLB and mBART do."""
+    return hasattr(tokenizer, "_build_translation_inputs")
+
+
 def check_languages(
     tokenizer: PreTrainedTokenizerBase, src_lang: str | None, tgt_lang: str | None, has_own_target: bool
 ) -> None:
@@ -148,7 +153,7 @@ def check_languages(
         ValueError: a language is unknown or missing; the message names each, and some of those that are known.
     """
     group_prefix(tokenizer, tgt_lang)
-    if not hasattr(tokenizer, "_build_translation_inputs"):
+    if not is_multilingual(tokenizer):
         return
     codes = language_codes(tokenizer)
     errors = []

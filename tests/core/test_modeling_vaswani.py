@@ -1,5 +1,6 @@
 import functools
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -853,3 +854,53 @@ def test_training_in_16_bits_on_a_gpu_calls_no_attention_of_cudnn():
     names = {event.key for event in profile.key_averages()}
     assert any("efficient_attention" in name or "flash_attention" in name for name in names)
     assert not any("cudnn_attention" in name for name in names)
+
+
+# What the config and arguments request besides the last states.
+
+
+@pytest.mark.parametrize("is_base", [True, False], ids=["VaswaniModel", "VaswaniForConditionalGeneration"])
+def test_config_requests_attentions_and_hidden_states(is_base):
+    model = tiny_model("eager", encoder_layers=2, decoder_layers=3)
+    model.config.output_attentions = model.config.output_hidden_states = True
+    output = (model.model if is_base else model)(**batch())
+    assert [len(output.encoder_attentions), len(output.encoder_hidden_states)] == [2, 3]
+    assert [len(output.decoder_attentions), len(output.cross_attentions)] == [3, 3]
+    assert len(output.decoder_hidden_states) == 4
+    without = (model.model if is_base else model)(**batch(), output_attentions=False, output_hidden_states=False)
+    assert (without.encoder_attentions, without.cross_attentions, without.decoder_hidden_states) == (None, None, None)
+
+
+def test_config_requests_outputs_of_the_encoder_alone():
+    model = tiny_model("eager", encoder_layers=2)
+    model.config.output_attentions = model.config.output_hidden_states = True
+    output = model.get_encoder()(batch()["input_ids"], output_attentions=None)
+    assert [len(output.attentions), len(output.hidden_states)] == [2, 3]
+
+
+def test_config_requests_tuples():
+    model = tiny_model()
+    expected = model(**batch()).logits
+    model.config.return_dict = False
+    assert torch.equal(model(**batch())[0], expected)
+    assert type(model(**batch())) is type(model.model(**batch())) is tuple
+    assert type(model.get_encoder()(batch()["input_ids"], return_dict=None)) is tuple
+    assert torch.equal(model(**batch(), return_dict=True).logits, expected)
+
+
+def test_config_requests_no_cache():
+    model = tiny_model()
+    model.config.use_cache = False
+    assert getattr(model(**batch()), CACHE_NAME) is None
+    assert getattr(model(**batch(), use_cache=True), CACHE_NAME) is not None
+
+
+def test_old_name_of_the_cache_is_deprecated_as_in_transformers():
+    model = tiny_model()
+    cache = getattr(model(**batch()), CACHE_NAME)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model(**batch(), past_key_values=cache)
+    messages = [str(warning.message) for warning in caught if warning.category is FutureWarning]
+    assert len(messages) == (CACHE_NAME == "cache")
+    assert all(message.startswith("`past_key_values` is deprecated") for message in messages)

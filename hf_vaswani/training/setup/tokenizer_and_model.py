@@ -18,7 +18,7 @@ from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, l
 from ...errors import InputError, reason
 from ...generation.model_checks import spare_ids, vocabulary_error
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind
-from ...text.languages import fits_pair, language_code, pairs_in_words
+from ...text.languages import fits_pair, is_multilingual, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
@@ -100,9 +100,14 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     """Return a tokenizer after checking that training can use it.
 
     Raises:
-        InputError: if it has no padding or end-of-sentence token, cannot encode targets, or does not end them with
-            that token.
+        InputError: if it has no padding or end-of-sentence token, needs to know the languages of each text, cannot
+            encode targets, or does not end them with the end-of-sentence token.
     """
+    if is_multilingual(tokenizer):
+        raise InputError(
+            f"{source}: {type(tokenizer).__name__} marks each text with its language, as only multilingual models "
+            "read it. Choose another tokenizer, or leave out tokenizer.path to learn one."
+        )
     try:
         check_target_encoding(tokenizer)
     except InputError as error:
@@ -237,7 +242,7 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
 
 
 def check_is_model(key: str, source: str) -> None:
-    """Refuse a checkpoint or an adapter where a model is needed.
+    """Refuse what is not a model that can be trained: a checkpoint, an adapter, or a model of another architecture.
 
     Args:
         key: the recipe's key that names it.
@@ -256,6 +261,9 @@ def check_is_model(key: str, source: str) -> None:
             f"{key}={source} is an adapter, not a whole model. Specify its base model, or the model that its run "
             "saves with --merge"
         )
+    is_pretrained = (folder / CONFIG_FILE).exists() or not folder.exists()
+    if is_pretrained and not is_own_model(source):
+        named(key, lambda: interop.check_model_type(source))
 
 
 def read_model(source: str) -> VaswaniForConditionalGeneration:
