@@ -42,7 +42,7 @@ BEFORE_STARTERS = re.compile(r"([A-Z]\.[A-Z]|\w [0-9IVX]+)$")
 DIVISIONS = tuple(re.compile(pattern) for pattern in (rf"[,;:–—،؛፣፤]{CLOSING}\s+|[，、；：]{CLOSING}\s*", r"\s+"))
 SENTENCES, CHARACTERS = 0, len(DIVISIONS) + 1
 # Chinese, Japanese, their punctuation and full-width forms: there is no space between sentences.
-SPACELESS = re.compile(r"[\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff00-\uff65]$")
+SPACELESS = re.compile(r"[\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff00-\uff65]")
 LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -69,14 +69,17 @@ def split_text(
     Returns:
         The pieces, which make up the text again; the first one is empty if the text begins with whitespace.
     """
-    pieces = [Piece("")]
+    texts, spaces = [""], [[""]]
     for line in text.splitlines(keepends=True):
         for whole in [line] if packs else split_sentences(line):
             for part in _pack(whole, fits, SENTENCES, last_level):
                 content = part.strip()
                 before, _, after = part.partition(content) if content else (part, "", "")
-                pieces[-1] = Piece(pieces[-1].text, pieces[-1].space + before)
-                pieces += [Piece(content, after)] if content else []
+                spaces[-1].append(before)
+                if content:
+                    texts.append(content)
+                    spaces.append([after])
+    pieces = [Piece(content, "".join(space)) for content, space in zip(texts, spaces)]
     return pieces[1:] if len(pieces) > 1 and not pieces[0].space else pieces
 
 
@@ -119,13 +122,10 @@ def split_sentences(line: str) -> list[str]:
     is_lowercased = line == line.lower()
     matches = (match for match in SENTENCE_END.finditer(line) if match.end() < len(line))
     ends = [match.end() for match in matches if _ends_sentence(match, is_lowercased)]
-    sentences: list[str] = []
-    for start, end in pairwise([0, *ends, len(line)]):
-        if sentences and not re.search(r"\w", line[start:end]):  # marks alone
-            sentences[-1] += line[start:end]
-        else:
-            sentences.append(line[start:end])
-    return sentences
+    parts = pairwise([0, *ends, len(line)])
+    # Marks alone belong to the sentence before them.
+    starts = [start for start, end in parts if start == 0 or re.search(r"\w", line[start:end])]
+    return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
 def _ends_sentence(match: re.Match, is_lowercased: bool) -> bool:
@@ -183,7 +183,7 @@ def _separator(joined: str, space: str) -> str:
     """What to put between a translation and the next one, for the whitespace that is between their sources."""
     if not joined or LINE_BREAK.search(space):
         return space
-    if SPACELESS.search(joined):
+    if SPACELESS.match(joined[-1]):
         return ""
     return space if space.strip("\u3000") else " "
 

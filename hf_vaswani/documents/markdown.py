@@ -17,7 +17,7 @@ from .spelling import ENTITY, MARKUP, Spelling
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 # Within text: addresses, footnotes, and what other programs replace.
-KEPT = re.compile(r"https?://[^\s<>()]+|\[\^[^\]\s]+\]:?|\{\{.*?\}\}|\{%.*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL)
+KEPT = re.compile(r"https?://[^\s<>()]+|\[\^[^\[\]\s]+\]:?|\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL)
 TEXT_RULES = ("text", "escape", "entity")
 LINE_END = re.compile(r"\r\n|\r|\n")
 MARKDOWN = Spelling(
@@ -137,6 +137,7 @@ def _locate(content: str, token: Any, lines: Sequence[int], done: int, marker: s
 
 def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) -> Parts:
     builder, raw = Builder(MARKDOWN), content[place[0] : place[-1]]
+    emphasis: dict[int, tuple[dict[int, int], dict[int, int]]] = {}  # of siblings: numbers, openings of closings
 
     def add(events: Sequence[_Event], start: int, end: int) -> None:
         for event in events:
@@ -157,7 +158,7 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
 
     def add_event(event: _Event) -> None:
         piece = content[place[event.start] : place[event.end]]
-        if event.rule == "newline" and not text[: event.start].endswith("  "):
+        if event.rule == "newline" and not text.endswith("  ", 0, event.start):
             builder.piece(Text(piece, " "))
         elif event.rule in ("newline", "escape"):
             builder.keep(piece)
@@ -180,11 +181,15 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
         length = (event.end - event.start) // len(event.delimiters)
         start = event.end - length * len(event.delimiters)
         add_text(event.start, start)
-        numbers = {id(one): number for number, one in enumerate(event.siblings)}
-        openings = {one.end: number for number, one in enumerate(event.siblings) if one.end >= 0}
+        group = id(event.siblings)
+        if group not in emphasis:
+            emphasis[group] = (
+                {id(one): number for number, one in enumerate(event.siblings)},
+                {one.end: number for number, one in enumerate(event.siblings) if one.end >= 0},
+            )
+        numbers, openings = emphasis[group]
         for one in event.delimiters:
             piece, number = content[place[start] : place[start + length]], numbers[id(one)]
-            group = id(event.siblings)
             if one.end >= 0:
                 builder.tag(piece, Kind.OPEN, f"{group} {number}")
             elif number in openings:

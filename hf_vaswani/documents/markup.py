@@ -1,6 +1,7 @@
 """HTML and XML: which text is a sentence, and which tags are within one."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from xml.parsers import expat
@@ -20,11 +21,16 @@ INLINE = (
     "code", "kbd", "samp", "var",
 )  # fmt: skip
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
+# A tag of XML, or how something else begins, and where that ends.
 XML_MARKUP = re.compile(
-    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>"
-    r"|</?[^\W\d][^\s<>/]*(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*>",
-    re.DOTALL,
+    r"<!--|<!\[CDATA\[|<\?|<!DOCTYPE|</?[^\W\d](?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*>",
 )
+XML_ENDS = {
+    "<!--": re.compile(r".*?-->", re.DOTALL),
+    "<![CDATA[": re.compile(r".*?\]\]>", re.DOTALL),
+    "<?": re.compile(r".*?\?>", re.DOTALL),
+    "<!DOCTYPE": re.compile(r"[^<>\[]*(?:\[(?:[^\]]|\](?!\s*>))*\]\s*)?>"),
+}
 # A reference to an entity that is declared elsewhere, with which declarations can grow without end.
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
@@ -141,22 +147,27 @@ def join_kept(tokens: Sequence[Token], skipped: Collection[str]) -> Iterator[Tok
     """
     kept: list[str] = []
     path: list[str] = []  # of the elements that are open, from the one that stays on
+    names: Counter[str] = Counter()  # in the path
     first = None
     for token in tokens:
-        if first is not None and token.kind is Kind.CLOSE and token.name not in path:  # an end tag is missing
+        if first is not None and token.kind is Kind.CLOSE and not names[token.name]:  # an end tag is missing
             yield replace(first, raw="".join(kept), kind=Kind.ALONE)
             first = None
         if first is not None:
             kept.append(token.raw)
             if token.kind is Kind.OPEN:
                 path.append(token.name)
+                names[token.name] += 1
             elif token.kind is Kind.CLOSE:
-                del path[len(path) - 1 - path[::-1].index(token.name) :]
+                closed = None
+                while closed != token.name:
+                    closed = path.pop()
+                    names[closed] -= 1
             if not path:
                 yield replace(first, raw="".join(kept), kind=Kind.ALONE)
                 first = None
         elif token.kind is Kind.OPEN and (token.name.lower() in skipped or EXCLUDED.search(token.raw)):
-            first, path, kept = token, [token.name], [token.raw]
+            first, path, names, kept = token, [token.name], Counter([token.name]), [token.raw]
         else:
             yield token
     if first is not None:
@@ -243,18 +254,27 @@ def _tag_end(content: str, start: re.Match[str]) -> tuple[int, bool]:
 
 def xml_tokens(content: str) -> list[Token]:
     """The text and the tags of XML, which make up the content again."""
-    tokens, end = [], 0
-    for match in XML_MARKUP.finditer(content):
-        raw = match[0]
-        if match.start() > end:
-            tokens.append(Token(content[end : match.start()]))
-        end = match.end()
-        if raw.startswith(("<!", "<?")):
+    tokens: list[Token] = []
+    unclosed: set[str] = set()  # what has no end in the rest of the content, and is text
+    done = at = 0
+    while start := XML_MARKUP.search(content, at):
+        at, opening = start.end(), start[0]
+        is_tag = opening not in XML_ENDS
+        if not is_tag:
+            closing = None if opening in unclosed else XML_ENDS[opening].match(content, at)
+            if closing is None:
+                unclosed.add(opening)
+                continue
+            at = closing.end()
+        if start.start() > done:
+            tokens.append(Token(content[done : start.start()]))
+        raw, done = content[start.start() : at], at
+        if is_tag:
+            kind = Kind.CLOSE if raw.startswith("</") else Kind.ALONE if raw.endswith("/>") else Kind.OPEN
+            tokens.append(Token(raw, kind, TAG_NAME.match(raw)[1]))
+        else:
             tokens.append(Token(raw, Kind.ALONE))
-            continue
-        kind = Kind.CLOSE if raw.startswith("</") else Kind.ALONE if raw.endswith("/>") else Kind.OPEN
-        tokens.append(Token(raw, kind, TAG_NAME.match(raw)[1]))
-    return [*tokens, Token(content[end:])] if end < len(content) else tokens
+    return [*tokens, Token(content[done:])] if done < len(content) else tokens
 
 
 def check_xml(content: str, where: str = "") -> None:

@@ -37,6 +37,8 @@ BREAKS = ("br", "cr", "tab", "ptab")
 # Elements of OpenDocument around text; others within a paragraph are made by the program.
 AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base", "text:bookmark-ref")
 ODF_BREAKS = ("text:tab", "text:line-break")
+# How a run looks: the tags that say so.
+Look = tuple[str, ...]
 ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
 
 
@@ -169,10 +171,10 @@ class _Ooxml(_Paragraphs):
 
     def read_paragraph(self, start: int, end: int) -> Parts:
         found, rest = self._texts(start, end)
-        sizes: Counter[str] = Counter()
+        sizes: Counter[Look] = Counter()
         for _, text, look in found:
             sizes[look] += len(text.strip())
-        plain = sizes.most_common(1)[0][0] if sizes else ""
+        plain = sizes.most_common(1)[0][0] if sizes else ()
         builder, is_special = Builder(MARKUP, is_ordered=True), False
 
         def mark(kind: Kind) -> None:
@@ -204,11 +206,12 @@ class _Ooxml(_Paragraphs):
 
         return builder.build(keep_spaces)
 
-    def _texts(self, start: int, end: int) -> "tuple[list[tuple[list[Token | Parts], str, str]], list[Token | Parts]]":
+    def _texts(self, start: int, end: int) -> "tuple[list[tuple[list[Token | Parts], str, Look]], list[Token | Parts]]":
         """The texts of a paragraph, each with the markup before it and the look of its run; and what is at the end."""
-        found: list[tuple[list[Token | Parts], str, str]] = []
+        found: list[tuple[list[Token | Parts], str, Look]] = []
         markup: list[Token | Parts] = []
-        number, look, path = start, "", []
+        field_ends = self._field_ends(start, end)
+        number, look, path = start, (), []
         while number < end:
             token, name = self.tokens[number], self.local(self.tokens[number])
             close = self.ends.get(number, number)
@@ -220,8 +223,8 @@ class _Ooxml(_Paragraphs):
             elif token.kind is Kind.OPEN and name in ("fldSimple", "fld") and not TEXT_FIELD.search(token.raw):
                 markup += self.tokens[number:close]
                 number = close
-            elif name == "fldChar" and 'fldCharType="begin"' in token.raw:
-                last = self._field_end(number, end)
+            elif number - 1 in field_ends:
+                last = field_ends[number - 1]
                 markup += self.tokens[number:last]
                 number = last
             elif token.kind is Kind.OPEN and name == "t":
@@ -235,31 +238,37 @@ class _Ooxml(_Paragraphs):
                 path.pop()
         return found, markup
 
-    def _look(self, number: int, path: Sequence[str]) -> str:
+    def _look(self, number: int, path: Sequence[str]) -> Look:
         """How a run looks, of which a number is that of the token after its beginning."""
         if self.local(self.tokens[number]) != "rPr":
-            return "".join(path)
+            return tuple(path)
         close = self.ends.get(number, number)
         ignored = ("lang", "noProof", "proofErr", "rPr")
         inner = [t.raw for t in self.tokens[number:close] if self.local(t) not in ignored]
         # Attributes of slides that say nothing of the look.
         attributes = re.sub(r'\s(?:lang|altLang|dirty|err|smtClean|noProof)="[^"]*"', "", self.tokens[number].raw)
-        return "".join([*path, attributes.rstrip("/>"), *inner])
+        return (*path, attributes.rstrip("/>"), *inner)
 
-    def _field_end(self, start: int, end: int) -> int:
-        """The end of a field that began before, with its result if the program makes that; or the start."""
-        depth, instruction = 1, ""
+    def _field_ends(self, start: int, end: int) -> dict[int, int]:
+        """Where the fields of a paragraph begin whose result the program makes, and the number after their last token."""
+        ends: dict[int, int] = {}
+        path: list[tuple[int, list[str], bool]] = []  # open fields: begin, instruction, whether the result is text
         for number in range(start, end):
             token = self.tokens[number]
-            if token.kind is None:
-                instruction += token.raw
-            if self.local(token) == "fldChar" and token.kind is not Kind.CLOSE:
-                depth += ('"begin"' in token.raw) - ('"end"' in token.raw)
-                if '"separate"' in token.raw and depth == 1 and TEXT_FIELD.search(instruction):
-                    return start
-                if depth == 0:
-                    return number + 1
-        return start
+            if token.kind is None and path:
+                path[-1][1].append(token.raw)
+            elif self.local(token) != "fldChar" or token.kind is Kind.CLOSE:
+                continue
+            elif '"begin"' in token.raw:
+                path.append((number, [], False))
+            elif '"separate"' in token.raw and path:
+                begin, instruction, _ = path.pop()
+                path.append((begin, [], bool(TEXT_FIELD.search("".join(instruction)))))
+            elif '"end"' in token.raw and path:
+                begin, _, is_text = path.pop()
+                if not is_text:
+                    ends[begin] = number + 1
+        return ends
 
     def _has_break(self, markup: "Sequence[Token | Parts]") -> bool:
         return any(isinstance(one, Token) and self.local(one) in BREAKS for one in markup)

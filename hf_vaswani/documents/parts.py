@@ -96,7 +96,7 @@ def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
     """
     if not character or unicodedata.category(character[0])[0] != "S":
         return False
-    sides = raw[: place[0]][-1:], raw[place[1] :][:1]
+    sides = raw[max(place[0] - 1, 0) : place[0]], raw[place[1] : place[1] + 1]
     is_free = [not side or side.isspace() for side in sides]
     return all(is_free) if character in "<>" else any(is_free)
 

@@ -7,7 +7,7 @@ names, else by share of the words, sentence by sentence. Pairs stay nested, and 
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ Alignment = Collection[tuple[int, int]]
 # The translations of texts in their order, each with its alignment.
 Translations = Iterator[tuple[str, Alignment | None]]
 
-SPACES = re.compile(r"[ \t\r\n\f]+")
+SPACES, NO_SPACE = re.compile(r"[ \t\r\n\f]+"), re.compile(r"[^ \t\r\n\f]")
 # Marks around what is between spaces.
 OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
 DEEPEST = 64  # pairs in pairs
-MOST_WORK = 100_000  # tags times words of a text, beyond which tags keep their share of the words
+MOST_WORK = 50_000  # tags times words of a text, beyond which tags keep their share of the words
 SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
 NO_WORD = 1000  # what a pair costs that has no words left
 SWAP_GAIN = 1.5  # what must speak for tags in another order than the source has them: more than a word that is linked
@@ -127,10 +127,10 @@ class Sentence:
         return (piece.raw for piece in self.pieces if isinstance(piece, Tag) and not isinstance(piece.raw, str))
 
     def _write(self, text: str) -> str:
-        return self._spelling.write(text, self._table)
+        return text.translate(self._table)
 
     @cached_property
-    def _table(self) -> dict[str, str]:
+    def _table(self) -> dict[int, str]:
         return self._spelling.table([piece.raw for piece in self.pieces if isinstance(piece, Text)])
 
     def fill(self, translations: Translations) -> str:
@@ -146,63 +146,74 @@ class Sentence:
         return self._join(translation, _arranged(self, translation, alignment), raw)
 
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
-        result, done, is_space_due, is_after_single = "", 0, False, False
+        result: list[str] = []  # none of which is empty
+        done, is_space_due, is_after_single = 0, False, False
 
         def add(end: int) -> None:
-            nonlocal result, done, is_space_due, is_after_single
-            if text := translation[done:end]:
-                is_joined = text[0].isspace() or CLOSING_MARK.match(text)
-                result += (" " if is_space_due and not is_joined else "") + self._write(text)
+            nonlocal done, is_space_due, is_after_single
+            if done < end:
+                if is_space_due and not translation[done].isspace() and not CLOSING_MARK.match(translation, done):
+                    result.append(" ")
+                result.append(self._write(translation[done:end]))
                 is_space_due = is_after_single = False
             done = max(done, end)
 
         for placed, offset in tags:
             kind, offset = placed.tag.kind, max(offset, done)
-            rest = translation[offset:]
             # Whitespace stays on the side of a tag where it was; without a side, it is outside of a pair.
             if kind is Kind.BREAK or (placed.before and kind is not Kind.OPEN):
-                add(offset + len(rest) - len(rest.lstrip(" ")))
+                while translation.startswith(" ", offset):
+                    offset += 1
             elif kind is Kind.OPEN and placed.after:
-                add(max(done, len(translation[:offset].rstrip(" "))))
-            else:
-                add(offset)
+                while offset > done and translation[offset - 1] == " ":
+                    offset -= 1
+            add(offset)
             if kind is Kind.BREAK:
-                result, is_space_due = result.rstrip(" "), False
+                while result and not result[-1].strip(" "):
+                    result.pop()
+                result[-1:] = [last.rstrip(" ") for last in result[-1:]]
+                is_space_due = False
             elif kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
                 is_space_due |= is_after_single and placed.after
             else:
-                if (is_space_due or (placed.before and kind is Kind.ALONE)) and result and not result[-1].isspace():
-                    result += " "
+                if (is_space_due or (placed.before and kind is Kind.ALONE)) and result and not result[-1][-1].isspace():
+                    result.append(" ")
                 is_space_due = placed.after and kind is Kind.ALONE
                 is_after_single = kind is Kind.ALONE
-            result += raw[placed.tag]
+            result += [raw[placed.tag]] if raw[placed.tag] else []
         add(len(translation))
-        return result
+        return "".join(result)
 
 
 def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
     """The text of pieces, and the tags with their places in it."""
-    text, tags, was_spaced = "", [], False
+    parts: list[str] = []
+    length, is_space_due = 0, False  # a space is added as soon as something follows it
+    tags, was_spaced = [], False
     for number, piece in enumerate(pieces):
         if isinstance(piece, Text):
             more = SPACES.sub(" ", piece.text)
             if was_spaced and CLOSING_MARK.match(more):  # no space where there was "Hello {name}!"
-                text = text.rstrip(" ")
-            text += more.lstrip(" ") if not text or text.endswith(" ") else more
+                is_space_due = False
             was_spaced = was_spaced and not more
+            content = more.strip(" ")
+            is_space_due |= more.startswith(" ")
+            if content:
+                parts.append(f" {content}" if is_space_due and length else content)
+                length += len(parts[-1])
+                is_space_due = more.endswith(" ")
             continue
-        if piece.kind is Kind.BREAK and text and not text.endswith(" "):
-            text += " "
+        is_space_due |= piece.kind is Kind.BREAK
         is_spaced, is_followed = (_touches_space(pieces, number, step) for step in (-1, 1))
-        tags.append(_Placed(piece, len(text.rstrip(" ")), is_spaced, is_followed))
+        tags.append(_Placed(piece, length, is_spaced, is_followed))
         was_spaced |= piece.kind is Kind.ALONE and is_spaced
-    return text.rstrip(" "), tags
+    return "".join(parts), tags
 
 
 def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
     """Whether the text right before (-1) or after (1) a tag has a space there."""
     beside = pieces[number + step] if 0 <= number + step < len(pieces) else None
-    return isinstance(beside, Text) and bool(SPACES.match(beside.text[-1:] if step < 0 else beside.text))
+    return isinstance(beside, Text) and bool(SPACES.match(beside.text[-1:] if step < 0 else beside.text[:1]))
 
 
 def _nest(tags: Sequence[_Placed], root: _Node) -> bool:
@@ -249,23 +260,25 @@ class _Words:
     """The words of a text; marks count only where they are outside of all words.
 
     Args:
-        whole: parts of the text that are words, whatever they are made of; long ones first.
+        whole: parts of the text that are words, whatever they are made of, from left to right.
 
     Attributes:
+        marks: where each character is that is not a space.
         spans: those of words with letters or digits, and of whole parts.
         numbers: the number in `spans` of each word of `word_spans` that is one of them, or part of one.
     """
 
-    def __init__(self, text: str, whole: Sequence[str]):
+    def __init__(self, text: str, whole: Sequence[Span]):
         self.text = text
-        parts = find_kept(text, [re.compile("|".join(map(re.escape, whole)))]) if whole else []
+        self.marks = [match.start() for match in NO_SPACE.finditer(text)]
         self.spans, self.numbers = [], {}
+        at = 0
         for number, (start, end) in enumerate(word_spans(text)):
-            while parts and parts[0][1] <= start:
-                parts.pop(0)
-            is_part = bool(parts) and parts[0][0] < end
+            while at < len(whole) and whole[at][1] <= start:
+                at += 1
+            is_part = at < len(whole) and whole[at][0] < end
             if is_part:
-                start, end = min(start, parts[0][0]), max(end, parts[0][1])
+                start, end = min(start, whole[at][0]), max(end, whole[at][1])
             if self.spans and start < self.spans[-1][1]:
                 self.spans[-1] = self.spans[-1][0], max(end, self.spans[-1][1])
             elif is_part or text[start].isalnum():
@@ -280,6 +293,10 @@ class _Words:
         start = self.ends[place - 1] if place else 0
         return start, self.starts[place] if place < len(self.spans) else len(self.text)
 
+    def marks_between(self, start: int, end: int) -> range:
+        """The numbers in `marks` of those in a part of the text."""
+        return range(bisect_left(self.marks, start), bisect_left(self.marks, end))
+
     def sentence_ends(self) -> list[int]:
         """The number of words up to the end of each sentence."""
         ends, at = [0], 0
@@ -291,9 +308,10 @@ class _Words:
 
 def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None) -> list[tuple[_Placed, int]]:
     """The tags in the order of the translation, each with its place there."""
-    whole = _whole_parts(sentence, translation)
-    source, target = _Words(sentence.text, whole), _Words(translation, whole)
-    projection = _Projection(source, target, alignment or ())
+    texts = sentence.text, translation
+    source, target = map(_Words, texts, _whole_parts(sentence, translation))
+    is_large = len(sentence._tags) * len(target.spans) > MOST_WORK
+    projection = _Projection(source, target, alignment or (), is_large)
     ordered: list[tuple[_Placed, int]] = []
 
     def place(children: list[_Node], low: int, high: int) -> None:
@@ -313,18 +331,30 @@ def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None)
     return ordered
 
 
-def _whole_parts(sentence: Sentence, translation: str) -> list[str]:
-    """Addresses, placeholders and the like in both texts, into which no tag may go; long ones first."""
-    text, places = sentence.text, {placed.offset for placed in sentence._tags}
+def _whole_parts(sentence: Sentence, translation: str) -> list[list[Span]]:
+    """Addresses, placeholders and the like that both texts have, into which no tag may go: their places in each."""
+    texts, places = (sentence.text, translation), {placed.offset for placed in sentence._tags}
+    found = [_runs(text) for text in texts]
+    broken = {sentence.text[start:end] for start, end in found[0] if not places.isdisjoint(range(start + 1, end))}
+    source, target = ({text[start:end] for start, end in spans} for text, spans in zip(texts, found))
+    common = (source & target) - broken
+    whole: list[list[Span]] = [[], []]
+    for own, text, spans in zip(whole, texts, found):
+        for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            if text[start:end] in common and (not own or own[-1][1] <= start):
+                own.append((start, end))
+    return whole
+
+
+def _runs(text: str) -> list[Span]:
+    """Addresses, placeholders and the like, and what is of several words without a space."""
     spans = find_kept(text, kind_patterns())
     for match in re.finditer(r"\S+", text):
         run = match[0].rstrip(CLOSING)
         start = match.start() + len(run) - len(run.lstrip(OPENING))
         if len(word_spans(text[start : match.start() + len(run)])) > 1:
             spans.append((start, match.start() + len(run)))
-    broken = {text[start:end] for start, end in spans if not places.isdisjoint(range(start + 1, end))}
-    parts = {text[start:end] for start, end in spans} - broken
-    return sorted((part for part in parts if part in translation), key=len, reverse=True)
+    return spans
 
 
 class _Projection:
@@ -332,10 +362,11 @@ class _Projection:
 
     Args:
         alignment: links, which may be wrong here and there.
+        is_large: tags keep their share of the words.
     """
 
-    def __init__(self, source: _Words, target: _Words, alignment: Alignment):
-        self.length = len(target.spans)
+    def __init__(self, source: _Words, target: _Words, alignment: Alignment, is_large: bool):
+        self.length, self._is_large = len(target.spans), is_large
         self._same = _same_words(source, target)
         self._links: list[set[int]] = [set() for _ in target.spans]  # of each target word
         for one, other in alignment:
@@ -353,7 +384,7 @@ class _Projection:
         self, ranges: "list[tuple[_Node, Span]]", low: int, high: int, is_ordered: bool
     ) -> "list[tuple[_Node, Span]]":
         """Where in the target the tags around ranges of source words go, from left to right, none within another."""
-        if len(ranges) * self.length > MOST_WORK:
+        if self._is_large:
             places = []
             for node, (first, last) in ranges:
                 low = min(max(self._share(first), low), high)
@@ -457,7 +488,8 @@ def _same_words(source: _Words, target: _Words) -> dict[int, int]:
     """The numbers of words that both texts have once, such as names, in the source and in the target."""
     one, other = ([words.text[start:end] for start, end in words.spans] for words in (source, target))
     counts, others = Counter(one), Counter(other)
-    return {n: other.index(word) for n, word in enumerate(one) if counts[word] == others[word] == 1}
+    numbers = {word: number for number, word in enumerate(other)}
+    return {n: numbers[word] for n, word in enumerate(one) if counts[word] == others[word] == 1}
 
 
 def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
@@ -465,16 +497,11 @@ def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
     is_opening = placed.tag.kind is Kind.OPEN
     start, end = source.gap(bisect_right(source.ends, placed.offset))
     first, last = target.gap(place)
+    marks = target.marks_between(first, last)
     if is_opening and last < len(target.text):
-        inside = len(SPACES.sub("", source.text[placed.offset : end]))
-        for _ in range(inside):
-            rest = target.text[first:last].rstrip(" ")
-            last = first + len(rest) - 1 if rest else last
-        return last
-    outside = len(SPACES.sub("", source.text[start : placed.offset]))
-    for _ in range(outside):
-        rest = target.text[first:last].lstrip(" ")
-        first = last - len(rest) + 1 if rest else first
+        inside = min(len(source.marks_between(placed.offset, end)), len(marks))
+        return target.marks[marks[-inside]] if inside else last
+    outside = min(len(source.marks_between(start, placed.offset)), len(marks))
     if is_opening:
-        first = last - len(target.text[first:last].lstrip(" "))
-    return first
+        return target.marks[marks[outside]] if outside < len(marks) else last
+    return target.marks[marks[outside - 1]] + 1 if outside else first

@@ -31,8 +31,8 @@ class Spelling:
         """The text that is meant."""
         return self.escape.sub(lambda match: self.decode(match[0]), raw)
 
-    def table(self, sources: Iterable[str] = ()) -> dict[str, str]:
-        """Characters that are not written as themselves.
+    def table(self, sources: Iterable[str] = ()) -> dict[int, str]:
+        """Characters that are not written as themselves, for `str.translate`.
 
         Args:
             sources: text of the original, whose spelling of a character is kept.
@@ -44,13 +44,20 @@ class Spelling:
         table |= self.always
         for raw in sources:
             table |= {self.decode(match[0]): match[0] for match in self.escape.finditer(raw)}
-        return {character: spelled for character, spelled in table.items() if len(character) == 1}
+        return _Table({ord(c): spelled for c, spelled in table.items() if len(c) == 1}, self.unwritable)
 
-    def write(self, text: str, table: Mapping[str, str]) -> str:
-        """A text in the format."""
-        if self.unwritable:
-            table = {c: self.unwritable(c) for c in set(text) if not c.isascii()} | {**table}
-        return text.translate(str.maketrans({**table}))
+
+class _Table(dict[int, str]):
+    """A table for `str.translate`, with a function for all other characters that are not ASCII."""
+
+    def __init__(self, spelled: Mapping[int, str], unwritable: Callable[[str], str] | None):
+        super().__init__(spelled)
+        self._unwritable = unwritable
+
+    def __missing__(self, code: int) -> str:
+        if self._unwritable is None or code < 128:
+            raise KeyError(code)  # it stays as it is
+        return self._unwritable(chr(code))
 
 
 def _json_decode(escape: str) -> str:
@@ -66,7 +73,7 @@ def json_escape(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 
-ENTITY = r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][\w.:-]*);"
+ENTITY = r"&(?:#[0-9]{1,20}|#[xX][0-9a-fA-F]{1,20}|[A-Za-z][\w.:-]*);"
 PLAIN = Spelling()
 MARKUP = Spelling(re.compile(ENTITY), html.unescape, {"&": "&amp;", "<": "&lt;"}, {">": "&gt;"})
 # Within quotation marks, by which these are.

@@ -23,14 +23,15 @@ CHOICE = r"(?P<choice>\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,[^{}]
 NEXT = r"(?P<next>\}\s*[=\w]+\s*\{)|(?P<end>\}\s*\})"
 OUTSIDE, INSIDE = re.compile(rf"{CHOICE}|{KEPT}"), re.compile(rf"{CHOICE}|{NEXT}|{KEPT}|#")
 JSON_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|[{}\[\]]')
-LINE_BREAK = re.compile(r"(?:\\n|\\r)+")
+# Not the end of an escaped backslash, as in `C:\\new`.
+LINE_BREAK = re.compile(r"(?P<breaks>(?:\\n|\\r)+)|\\[^nr]")
 PROPERTY = re.compile(
     r"^(?P<start>[ \t\f]*(?![#!\s])(?:[^=:\s\\]|\\(?:\r\n|[\s\S]))+[ \t\f]*(?:[=:][ \t\f]*)?)"
     r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|[\s\S]))*)",
     re.MULTILINE,
 )
 # In a message with arguments, Java reads two apostrophes as one.
-ARGUMENT = re.compile(r"\{\d+[^{}]*\}")
+ARGUMENT = re.compile(r"\{\d[^{}]*\}")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
@@ -38,9 +39,10 @@ def add_message(builder: Builder, raw: str) -> None:
     r"""Add a message with its placeholders, as it is in the file; `\n` separates its sentences."""
     done = 0
     for line in LINE_BREAK.finditer(raw):
-        _add_line(builder, raw[done : line.start()])
-        builder.keep(line[0])
-        done = line.end()
+        if line["breaks"]:
+            _add_line(builder, raw[done : line.start()])
+            builder.keep(line[0])
+            done = line.end()
     _add_line(builder, raw[done:])
     builder.keep()
 

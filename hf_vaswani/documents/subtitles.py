@@ -12,7 +12,7 @@ TIMES = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 # `<i>`, `<c.loud>`, `<v Roger>`, `<00:01.000>`, `{\an8}`, `{b}`, entities.
 STYLE = re.compile(r"</?[A-Za-z0-9][^<>\r\n]*>|\{\\?/?[A-Za-z][^{}\r\n]*\}")
-SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*\s*[-–—‐]\s*")
+SPEAKER = re.compile(r"\s*(?:(?:<[^<>]*>|\{[^{}]*\})\s*)*[-–—‐]")
 
 
 def read_srt(content: str) -> Parts:
