@@ -14,7 +14,7 @@ import stat
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -200,8 +200,9 @@ def writing(path: str | Path, then: str = "try again") -> Iterator[None]:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield the path of a hidden file in the same folder; what the block writes to it then replaces the file.
 
-    If the block raises an error or the process is killed, the file is unchanged. A symbolic link is replaced too, and
-    the file that it leads to is unchanged. Resolve a path that a user gave for output, so that a link there is kept.
+    If the block raises an error or the process is killed, the file is unchanged; after a power failure, it is the old
+    or the new one. A symbolic link is replaced too, and the file that it leads to is unchanged. Resolve a path that a
+    user gave for output, so that a link there is kept.
 
     Raises:
         OSError: the folder cannot be written or is full, or the path is a device or a pipe, which must not be
@@ -213,9 +214,42 @@ def atomic_write(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield part
+        sync(part)
         os.replace(part, path)
+        sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Write the content of a file, or the names in a folder, to the disk.
+
+    Raises:
+        OSError: the file cannot be written. Not every file system can do this for folders.
+    """
+    if path.is_dir():
+        with suppress(OSError):
+            _sync(path, os.O_RDONLY)
+    else:
+        _sync(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file or folder belongs to this user, and others cannot write to it; False for a symbolic link."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    # On Windows, each user's files are in folders of their own.
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
 
 
 def left_parts(folder: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from safetensors import SafetensorError
 
 from .errors import InputError, reason, write_remedy
-from .files import atomic_write, path_error, writing
+from .files import atomic_write, is_own, path_error, sync, writing
 
 try:
     import fcntl
@@ -255,19 +255,20 @@ def partial_folder(output: Path) -> Path:
 
 
 @contextmanager
-def new_folder(output: str | Path, then: str = "or choose another folder", may_appear: bool = False) -> Iterator[Path]:
+def new_folder(output: str | Path, then: str = "or choose another folder", is_cached: bool = False) -> Iterator[Path]:
     """Yield a hidden folder to write into, which gets its final name only once everything is written.
 
     Hidden folders that killed processes left for the same output are removed.
 
     Args:
         then: what else can be done if it cannot be written, to end that sentence.
-        may_appear: whether another process may write the same content meanwhile, which is then kept.
+        is_cached: whether the folder is for this user alone, who can make its content again, and another process may
+            write the same content meanwhile, which is then kept.
 
     Raises:
         InputError: the folder is not new, or cannot be written.
     """
-    if not may_appear:
+    if not is_cached:
         check_new(output)
     output = Path(output).resolve()
     for left in output.parent.glob(f".{glob.escape(output.name)}-{'[0-9a-f]' * 32}"):
@@ -276,16 +277,19 @@ def new_folder(output: str | Path, then: str = "or choose another folder", may_a
                 shutil.rmtree(left)
     partial = partial_folder(output)
     try:
-        partial.mkdir(parents=True)
+        partial.mkdir(0o700 if is_cached else 0o777, parents=True)
         with locked(partial):
             yield partial
-        if not may_appear:
+        if not is_cached:
+            for path in (*partial.rglob("*"), partial):
+                sync(path)
             check_new(output)  # another process may have written it meanwhile
             if output.exists():
                 output.rmdir()
         partial.rename(output)
+        sync(output.parent)
     except (OSError, SafetensorError) as error:
-        if may_appear and output.is_dir():
+        if is_cached and output.is_dir() and is_own(output):
             return
         raise InputError(f"{output} cannot be written: {reason(error)}. {write_remedy(error)}, {then}.") from None
     finally:

@@ -1,8 +1,9 @@
 """Converts a model for another engine once, checks that both compute the same, and keeps the result in a cache.
 
-The cache has a folder for each engine, beside that of prepared text. The folders in it are complete or absent, are
-named after a hash of the weights, and hold checksums, so that what was damaged is made again. Beside them, the cache
-notes which weights are in which files, so that a conversion can be opened without loading the model.
+The cache has a folder for each engine, beside that of prepared text. The folders in it are named after a hash of the
+weights. Beside them, the cache notes which weights are in which files, so that a conversion can be opened without
+loading the model. A folder or note that is damaged, that stands in the place of another, or that another user can have
+changed is made again.
 """
 
 import copy
@@ -18,8 +19,7 @@ from pathlib import Path
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
-from ..data.cache import cache_folder, cached, check_checksums, folder_name
-from ..files import atomic_write
+from ..data.cache import cache_folder, cached, check_folder, folder_name, read_note, write_note
 from ..generation.model_checks import position_limit
 from .converters import Converter
 from .engine_model import EngineModel, target_log_probabilities, weights_digest
@@ -48,21 +48,17 @@ def weights_key(model: PreTrainedModel) -> str:
 
 def note_key(files: str, key: str) -> None:
     """Note in the cache which weights are in files, given by their digest."""
-    path = _noted(files)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as part:
-            part.write_text(key)
+    write_note(_note(files), {"files": files, "weights": key})
 
 
 def find_key(files: str) -> str | None:
     """The key of the weights in files, given by their digest; `None` if it has not been noted."""
-    path = _noted(files)
-    try:
-        os.utime(path)
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+    note = read_note(_note(files))
+    if note.get("files") != files or not isinstance(key := note.get("weights"), str):
         return None
+    with suppress(OSError):
+        os.utime(_note(files))
+    return key
 
 
 def open_converted(
@@ -102,7 +98,7 @@ def open_converted(
     if is_new:
         logger.warning("Converted in %.0f s; kept in %s.", time.monotonic() - started, cache / folder_name(place))
         _remove_unused(cache)
-        _remove_unused(_noted("").parent)
+        _remove_unused(_note("").parent)
     return engine
 
 
@@ -117,9 +113,9 @@ def find_converted(
     """Open a conversion that is in the cache already; `None` if it is not there, or damaged."""
     folder = _cache(converter) / folder_name(_place(converter, key, quantization))
     try:
-        check_checksums(folder)
+        check_folder(folder)
         engine = converter.open(folder, config, generation_config, device)
-    except (OSError, ValueError, KeyError, AttributeError, EOFError):  # JSON errors are ValueErrors
+    except Exception:  # the engines raise errors of many types
         return None
     with suppress(OSError):
         os.utime(folder)
@@ -130,7 +126,7 @@ def _cache(converter: Converter) -> Path:
     return cache_folder() / converter.key
 
 
-def _noted(files: str) -> Path:
+def _note(files: str) -> Path:
     return cache_folder() / "weights" / folder_name(files)
 
 

@@ -152,7 +152,7 @@ class Serving:
             files: digest of the model's files, as [`note_files`] gets it.
         """
         key = find_key(files) if self.is_possible else None
-        return key and find_converted(self.converter, key, config, generation_config, self.quantize)
+        return find_converted(self.converter, key, config, generation_config, self.quantize) if key else None
 
     def _error(self, reason: str) -> ValueError:
         return ValueError(f"{self.converter.name} cannot compute this: {reason}.")

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, get_type_hints
 
 from ..data.sources.text_files import compressed, compression_error
 from ..errors import InputError, counted, reason
-from ..files import atomic_write, check_types, path_error, read_json
+from ..files import atomic_write, check_types, path_error, read_json, sync
 from ..ledger import NO_LINK, busy, differences, lock
 
 
@@ -205,6 +205,7 @@ class ResumableOutput:
             if self._is_replacing:
                 shutil.copymode(self.path, self.part)
                 os.replace(self.part, self.path.resolve())
+                sync(self.path.resolve().parent)
             self.side_file.unlink(missing_ok=True)
         except OSError as error:
             raise self._cannot_write(error) from None
@@ -295,7 +296,6 @@ class ResumableOutput:
     def _save_progress(self) -> None:
         with atomic_write(self.side_file) as part, open(part, "w", encoding="utf-8") as file:
             json.dump({"settings": self._settings, "progress": asdict(self.progress)}, file)
-            _to_disk(file)
 
 
 def _open(path: Path, flags: int = 0) -> BinaryIO:

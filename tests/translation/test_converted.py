@@ -1,6 +1,7 @@
 """Commands open a converted model in place of the model, where that gives the same translations."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -73,6 +74,48 @@ def test_new_weights_in_the_folder_are_converted_again(translated, saved_model, 
     after = translated()
     assert after != before and len(loads) == 2
     assert translated("--engine", "torch") == after
+
+
+@pytest.mark.parametrize("content", ["", "{", "key", '"key"', '{"files": 1}', "swapped"])
+def test_note_that_is_damaged_or_another_models_is_not_used(
+    translated, saved_model, loads, cache, backward, write_lines, tmp_path, content
+):
+    before = translated()
+    [note] = (cache.parent / "weights").iterdir()
+    if content == "swapped":
+        known = note.read_text()
+        backward.save_pretrained(saved_model)
+        other = translated()
+        [second] = {*note.parent.iterdir()} - {note}
+        note.write_text(second.read_text())
+        second.write_text(known)
+        assert other != before and translated() == other
+    else:
+        note.write_text(content)
+        assert translated() == before
+    assert translated("--engine", "torch") == (other if content == "swapped" else before)
+
+
+def test_conversions_in_each_others_place_are_made_again(translated, saved_model, cache, backward):
+    before = translated()
+    backward.save_pretrained(saved_model)
+    after = translated()
+    assert after != before
+    one, other = cache.iterdir()
+    one.rename(cache / "aside")
+    other.rename(one)
+    (cache / "aside").rename(other)
+    assert [translated(), translated()] == [after] * 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("pattern", ["weights/*", "ctranslate2/*", "ctranslate2/*/model.bin"])
+def test_note_and_conversion_of_another_user_are_not_used(translated, cache, loads, pattern):
+    before = translated()
+    [path] = cache.parent.glob(pattern)
+    os.chown(path, 12345, -1)
+    assert translated() == before and len(loads) == 2
+    assert path.stat().st_uid == 0 and translated() == before and len(loads) == 2
 
 
 def test_options_that_need_the_model_load_it(translated, loads):

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ...errors import InputError, TrainingError, reason, write_remedy
-from ...files import file_digest
+from ...files import file_digest, sync
 from ..optimization.progress import Progress, read_progress
 from ..optimization.sharding import StateDict, full_tensor, optimizer_state, set_optimizer_state
 from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
@@ -192,11 +192,9 @@ def write_whole(path: Path, write) -> None:
         write(unfinished)
         digests = {file.name: file_digest(file, DIGEST) for file in sorted(unfinished.iterdir())}
         (unfinished / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
-        for file in unfinished.iterdir():
-            with file.open("r+b") as opened:  # on Windows, fsync requires a file open for writing
-                os.fsync(opened.fileno())
         make_readable(unfinished)
-        _to_disk(unfinished)
+        for file in (*unfinished.iterdir(), unfinished):
+            sync(file)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -209,7 +207,7 @@ def write_whole(path: Path, write) -> None:
         shutil.rmtree(old, ignore_errors=True)
     else:
         os.replace(unfinished, path)
-    _to_disk(path.parent)
+    sync(path.parent)
 
 
 def make_readable(folder: Path) -> None:
@@ -332,13 +330,3 @@ def _set_aside(path: Path) -> None:
     aside = path.with_name(f"{path.name}.damaged")
     shutil.rmtree(aside, ignore_errors=True)
     os.replace(path, aside)
-
-
-def _to_disk(folder: Path) -> None:
-    """Make a folder's renames survive a power failure, if the system supports it."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -5,7 +5,7 @@ The speedup measured on a processor is cached with the prepared text, so that a 
 time on the same machine.
 """
 
-import json
+import math
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,9 +15,8 @@ import torch
 from accelerate import Accelerator
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...data.cache import cache_folder
+from ...data.cache import cache_folder, read_note, write_note
 from ...errors import InputError
-from ...files import atomic_write, read_json
 from ...runtime.machine import cpu_name
 from ...runtime.precision import LAYERS, TOKENS, bf16_speedup, has_native_bf16, possible_precisions, use_bf16
 from ...runtime.processes import on_main_process, say
@@ -125,16 +124,11 @@ def known_speedup(recipe: Recipe, processes: int, model: VaswaniForConditionalGe
 
 def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
     """The number of a key in a JSON file, measured and added if it is missing; a damaged file is overwritten."""
-    known = {}
-    with suppress(InputError, OSError):
-        known = read_json(file)
-    if type(known.get(key)) is float:
-        return known[key]
-    number = round(float(measure()), 3)
-    with suppress(OSError):  # if it cannot be cached, it is measured again next time
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as part:
-            part.write_text(json.dumps({**known, key: number}, indent=1, ensure_ascii=False), encoding="utf-8")
+    known = read_note(file)
+    number = known.get(key)
+    if type(number) is not float or not math.isfinite(number):
+        number = round(float(measure()), 3)
+        write_note(file, {**known, key: number})
     return number
 
 
