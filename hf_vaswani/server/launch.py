@@ -121,6 +121,7 @@ def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> It
         app = make_app(catalog, server.handles, Accounts(accounts), arguments.limits, glossaries)
         server.service = app.state.service
         server.url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+        server.service.detector.rank("a")  # loads it, which would keep the first clients waiting
         with _listening(app, host, port):
             try:
                 yield server

@@ -78,3 +78,11 @@ def test_connection_serves_one_request_after_another(port):
     client.request("HEAD", "/languages")
     answer = client.getresponse()
     assert answer.status == 200 and answer.read() == b"" and time.monotonic() - started < 5
+
+
+def test_client_that_sends_too_much_sees_why_it_is_refused(port):
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    for _ in range(2):  # on the same connection
+        client.request("POST", "/translate", b"a" * 30_000_000, {"content-type": "application/json"})
+        answer = client.getresponse()
+        assert answer.status == 413 and b"the body has more than" in answer.read()
