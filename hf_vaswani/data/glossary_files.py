@@ -9,6 +9,7 @@ import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import InputError, listed
@@ -51,7 +52,7 @@ def _read_table(path: str | Path, separator: str) -> Found:
     quoting = {"quoting": csv.QUOTE_NONE} if separator == "\t" else {"skipinitialspace": True}
     rows = csv.reader((f"{line}\n" for line in read_lines(path)), delimiter=separator, **quoting)
     errors = []
-    for number, cells in enumerate(rows):
+    for number, cells in enumerate(_cells(path, rows)):
         cells = [cell.strip() for cell in cells]
         if not any(cells) or (number == 0 and [cell.lower() for cell in cells[:2]] == ["source", "target"]):
             continue
@@ -64,6 +65,14 @@ def _read_table(path: str | Path, separator: str) -> Found:
         yield where, Entry(source, tuple(target.strip() for target in targets.split("|")), case or None)
     if errors:
         raise InputError.of(errors)
+
+
+def _cells(path: str | Path, rows: Any) -> Iterator[list[str]]:
+    """The cells of each row that a `csv.reader` finds."""
+    try:
+        yield from rows
+    except csv.Error as error:
+        raise InputError(f"{path}, line {rows.line_num}: {error}.") from None
 
 
 def _read_tbx(path: str | Path, languages: LanguagePair) -> Found:

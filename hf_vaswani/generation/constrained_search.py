@@ -7,6 +7,7 @@ the ones with the fewest tokens missing, which puts terms too early; here, an es
 A hypothesis that lacks a term cannot end before its length limit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,13 +18,18 @@ from ..core.generation_beam_search import LENGTH_PENALTY_TYPES, NEVER, BeamState
 from ..core.generation_vaswani import BatchedDecoder, Recorder, VaswaniGenerationMixin
 from .fast_beam_search import FastBeamSearch, Stragglers, top
 from .mixin import MASKING_PROCESSORS, ROW_PROCESSORS, FastGenerationMixin, only, only_one
-from .term_automaton import TermAutomata
+from .term_automaton import TermAutomata, TermAutomaton
 
 # By how much each missing token is expected to reduce the log-probability of a hypothesis. Translations of Multi30k
 # are about as good with 3 to 6.
 TOKEN_COST = 4.0
 # The same at the length limit: nothing counts more than what is missing. Much less than a missing hypothesis's score.
 LARGEST_COST = 1e4
+# Of the largest tables of a batch. A step needs some hundred bytes for each.
+MOST_NUMBERS = 2**21
+# Of a sentence: the states of its automata, and of each demand after each token that advances another one. Such a
+# search takes seconds; with twice as many terms, it would take eight times as long.
+MOST_STATES, MOST_ADVANCES = 2**14, 2**15
 
 
 @dataclass
@@ -108,9 +114,9 @@ class ConstrainedBeamSearch(FastBeamSearch):
         # As many as can get a place in the beam, even if all ends are better.
         best, tokens = top(rows, rows.new_zeros(len(rows), 1), min(self.candidates - self.beams + 1, rows.shape[2]))
         best, tokens = (tensor.view(*scores.shape, -1) for tensor in (best, tokens))
-        wanted = self._wanted(log_probs, automata)
+        wanted = self._wanted(log_probs, automata).sort(dim=2).values
         is_known = (wanted.unsqueeze(3) == tokens.unsqueeze(2)).any(3) | (wanted < 0)
-        is_known |= (wanted.unsqueeze(3) == wanted.unsqueeze(2)).tril(-1).any(3)
+        is_known[..., 1:] |= wanted[..., 1:] == wanted[..., :-1]
         wanted = wanted.clamp(min=0)
         further = log_probs.gather(2, wanted).masked_fill(is_known, -torch.inf)
         return torch.cat([best, further], dim=2) + scores.unsqueeze(-1), torch.cat([tokens, wanted], dim=2)
@@ -139,12 +145,15 @@ class ConstrainedBeamSearch(FastBeamSearch):
         missing, so that terms get their places even if they are very improbable; then, the best estimates come first.
         Those that end take no turn.
         """
-        missing = self.automata.count_missing(self.automata.next(pick(state.automata, beams), tokens))
+        is_possible, missing = scores > NEVER / 2, torch.zeros_like(tokens)
+        rows = is_possible.nonzero()[:, 0]
+        after = self.automata.next(state.automata[rows, beams[is_possible]], tokens[is_possible])
+        missing[is_possible] = self.automata.count_missing(after)
         is_last = (state.limits <= state.paths.shape[2] + 1).unsqueeze(1)
         order = (scores - torch.where(is_last, LARGEST_COST, TOKEN_COST) * missing).argsort(
             dim=1, descending=True, stable=True
         )
-        missing, scores, tokens = (tensor.gather(1, order) for tensor in (missing, scores, tokens))
+        missing, tokens, is_possible = (tensor.gather(1, order) for tensor in (missing, tokens, is_possible))
         is_running = torch.ones_like(missing)
         if self.eos_token_ids is not None:
             is_running -= torch.isin(tokens, self.eos_token_ids).long()
@@ -152,7 +161,6 @@ class ConstrainedBeamSearch(FastBeamSearch):
         before = is_running.gather(1, groups).cumsum(1) - is_running.gather(1, groups)
         is_first = missing.gather(1, groups).diff(dim=1, prepend=missing.new_full((len(missing), 1), -1)) != 0
         turn = torch.empty_like(missing).scatter_(1, groups, before - (before * is_first).cummax(1).values)
-        is_possible = scores > NEVER / 2
         fewest = missing.masked_fill(~is_possible | (is_running == 0), torch.iinfo(missing.dtype).max).argmin(1)
         turn[torch.arange(len(turn), device=turn.device), fewest] = -1
         # At the length limit, all end.
@@ -193,6 +201,43 @@ class ConstrainedBeamSearch(FastBeamSearch):
         paths = torch.cat([self._padded(state.finished_paths, paths.shape[2]), paths], dim=1)
         state.finished_scores, state.finished_unmet = scores.gather(1, chosen), unmet.gather(1, chosen)
         state.is_finished, state.finished_paths = is_finished.gather(1, chosen), pick(paths, chosen)
+
+
+@dataclass(frozen=True)
+class SearchSize:
+    """How large the tables of a search are: for a batch, the sum of its sentences.
+
+    Attributes:
+        sentences: the number of sentences.
+        demands: the number of demands of a sentence.
+        states: the number of states of all automata.
+        width: the number of tokens after which fewer are missing in a state.
+    """
+
+    sentences: int
+    demands: int
+    states: int
+    width: int
+
+    @classmethod
+    def of(cls, automata: Sequence[TermAutomaton]) -> "SearchSize":
+        """The size of a sentence, from the automata of its terms."""
+        states = sum(len(automaton.missing) for automaton in automata)
+        return cls(1, len(automata), states, max(automaton.width for automaton in automata))
+
+    def __add__(self, other: "SearchSize") -> "SearchSize":
+        width, demands = max(self.width, other.width), max(self.demands, other.demands)
+        return SearchSize(self.sentences + other.sentences, demands, self.states + other.states, width)
+
+    def is_possible(self) -> bool:
+        """Whether a sentence can be searched."""
+        return self.states <= MOST_STATES and self.demands**2 * self.width <= MOST_ADVANCES
+
+    def fits(self, beams: int) -> bool:
+        """Whether the sentences can be searched together."""
+        # In each step, the state of each demand after each continuation; and the tokens for each state.
+        continuations = self.sentences * beams * (beams + 2 + self.demands * self.width)
+        return max(continuations * self.demands, self.states * self.width) <= MOST_NUMBERS
 
 
 def search_with_terms(

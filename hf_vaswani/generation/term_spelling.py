@@ -21,6 +21,7 @@ from ..text.vocabularies import target_encoding_error, target_vocab_size
 # unless that neighbor joins; a letter that joins.
 OTHER, LETTER, JOINING = KINDS = range(3)
 OPENING = "("
+MOST_REMEMBERED = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class TermSpeller:
 
     Attributes:
         automata: what was made of its spellings, by terms and how often one of them must stand.
+        remembered: the number of tokens of all spellings, and of states of all automata. Beyond a limit, all are
+            forgotten.
 
     Raises:
         ValueError: the tokenizer cannot encode targets.
@@ -57,8 +60,9 @@ class TermSpeller:
         self.tokenizer = private_copy(tokenizer)
         if target_language:
             self.tokenizer.tgt_lang = target_language
-        self.automata: dict[tuple[tuple[Term, ...], int], Any] = {}
         self._known: dict[Term, list[tuple[int, ...]]] = {}
+        self.automata: dict[tuple[tuple[Term, ...], int], Any] = {}
+        self.remembered = 0
         self._word, self._word_ids = self._find_word()
 
     def spellings(self, terms: Iterable[Term]) -> list[tuple[int, ...]]:
@@ -69,6 +73,8 @@ class TermSpeller:
 
     def learn(self, terms: Iterable[Term]) -> list[Term]:
         """Spell terms together, which takes much less time; returns those that the tokenizer cannot spell."""
+        if self.remembered > MOST_REMEMBERED:
+            self._known, self.automata, self.remembered = {}, {}, 0
         terms = list(dict.fromkeys(terms))
         new = [(term, place) for term in terms if term not in self._known for place in self._places(term)]
         spelled = self._encode([place for _, place in new])
@@ -80,6 +86,7 @@ class TermSpeller:
             is_same = _lowered_words(text) == _lowered_words(term.text)
             if spelling and is_same and spelling not in self._known[term]:
                 self._known[term].append(spelling)
+                self.remembered += len(spelling)
         return [term for term in terms if not self._known[term]]
 
     def _places(self, term: Term) -> list[tuple[str, str]]:

@@ -536,7 +536,9 @@ class TranslationEngine:
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
                 if unmet := self.unmet(segment, hypothesis):
-                    warning = f"lacks {', '.join(map(str, unmet))}"
+                    from ..text.glossary import shown_demands
+
+                    warning = f"lacks {shown_demands(unmet)}"
                 elif text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
                     continue
                 if self.return_warnings:

@@ -10,16 +10,20 @@ from functools import partial
 from typing import Any
 
 from ..errors import listed
-from ..generation.constrained_search import search_with_terms
+from ..generation.constrained_search import MOST_STATES, SearchSize, search_with_terms
 from ..generation.term_automaton import TermAutomata, TermAutomaton
 from ..generation.term_spelling import TermSpeller
-from ..text.glossary import Demand, Glossary
+from ..text.glossary import Demand, Glossary, Term, shown_demands
 from ..text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from .arguments import ONE_BY_ONE
 from .segments import Segment, TermsUnmet
 
 # Fewer hypotheses leave no choice of where the terms stand.
 LEAST_BEAMS = 4
+LEARNED_TOGETHER = 1000  # entries
+# Why translations that lack terms are not searched for again.
+NO_SEARCH = "an exported model cannot search for one. Use the original, or leave the term out"
+TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
 
 
 def check_terms(engine: Any, glossaries: Sequence[Glossary]) -> None:
@@ -36,8 +40,11 @@ def check_terms(engine: Any, glossaries: Sequence[Glossary]) -> None:
             'on_unmet="accept" is for models that have learned to use terms, and this one was not trained with '
             "augmentation.terms. Leave it out."
         )
-    entries = dict.fromkeys(entry for own in glossaries for entry in own.entries)
-    unknown = set(_speller(engine).learn(term for entry in entries for term in entry.terms))
+    entries = list(dict.fromkeys(entry for own in glossaries for entry in own.entries))
+    unknown: set[Term] = set()
+    for start in range(0, len(entries), LEARNED_TOGETHER):
+        some = entries[start : start + LEARNED_TOGETHER]
+        unknown.update(_speller(engine).learn(term for entry in some for term in entry.terms))
     if wrong := {str(Demand(entry.terms, 1, entry.source)) for entry in entries if unknown.issuperset(entry.terms)}:
         raise ValueError(
             f"terms: the tokenizer cannot spell {listed(wrong)}, as it has no tokens for some of the characters or "
@@ -120,41 +127,64 @@ def search_again(engine: Any, segments: Sequence[Segment], first: int) -> None:
         for segment in segments
         if isinstance(segment.result, list) and any(engine.unmet(segment, each) for each in segment.result)
     ]
-    was_searched = search_error(engine, "terms") is None
-    again = lacking if was_searched else []
-    speller = _speller(engine) if again else None
-    for segment in again:
-        # What the tokenizer cannot spell is not searched for, but still lacking.
-        spelled = [demand for demand in segment.demands if speller.spellings(demand.terms)]
-        segment.automata = [_automaton(speller, demand) for demand in spelled]
-    again = [segment for segment in again if segment.automata]
+    obstacle = NO_SEARCH if search_error(engine, "terms") else None
+    obstacles = {segment: obstacle or _prepare(engine, segment) for segment in lacking}
+    again = [segment for segment in lacking if segment.automata]
     for segment in again:
         segment.result = None
     _search(engine, again)
     for segment in lacking if engine.on_unmet == "error" else []:
         best = segment.result[0] if isinstance(segment.result, list) else None
         if best and (unmet := engine.unmet(segment, best)):
-            segment.result = _unmet_error(unmet, was_searched)
+            segment.result = _unmet_error(unmet, obstacles[segment])
             if engine.on_error == "raise":
                 raise ValueError(f"inputs[{first + segment.owner}]: {segment.result}.")
+
+
+def _beams(engine: Any) -> int:
+    return max(engine.arguments.rows(), LEAST_BEAMS)
+
+
+def _prepare(engine: Any, segment: Segment) -> str | None:
+    """Make the automata of a segment, of those demands that the tokenizer can spell; or say why there are none."""
+    speller = _speller(engine)
+    spelled = {demand: speller.spellings(demand.terms) for demand in segment.demands}
+    spelled = {demand: spellings for demand, spellings in spelled.items() if spellings}
+    if sum(demand.count * sum(map(len, spellings)) for demand, spellings in spelled.items()) <= MOST_STATES:
+        automata = [_automaton(speller, demand, spellings) for demand, spellings in spelled.items()]
+        if not automata or SearchSize.of(automata).is_possible():
+            segment.automata = automata
+            return None
+    return TOO_LARGE
 
 
 def _search(engine: Any, segments: Sequence[Segment]) -> None:
     """Search for translations of segments with the automata that they have."""
     if not segments:
         return
-    searching = engine.for_another_search({"num_beams": max(engine.arguments.rows(), LEAST_BEAMS)})
-    searching.search_batches(list(segments))
+    searching = engine.for_another_search({"num_beams": _beams(engine)})
+    sizes = {segment: SearchSize.of(segment.automata) for segment in segments}
+    part: list[Segment] = []
+    size = None
+    for segment in sorted(segments, key=lambda segment: (sizes[segment].demands, sizes[segment].width)):
+        together = size + sizes[segment] if size else sizes[segment]
+        if part and not together.fits(_beams(engine)):
+            searching.search_batches(part)
+            part, together = [], sizes[segment]
+        part.append(segment)
+        size = together
+    searching.search_batches(part)
     engine.pipeline.serving.used.add(getattr(engine.pipeline.model, "engine_key", "torch"))
 
 
-def _unmet_error(unmet: Sequence[Demand], was_searched: bool) -> TermsUnmet:
-    missing = ", ".join(map(str, unmet))
-    if was_searched:
-        error = f"no translation within the length limit has {missing}. Allow a longer one with max_new_tokens, or"
-    else:
-        error = f"the translation lacks {missing}, and an exported model cannot search for one. Use the original, or"
-    return TermsUnmet(f"{error} leave the term out")
+def _unmet_error(unmet: Sequence[Demand], obstacle: str | None) -> TermsUnmet:
+    missing = shown_demands(unmet)
+    if obstacle:
+        return TermsUnmet(f"the translation lacks {missing}, and {obstacle}")
+    return TermsUnmet(
+        f"no translation within the length limit has {missing}. Allow a longer one with max_new_tokens, or leave the "
+        "term out"
+    )
 
 
 def term_search(engine: Any, segments: Sequence[Segment]) -> dict[str, Callable[..., Any]]:
@@ -164,11 +194,11 @@ def term_search(engine: Any, segments: Sequence[Segment]) -> dict[str, Callable[
     return {"custom_generate": partial(search_with_terms, automata=tables)}
 
 
-def _automaton(speller: TermSpeller, demand: Demand) -> TermAutomaton:
+def _automaton(speller: TermSpeller, demand: Demand, spellings: Sequence[tuple[int, ...]]) -> TermAutomaton:
     key = demand.terms, demand.count
     if key not in speller.automata:
-        spellings = speller.spellings(demand.terms)
         speller.automata[key] = TermAutomaton.of(spellings, demand.count, speller.token_kinds)
+        speller.remembered += len(speller.automata[key].missing)
     return speller.automata[key]
 
 

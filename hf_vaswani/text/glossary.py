@@ -9,8 +9,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
+# Characters of a term, and target terms for one source term. Other services take 1,024 bytes.
+LONGEST_TERM, MOST_TARGETS = 1024, 100
+SHOWN_ERRORS = 5
 EXACT, IGNORE = CASES = ("exact", "ignore")
 # Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese.
 SPACELESS = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -47,12 +50,11 @@ class Term:
     text: str
     is_exact: bool
 
-    def spans(self, of_text: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Where the term stands in the words of a text: indices of its first word and of the one after its last."""
-        own = words(self.text)
-        if not self.is_exact:
-            own, of_text = _lowered(own), _lowered(of_text)
-        for start in range(len(of_text) - len(own) + 1):
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the term stands among the words of a text: indices of its first word and of the one after its last."""
+        own = words(self.text) if self.is_exact else _lowered(words(self.text))
+        of_text, places = _split(text, not self.is_exact)
+        for start in places.get(own[0], ()):
             if of_text[start : start + len(own)] == own:
                 yield start, start + len(own)
 
@@ -73,8 +75,7 @@ class Demand:
 
     def count_in(self, translation: str) -> int:
         """How many of the `count` times a translation has one of the terms."""
-        of_text = words(translation)
-        spans = sorted((end, start) for term in self.terms for start, end in term.spans(of_text))
+        spans = sorted((end, start) for term in self.terms for start, end in term.spans(translation))
         found = after = 0
         for end, start in spans:
             if start >= after:
@@ -82,8 +83,19 @@ class Demand:
         return min(found, self.count)
 
     def __str__(self) -> str:
-        terms = " or ".join(repr(term.text) for term in self.terms)
-        return f"{terms} for {self.source!r}" + (f", {self.count} times" if self.count > 1 else "")
+        terms = " or ".join(shortened(term.text) for term in self.terms[:SHOWN_ERRORS])
+        return f"{terms} for {shortened(self.source)}" + (f", {self.count} times" if self.count > 1 else "")
+
+
+def shortened(text: str) -> str:
+    """A text in quotes, cut after 60 characters."""
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}…"
+
+
+def shown_demands(demands: "Sequence[Demand]") -> str:
+    """Demands in words, those after the first few only counted."""
+    rest = [f"{len(demands) - SHOWN_ERRORS} more"] if len(demands) > SHOWN_ERRORS else []
+    return ", ".join([*map(str, demands[:SHOWN_ERRORS]), *rest])
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,11 @@ class Entry:
 
     def errors(self) -> list[str]:
         """What is wrong with the entry."""
+        for text in (self.source, *self.targets):
+            if len(text) > LONGEST_TERM:
+                return [f"the term {shortened(text)} has {len(text):,} characters, more than {LONGEST_TERM:,}"]
+        if len(self.targets) > MOST_TARGETS:
+            return [f"{shortened(self.source)} has {len(self.targets):,} target terms, more than {MOST_TARGETS}"]
         if not words(self.source):
             return ["the source term is empty"]
         if not self.targets or not all(map(words, self.targets)):
@@ -132,15 +149,16 @@ class Glossary:
 
     def __init__(self, entries: Iterable[Entry]):
         self.entries = tuple(entries)
-        if errors := glossary_errors(self.entries):
-            raise ValueError(". ".join(f"terms: {error}" for error in errors.values()) + ".")
-        # First word in lower case → entries, those of more words first, and those whose case matters before others.
-        self._index: dict[str, list[tuple[list[str], Entry]]] = {}
+        if errors := [f"terms: {error}." for error in glossary_errors(self.entries).values()]:
+            rest = [f"{len(errors) - SHOWN_ERRORS} more terms have errors."] if len(errors) > SHOWN_ERRORS else []
+            raise ValueError(" ".join(errors[:SHOWN_ERRORS] + rest))
+        self._exact, self._lowered = _Tree(), _Tree()
         for entry in self.entries:
             own = words(entry.source)
-            self._index.setdefault(own[0].lower(), []).append((own, entry))
-        for those in self._index.values():
-            those.sort(key=lambda pair: (-len(pair[0]), not pair[1].is_exact(pair[1].source)))
+            if entry.is_exact(entry.source):
+                self._exact.add(own, entry)
+            else:
+                self._lowered.add(_lowered(own), entry)
 
     @classmethod
     def of(cls, terms: "Mapping[str, str | Sequence[str]] | Glossary") -> "Glossary":
@@ -158,7 +176,7 @@ class Glossary:
         for source, targets in terms.items():
             targets = (targets,) if isinstance(targets, str) else targets
             if not (isinstance(targets, Sequence) and all(isinstance(text, str) for text in (source, *targets))):
-                raise ValueError(f"terms must be a dict of texts, {example}, got {source!r}: {targets!r}.")
+                raise ValueError(f"terms must be a dict of texts, {example}, got {repr({source: targets})[:60]}.")
             entries.append(Entry(source, tuple(targets)))
         return cls(entries)
 
@@ -181,18 +199,37 @@ class Glossary:
         of_text, place = [match[0] for match in matches], 0
         lowered = _lowered(of_text)
         while place < len(of_text):
-            entry, length = self._longest(of_text, lowered, place)
+            found = self._exact.longest(of_text, place), self._lowered.longest(lowered, place)
+            length, entry = max(found, key=lambda pair: pair[0])  # of two, the one whose case matters
             if entry is not None:
                 yield matches[place].start(), matches[place + length - 1].end(), entry
-            place += length
+            place += max(length, 1)
 
-    def _longest(self, of_text: list[str], lowered: list[str], place: int) -> tuple[Entry | None, int]:
-        """The entry whose source stands here, if any, and the number of words to go on."""
-        for own, entry in self._index.get(lowered[place], ()):
-            end = place + len(own)
-            if own == of_text[place:end] or (not entry.is_exact(entry.source) and _lowered(own) == lowered[place:end]):
-                return entry, len(own)
-        return None, 1
+
+class _Tree:
+    """The source terms of entries as a tree of words, in which the longest one at a place is found in one pass."""
+
+    def __init__(self):
+        self._next: dict[tuple[int, str], int] = {}  # node and word → the node after it
+        self._entries: dict[int, Entry] = {}
+
+    def add(self, own: Sequence[str], entry: Entry) -> None:
+        """Add an entry by its words, unless there is one already."""
+        node = 0
+        for word in own:
+            node = self._next.setdefault((node, word), len(self._next) + 1)
+        self._entries.setdefault(node, entry)
+
+    def longest(self, of_text: Sequence[str], start: int) -> tuple[int, Entry | None]:
+        """The longest entry that stands at a place of a text, and the number of its words."""
+        node, found = 0, (0, None)
+        for place in range(start, len(of_text)):
+            node = self._next.get((node, of_text[place]))
+            if node is None:
+                break
+            if node in self._entries:
+                found = place + 1 - start, self._entries[node]
+        return found
 
 
 def glossary_errors(entries: Sequence[Entry]) -> dict[int, str]:
@@ -214,3 +251,13 @@ def glossary_errors(entries: Sequence[Entry]) -> dict[int, str]:
 
 def _lowered(of_text: Sequence[str]) -> list[str]:
     return [word.lower() for word in of_text]
+
+
+@lru_cache(maxsize=8)  # many terms are looked for in the same text
+def _split(text: str, is_lowered: bool) -> tuple[list[str], dict[str, list[int]]]:
+    """The words of a text, perhaps in lower case, and where each of them stands."""
+    of_text, places = words(text), {}
+    of_text = _lowered(of_text) if is_lowered else of_text
+    for place, word in enumerate(of_text):
+        places.setdefault(word, []).append(place)
+    return of_text, places

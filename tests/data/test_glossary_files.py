@@ -60,6 +60,12 @@ def test_tbx_of_version_3(glossary):
         ("a.csv", "Hund,\n", "a.csv, line 1: a target term of 'Hund' is empty"),
         ("a.csv", "Hund,dog,DE\n", "a.csv, line 1: the case rule of 'Hund' must be exact or ignore, not 'DE'"),
         ("a.csv", "source,target\n", "a.csv has no terms"),
+        (
+            "a.tsv",
+            f"Hund\tdog\nKatze\t{'cat ' * 5000}\n",
+            "a.tsv, line 2: the term '(cat ){15}'… has 19,999",
+        ),
+        ("a.csv", f"Hund,{'a' * 200_000}\n", "a.csv, line 1: field larger than field limit"),
         ("a.pdf", "Hund", "a.pdf is not a glossary"),
         ("a.tbx", TBX, "a.tbx has terms in de-DE, en, fr. Choose the two languages with --source_language"),
         ("a.tbx", TBX.replace("</body>", ""), r"a.tbx, line 10, column 3: not valid XML \(mismatched tag"),

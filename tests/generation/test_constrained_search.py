@@ -72,6 +72,18 @@ def all_hypotheses(model, source):
     return found
 
 
+@pytest.mark.parametrize(
+    "spellings, count",
+    [([(1,) * 1000], 1), ([(1,) * length for length in range(1, 100)], 1), ([(1, 4) * 100], 20),
+     ([tuple(1 if place else 4 for place in range(length)) for length in range(1, 100)], 2)],
+)  # fmt: skip
+def test_automaton_grows_with_its_spellings_and_not_with_their_square(spellings, count):
+    automaton = TermAutomaton.of(spellings, count, KINDS)
+    tokens = count * sum(map(len, spellings))
+    assert len(automaton.missing) <= tokens + 10 * count
+    assert sum(map(len, automaton.moves + automaton.starts + automaton.advances)) <= 4 * tokens + 100 * count
+
+
 @pytest.fixture(scope="module")
 def model():
     return tiny_model(vocab_size=len(TEXTS))

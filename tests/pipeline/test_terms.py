@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import pipeline
 
+from hf_vaswani.generation import constrained_search, term_spelling
 from hf_vaswani.text.glossary import Glossary
 
 from ..conftest import tiny_model
@@ -132,6 +133,37 @@ def test_a_term_that_does_not_fit_is_a_warning_or_an_error(translator, caplog):
         translator(["w4", "w1 w2"], terms=terms, on_unmet="error", **short)
     results = translator(["w4", "w1 w2"], terms=terms, on_unmet="error", on_error="return", **short)
     assert isinstance(results[1], ValueError) and results[0] == translator("w4", **short)[0]
+
+
+def test_more_terms_than_can_be_searched_for_are_a_warning_or_an_error_of_that_text(translator):
+    terms = {f"v{number}": f"w{number % 36} w{number // 36}" for number in range(400)}
+    text = " ".join(terms)
+    found = translator(["w1", text], terms=terms, return_warnings=True)
+    assert found[0] == translator("w1", return_warnings=True)[0]
+    assert found[1]["warning"].endswith("'w4 w0' for 'v4', 395 more")
+    with pytest.raises(ValueError, match=r"^inputs\[1\]: .* and its terms are too many, or too long, for"):
+        translator(["w1", text], terms=terms, on_unmet="error")
+    [result] = translator("w1 " * 3000, terms={"w1": "w2 w3 w4 w5 w6 w7"}, return_warnings=True, split_sentences=False)
+    assert result["warning"] == "lacks 'w2 w3 w4 w5 w6 w7' for 'w1', 3000 times"
+
+
+@pytest.mark.parametrize("limit", [1, 200])
+def test_results_do_not_depend_on_how_many_sentences_are_searched_together(translator, monkeypatch, limit):
+    expected = translator(TEXTS, terms=TERMS, return_scores=True)
+    monkeypatch.setattr(constrained_search, "MOST_NUMBERS", limit)
+    found = translator(TEXTS, terms=TERMS, return_scores=True)
+    assert texts_of(found) == texts_of(expected)
+    assert [r["score"] for r in found] == pytest.approx([r["score"] for r in expected], abs=1e-5)
+
+
+def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
+    terms = [{"w1": f"w{number} w30"} for number in range(2, 20)]
+    expected = [translator("w1 w1", terms=own) for own in terms]
+    [speller] = translator.term_spellers.values()
+    assert speller.remembered > 50
+    monkeypatch.setattr(term_spelling, "MOST_REMEMBERED", 20)
+    assert [translator("w1 w1", terms=own) for own in terms] == expected
+    assert speller.remembered < 50
 
 
 @pytest.mark.parametrize(

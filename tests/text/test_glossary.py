@@ -70,8 +70,45 @@ def test_sources_with_the_same_terms_need_one_each():
         ({"Hund": 3}, "terms must be a dict of texts"),
         ([("Hund", "dog")], "terms must be a dict"),
         ({"hund": "dog", "HUND ": "hound", "hund ": "hound"}, "other target terms"),
+        ({"Hund": "dog " * 300}, r"^terms: the term '(dog ){15}'… has 1,200 characters, more than 1,024\.$"),
+        ({"Hund": ["dog", "犬" * 1025]}, "the term '犬+'… has 1,025 characters, more than 1,024"),
+        ({"a" * 2000: "dog"}, "the term 'a{60}'… has 2,000 characters, more than 1,024"),
+        ({"Hund": [f"dog{number}" for number in range(101)]}, "'Hund' has 101 target terms, more than 100"),
     ],
 )
 def test_invalid_terms(terms, error):
     with pytest.raises(ValueError, match=error):
         Glossary.of(terms)
+
+
+def test_terms_of_the_longest_length_can_be_used():
+    glossary = Glossary.of({"h" * 1024: "犬" * 1024, "Hund": [f"dog{number}" for number in range(100)]})
+    assert [demand.count for demand in glossary.demands(f"Hund {'h' * 1024}")] == [1, 1]
+
+
+def test_of_many_errors_the_first_are_shown():
+    with pytest.raises(ValueError, match="'4' is empty. 95 more terms have errors.$"):
+        Glossary.of({str(number): "" for number in range(100)})
+
+
+def test_longest_of_overlapping_terms_counts_at_each_place():
+    glossary = Glossary.of({"a": "1", "a a a": "3", "a a a a b": "5", "A a": "2"})
+    found = lambda text: [entry.targets[0] for _, _, entry in glossary.find(text)]  # noqa: E731
+    assert found("a a a a a") == ["3", "1", "1"]
+    assert found("a a a a b a") == ["5", "1"]
+    assert found("A a b A a A a b") == ["2", "5"]
+
+
+def test_many_terms_are_found_in_one_pass(monkeypatch):
+    """Each place is looked at once for each word of a term there, whatever the number of terms."""
+    glossary = Glossary.of({f"a b{number}": str(number) for number in range(3000)} | {"a " * 500 + "c": "x"})
+    looked_up = []
+
+    class Counting(dict):
+        def get(self, *key):
+            looked_up.append(key)
+            return super().get(*key)
+
+    monkeypatch.setattr(glossary._lowered, "_next", Counting(glossary._lowered._next))
+    assert len(glossary.demands(" ".join(f"a b{number}" for number in range(3000)))) == 3000
+    assert len(looked_up) <= 4 * 3000

@@ -33,10 +33,9 @@ def place_terms(
 
 
 def _of_glossary(source: str, target: str, glossary: Glossary) -> Iterator[tuple[int, int, str]]:
-    of_target = words(target)
     for start, end, entry in glossary.find(source):
         for term in entry.terms:
-            if any(True for _ in term.spans(of_target)):
+            if any(True for _ in term.spans(target)):
                 yield start, end, term.text
                 break
 
