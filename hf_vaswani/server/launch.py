@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from threading import Event, Thread
 from typing import Any
 
@@ -127,8 +127,8 @@ def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> It
                 yield server
             finally:
                 server.service.reader.close()
-                logging.getLogger("ray.serve").setLevel(logging.ERROR)  # it warns of its own way to stop
-                with suppress(Exception):
+                logging.getLogger("ray.serve").setLevel(logging.ERROR)
+                with _without_output(), suppress(Exception):
                     serve.shutdown()
 
 
@@ -199,7 +199,15 @@ def connected(arguments: ServerArguments, address: str | None = None) -> Iterato
     try:
         yield
     finally:
-        ray.shutdown()
+        with _without_output():
+            ray.shutdown()
+
+
+@contextmanager
+def _without_output() -> Iterator[None]:
+    """Print nothing: Ray, while it stops, tells of calls that fail because it stops."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
 
 
 def _start_ray(options: dict[str, Any]) -> None:
