@@ -53,7 +53,7 @@ def _read_table(path: str | Path, separator: str) -> Found:
     rows = csv.reader((f"{line}\n" for line in read_lines(path)), delimiter=separator, **quoting)
     errors = []
     for number, cells in enumerate(_cells(path, rows)):
-        cells = [cell.strip() for cell in cells]
+        cells = [" ".join(cell.split()) for cell in cells]  # also of cells with line breaks
         if not any(cells) or (number == 0 and [cell.lower() for cell in cells[:2]] == ["source", "target"]):
             continue
         where = f"line {rows.line_num}"

@@ -32,6 +32,10 @@ def glossary(tmp_path):
     return read
 
 
+def test_line_breaks_within_a_cell_are_spaces(glossary):
+    assert glossary("a.csv", '\ufeff"großer\r\nHund","big\tdog"\n') == [Entry("großer Hund", ("big dog",))]
+
+
 @pytest.mark.parametrize(
     "name, text",
     [
