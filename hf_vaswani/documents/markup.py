@@ -49,7 +49,7 @@ TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
 EXCLUDED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """Text, or a tag.
 
@@ -218,8 +218,14 @@ def _within_text(tokens: Sequence[Token], splitting: set[str]) -> list[bool]:
     return within
 
 
+def _shared(token: Token, bare: dict[str, Token]) -> Token:
+    """The same token for all tags alike that have no attributes, of which large documents have many."""
+    return bare.setdefault(token.raw, token) if len(token.raw) <= len(token.name) + 3 else token
+
+
 def _html_tokens(content: str) -> Iterator[Token]:
     """The text and the tags of HTML, as browsers find them, which make up the content again."""
+    bare: dict[str, Token] = {}
     done = at = 0
     while start := HTML_START.search(content, at):
         name = start["name"] or ""
@@ -229,7 +235,7 @@ def _html_tokens(content: str) -> Iterator[Token]:
         raw = content[start.start() : end]
         is_closed |= name.lower() in VOID
         kind = Kind.ALONE if is_closed else Kind.CLOSE if raw.startswith("</") else Kind.OPEN
-        yield Token(raw, kind, name.lower())
+        yield _shared(Token(raw, kind, name.lower()), bare)
         done = at = end
         if kind is Kind.OPEN and name.lower() in RAW_TEXT:
             found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(content, at)
@@ -255,6 +261,7 @@ def _tag_end(content: str, start: re.Match[str]) -> tuple[int, bool]:
 def xml_tokens(content: str) -> list[Token]:
     """The text and the tags of XML, which make up the content again."""
     tokens: list[Token] = []
+    bare: dict[str, Token] = {}
     unclosed: set[str] = set()  # what has no end in the rest of the content, and is text
     done = at = 0
     while start := XML_MARKUP.search(content, at):
@@ -271,7 +278,7 @@ def xml_tokens(content: str) -> list[Token]:
         raw, done = content[start.start() : at], at
         if is_tag:
             kind = Kind.CLOSE if raw.startswith("</") else Kind.ALONE if raw.endswith("/>") else Kind.OPEN
-            tokens.append(Token(raw, kind, TAG_NAME.match(raw)[1]))
+            tokens.append(_shared(Token(raw, kind, TAG_NAME.match(raw)[1]), bare))
         else:
             tokens.append(Token(raw, Kind.ALONE))
     return [*tokens, Token(content[done:])] if done < len(content) else tokens

@@ -8,18 +8,20 @@ the text has counts as plain, and others travel with their words.
 import copy
 import io
 import re
+import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ..errors import InputError, reason
 from .encoding import decode
+from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
 from .sentences import Kind, Translations
 from .spelling import MARKUP
 
-MOST_BYTES, MOST_RATIO, SMALL = 512 * 1024 * 1024, 250, 8 * 1024 * 1024
+MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
 OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
 WORD = r'xmlns(?::(\w+))?="http://[^"]*/wordprocessingml/(?:2006/)?main"'
 DRAWING = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?main"'
@@ -34,11 +36,12 @@ MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml"}
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
 BREAKS = ("br", "cr", "tab", "ptab")
+DEEPEST = 30  # paragraphs in paragraphs
 # Elements of OpenDocument around text; others within a paragraph are made by the program.
 AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base", "text:bookmark-ref")
 ODF_BREAKS = ("text:tab", "text:line-break")
-# How a run looks: the tags that say so.
-Look = tuple[str, ...]
+# How a run looks: a number for the elements around it, and its own tags that say so.
+Look = tuple[int | str, ...]
 ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
 
 
@@ -52,42 +55,47 @@ def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Trans
         InputError: it is not such a file, it has a password, it is larger inside than can be read, or its XML is
             damaged.
     """
-    contents, comment = _unpack(kind, content)
-    read = _read_odf if kind in ("odt", "odp") else _read_ooxml
-    wanted, main = PARTS[kind], MAIN.get(kind, "content.xml")
-    if not any(member.filename == main for member in contents):
+    members, comment, contents = _unpack(kind, content)
+    read, main = _read_odf if kind in ("odt", "odp") else _read_ooxml, MAIN.get(kind, "content.xml")
+    if not any(member.filename == main for member in members):
         raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
-    parts: dict[str, tuple[Parts, Callable[[str], bytes]]] = {}
-    for member, xml in contents.items():
-        if re.fullmatch(wanted, member.filename):
-            text, encode = decode(xml, "xml")
-            check_xml(text, f"{member.filename}: ")
-            parts[member.filename] = read(text), encode
+    texts = {member: decode(xml, "xml") for member, xml in contents.items()}
+    check_marks(sum(count_marks(kind, text) for text, _ in texts.values()))
+    parts: dict[zipfile.ZipInfo, tuple[Parts, Callable[[str], bytes]]] = {}
+    for member, (text, encode) in texts.items():
+        check_xml(text, f"{member.filename}: ")
+        parts[member] = read(text), encode
 
     def write(translations: Translations) -> bytes:
-        filled = {name: encode(found.fill(translations)) for name, (found, encode) in parts.items()}
-        new = {member: filled.get(member.filename, old) for member, old in contents.items()}
-        if new == contents:
+        filled = {member: encode(found.fill(translations)) for member, (found, encode) in parts.items()}
+        if filled == contents:
             return content
         buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as target:
+        with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(buffer, "w") as target:
             target.comment = comment
-            for member, data in new.items():
+            for member in members:
                 entry = copy.copy(member)
-                target.writestr(entry, data)
+                if member in filled or member.is_dir():
+                    target.writestr(entry, filled.get(member, b""))
+                else:
+                    with source.open(member) as old, target.open(entry, "w") as new:
+                        shutil.copyfileobj(old, new)
                 entry.external_attr = member.external_attr  # which writing replaces if it is 0
         return buffer.getvalue()
 
     return [found for found, _ in parts.values()], write
 
 
-def _unpack(kind: str, content: bytes) -> tuple[dict[zipfile.ZipInfo, bytes], bytes]:
-    """The members of an archive with what they contain, and its comment."""
+def _unpack(kind: str, content: bytes) -> tuple[list[zipfile.ZipInfo], bytes, dict[zipfile.ZipInfo, bytes]]:
+    """The members of an archive, its comment, and what the members contain that are read."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
-            _check_size(members)
-            return {member: archive.read(member) for member in members}, archive.comment
+            wanted = [member for member in members if re.fullmatch(PARTS[kind], member.filename)]
+            _check_size(members, wanted)
+            if damaged := archive.testzip():
+                raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
+            return members, archive.comment, {member: archive.read(member) for member in wanted}
     except InputError:
         raise
     except Exception as error:  # of many types, if it is damaged
@@ -96,10 +104,11 @@ def _unpack(kind: str, content: bytes) -> tuple[dict[zipfile.ZipInfo, bytes], by
         raise InputError(f"It is not {kind}, or damaged ({reason(error)}). Save it again.") from None
 
 
-def _check_size(members: Sequence[zipfile.ZipInfo]) -> None:
-    total = sum(member.file_size for member in members)
-    if total > MOST_BYTES:
-        raise InputError(f"Unpacked, it has {total >> 20:,} MB, but at most {MOST_BYTES >> 20} MB are read. Split it.")
+def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.ZipInfo]) -> None:
+    for those, what, most in ((members, "it", MOST_UNPACKED), (wanted, "its text", MOST_XML)):
+        total = sum(member.file_size for member in those)
+        if total > most:
+            raise InputError(f"Unpacked, {what} has {total >> 20:,} MB, but at most {most >> 20} MB are read. Split it.")
     for member in members:
         if member.flag_bits & 1:
             raise InputError(f"{member.filename} in it has a password. Save the file without one.")
@@ -115,7 +124,7 @@ class _Paragraphs:
     """The paragraphs of a part, and paragraphs inside of these, such as those of text boxes and notes."""
 
     def __init__(self, text: str):
-        self.tokens = xml_tokens(text)
+        self.tokens, self.depth = xml_tokens(text), 0
         self.ends: dict[int, int] = {}
         path: list[int] = []
         for number, token in enumerate(self.tokens):
@@ -128,6 +137,19 @@ class _Paragraphs:
         raise NotImplementedError
 
     def read_paragraph(self, start: int, end: int) -> Parts:
+        """One paragraph, and those inside of it.
+
+        Raises:
+            InputError: they are nested too deeply.
+        """
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise InputError(f"More than {DEEPEST} paragraphs are inside of each other. Simplify it.")
+        parts = self.read_content(start, end)
+        self.depth -= 1
+        return parts
+
+    def read_content(self, start: int, end: int) -> Parts:
         raise NotImplementedError
 
     def raw(self, start: int, end: int) -> str:
@@ -169,7 +191,7 @@ class _Ooxml(_Paragraphs):
     def is_paragraph(self, token: Token) -> bool:
         return self.local(token) == "p"
 
-    def read_paragraph(self, start: int, end: int) -> Parts:
+    def read_content(self, start: int, end: int) -> Parts:
         found, rest = self._texts(start, end)
         sizes: Counter[Look] = Counter()
         for _, text, look in found:
@@ -211,7 +233,9 @@ class _Ooxml(_Paragraphs):
         found: list[tuple[list[Token | Parts], str, Look]] = []
         markup: list[Token | Parts] = []
         field_ends = self._field_ends(start, end)
-        number, look, path = start, (), []
+        number, look = start, ()
+        path: list[int] = [0]  # of open elements that change the look, each as a number that stands for all of the path
+        paths: dict[tuple[int, str], int] = {}
         while number < end:
             token, name = self.tokens[number], self.local(self.tokens[number])
             close = self.ends.get(number, number)
@@ -231,23 +255,23 @@ class _Ooxml(_Paragraphs):
                 found.append((markup, self.raw(number, close), look))
                 markup, number = [], close
             elif name == "r" and token.kind is Kind.OPEN:
-                look = self._look(number, path)
+                look = (path[-1], *self._look(number))
             elif token.kind is Kind.OPEN and name in ("hyperlink", "ins", "sdt"):
-                path.append(token.raw)
-            elif token.kind is Kind.CLOSE and name in ("hyperlink", "ins", "sdt") and path:
+                path.append(paths.setdefault((path[-1], token.raw), len(paths) + 1))
+            elif token.kind is Kind.CLOSE and name in ("hyperlink", "ins", "sdt") and len(path) > 1:
                 path.pop()
         return found, markup
 
-    def _look(self, number: int, path: Sequence[str]) -> Look:
+    def _look(self, number: int) -> list[str]:
         """How a run looks, of which a number is that of the token after its beginning."""
         if self.local(self.tokens[number]) != "rPr":
-            return tuple(path)
+            return []
         close = self.ends.get(number, number)
         ignored = ("lang", "noProof", "proofErr", "rPr")
         inner = [t.raw for t in self.tokens[number:close] if self.local(t) not in ignored]
         # Attributes of slides that say nothing of the look.
         attributes = re.sub(r'\s(?:lang|altLang|dirty|err|smtClean|noProof)="[^"]*"', "", self.tokens[number].raw)
-        return (*path, attributes.rstrip("/>"), *inner)
+        return [attributes.rstrip("/>"), *inner]
 
     def _field_ends(self, start: int, end: int) -> dict[int, int]:
         """Where the fields of a paragraph begin whose result the program makes, and the number after their last token."""
@@ -292,7 +316,7 @@ class _OpenDocument(_Paragraphs):
     def is_paragraph(self, token: Token) -> bool:
         return token.name in ODF_PARAGRAPHS
 
-    def read_paragraph(self, start: int, end: int) -> Parts:
+    def read_content(self, start: int, end: int) -> Parts:
         builder = Builder(MARKUP)
         number = start
         while number < end:

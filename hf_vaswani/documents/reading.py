@@ -7,6 +7,7 @@ from ..errors import InputError
 from . import markdown, markup, plain, po, strings, subtitles, xliff
 from .encoding import decode
 from .formats import OFFICE
+from .limits import check_marks, count_marks
 from .office import read_office
 from .parts import Parts
 from .sentences import Alignment, Translations
@@ -75,6 +76,7 @@ def read_document(kind: str, content: bytes) -> Document:
             found, write = read_office(kind, content)
             return Document(found, lambda translations, _: write(translations))
         text, encode = decode(content, kind)
+        check_marks(count_marks(kind, text))
         parts = READERS[kind](text)
     except RecursionError:
         raise InputError("It is nested too deeply to be read. Simplify it.") from None

@@ -51,7 +51,7 @@ class Kind(Enum):
     OPEN, CLOSE, ALONE, BREAK = range(4)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Text:
     """Text of the original, and what it means."""
 
@@ -59,7 +59,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Tag:
     """Markup within a text.
 
@@ -78,7 +78,7 @@ class Tag:
 Piece = Text | Tag
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Node:
     """A tag that stands alone, or a pair with what is inside."""
 
@@ -87,7 +87,7 @@ class _Node:
     children: "list[_Node]" = field(default_factory=list)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Placed:
     """A tag, where it is in the text, and whether there is whitespace right before and after it."""
 
@@ -95,6 +95,9 @@ class _Placed:
     offset: int
     before: bool
     after: bool
+
+
+NO_TAGS = _Node(_Placed(Tag(""), 0, False, False))
 
 
 class Sentence:
@@ -110,8 +113,11 @@ class Sentence:
     def __init__(self, pieces: Sequence[Piece], spelling: Spelling, is_ordered: bool = False):
         self.pieces, self._spelling = pieces, spelling
         self.text, self._tags = _without_tags(pieces)
-        self._root = _Node(_Placed(Tag(""), 0, False, False))
-        self._is_ordered = not _nest(self._tags, self._root) or is_ordered
+        self._root = NO_TAGS
+        if self._tags:
+            self._root = _Node(_Placed(Tag(""), 0, False, False))
+            is_ordered |= not _nest(self._tags, self._root)
+        self._is_ordered = is_ordered
 
     @property
     def texts(self) -> list[str]:

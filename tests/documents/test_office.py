@@ -143,5 +143,5 @@ def test_archive_that_is_no_such_document_is_refused(monkeypatch):
     assert error_of(docx("<w:p>")).startswith("word/document.xml: Line 1, column ")
     bomb = packed({"a": "", "word/document.xml": " " * (office.SMALL + 1)})
     assert re.match(r"word/document.xml in it is 10\d\d times as large unpacked, and not read", error_of(bomb))
-    monkeypatch.setattr(office, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(office, "MOST_UNPACKED", 1 << 20)
     assert error_of(bomb) == "Unpacked, it has 8 MB, but at most 1 MB are read. Split it."
