@@ -121,13 +121,13 @@ class RequestMiddleware:
             return
         service, started = self.service, time.monotonic()
         request, status, kind = Request(scope), 500, ""
-        number = quoted(request.headers.get("x-request-id") or uuid4().hex)
-        extra = {"x-request-id": number} | (FOR_OTHER_SITES if _translates(request) else {})
+        request_id = quoted(request.headers.get("x-request-id") or uuid4().hex)
+        extra = {"x-request-id": request_id} | (FOR_OTHER_SITES if _translates(request) else {})
         # HEAD is GET without the body, which the server leaves out.
         scope = {**scope, "method": "GET"} if request.method == "HEAD" else scope
         body = _Body(service, request, receive, started)
 
-        async def noted(message: dict[str, Any]) -> None:
+        async def send_noted(message: dict[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -139,7 +139,7 @@ class RequestMiddleware:
         is_counted = request.scope["path"] not in FOR_OPERATORS
         try:
             if request.method == "OPTIONS":
-                await Response(status_code=204)(scope, receive, noted)
+                await Response(status_code=204)(scope, receive, send_noted)
                 return
             self._check(request, body.most)
             content = await body.read()
@@ -147,7 +147,7 @@ class RequestMiddleware:
                 raise APIError(503, "Too many requests are under way; try again later")
             service.under_way += is_counted
             try:
-                await _answer(self.app, scope, content, receive, noted)
+                await _answer(self.app, scope, content, receive, send_noted)
             finally:
                 service.under_way -= is_counted
         except ClientGone:
@@ -159,8 +159,8 @@ class RequestMiddleware:
             kind = type(error).__name__
             answer = _failed(request, error)
             if answer.status_code == 500:
-                logger.exception("Request %s failed", number)
-            await answer(scope, receive, noted)
+                logger.exception("Request %s failed", request_id)
+            await answer(scope, receive, send_noted)
         finally:
             body.forget()
             seconds = time.monotonic() - started
@@ -170,7 +170,7 @@ class RequestMiddleware:
             if status >= 400:
                 service.metrics.errors.labels(kind or str(status)).inc()
             # Not the address: it may hold the id of a document, or a key.
-            entry = {"id": number, "method": request.method, "path": route, "status": status}
+            entry = {"id": request_id, "method": request.method, "path": route, "status": status}
             logger.info(json.dumps(entry | {"seconds": round(seconds, 4), "bytes": body.received}))
 
     def _check(self, request: Request, most: int) -> None:
@@ -188,7 +188,7 @@ class RequestMiddleware:
         if length != "0" or "transfer-encoding" in request.headers:
             if (key := sent_key(request)) is not None:
                 service.accounts.check_key(key)
-            if length.isdigit() and int(length) > most:
+            if length.isdecimal() and int(length[:20]) > most:
                 raise APIError(413, f"Invalid request: the body has more than {most:,} bytes")
 
 
@@ -203,7 +203,7 @@ class _Body:
     def __init__(self, service: Service, request: Request, receive: Callable, started: float):
         limits, self.service, self.receive, self.started = service.limits, service, receive, started
         self.received, self.most = 0, limits.body + OTHER_BYTES
-        is_upload = request.headers.get("content-type", "").startswith(UPLOAD)
+        is_upload = request.headers.get("content-type", "").lower().startswith(UPLOAD)
         if not is_upload and "glossaries" not in request.scope["path"]:
             self.most = min(self.most, CHARACTER_BYTES * (limits.characters + limits.texts) + OTHER_BYTES)
 
