@@ -327,9 +327,7 @@ def low_scores(report: RunReport) -> list[str]:
     """What follows from a low BLEU, by how well the model translated the validation text."""
     validation = last_logged(report.folder, "validation_bleu") or 0.0
     unlike = [
-        name
-        for name, scores in report.tests.items()
-        if validation >= LEARNED and scores.bleu * FAR_BELOW < validation
+        name for name, scores in report.tests.items() if validation >= LEARNED and scores.bleu * FAR_BELOW < validation
     ]
     lines = [
         f"{name}: BLEU is far lower than on the validation text, which had {validation:.2f}. So this text differs from "
