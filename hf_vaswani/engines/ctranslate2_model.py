@@ -226,8 +226,8 @@ class CTranslate2Model(EngineModel):
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
         """Translate as transformers' `generate()` does.
 
-        With the GNMT length penalty, which CTranslate2 lacks, its best hypotheses are re-ranked by that penalty. Unless
-        `early_stopping` is True, the engine searches without a length penalty, and all hypotheses are re-ranked.
+        With the GNMT length penalty, which CTranslate2 lacks, its best hypotheses are re-ranked by that penalty.
+        Unless `early_stopping` is True, the engine searches without a length penalty, and all are re-ranked.
 
         Args:
             inputs, input_ids: `(batch, source_length)`; give one of the two.
