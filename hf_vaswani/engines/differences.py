@@ -72,7 +72,7 @@ def differences(
     new_tokens = min(NEW_TOKENS, (position_limit(model.get_decoder()) or NEW_TOKENS + 1) - 1)
     settings = {"num_beams": num_beams, "max_new_tokens": new_tokens, "do_sample": False, "length_penalty": 1.0}
     if num_beams > 1:
-        # CTranslate2 ends a sentence once it has as many finished hypotheses as beams.
+        # The rule by which all engines end a sentence at the same step: what differs is then computed differently.
         settings["early_stopping"] = True
     # transformers' own search has only this length penalty, and warns if there is a second length limit.
     further = {"max_length": None} if isinstance(engine, MarianMTModel) else {"length_penalty_type": "length"}

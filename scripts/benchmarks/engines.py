@@ -3,8 +3,8 @@
     python scripts/benchmarks/engines.py --model outputs/my_model --source test.de --reference test.en
 
 The model is exported with `hf-vaswani export`, with `--shortlist train.de train.en` also with a shortlist learned from
-these files. Every engine translates through the pipeline, with the model's own
-settings; more rows show what one would write without this package: `ctranslate2.Translator` called directly, and
+these files. Every engine translates through the pipeline, with the model's own settings; more rows show what one would
+write without this package: `ctranslate2.Translator` called directly, with the patience of the pipeline's search, and
 transformers' own search over the ONNX graphs. Contestants run in turn, each in its own process; memory is that of the
 process and its workers together. Speeds need an idle machine.
 """
@@ -20,9 +20,18 @@ from pathlib import Path
 
 import torch
 from measuring import compare, in_own_process, machine
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationMixin, QuantoConfig, TorchAoConfig, pipeline
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    GenerationMixin,
+    QuantoConfig,
+    TorchAoConfig,
+    pipeline,
+)
 
 from hf_vaswani.cli import main as command
+from hf_vaswani.engines.ctranslate2_model import PATIENCE
 from hf_vaswani.evaluation.score import bleu, chrf
 
 EXPORTS = {
@@ -99,11 +108,14 @@ def ctranslate2_directly(folder: Path, beams: int) -> Callable[[list[str]], list
     import ctranslate2
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    patience = PATIENCE[GenerationConfig.from_pretrained(folder).early_stopping or False]
     translator = ctranslate2.Translator(str(folder), inter_threads=torch.get_num_threads(), intra_threads=1)
 
     def translate(texts: list[str]) -> list[str]:
         tokens = [tokenizer.convert_ids_to_tokens(ids) for ids in tokenizer(texts).input_ids]
-        results = translator.translate_batch(tokens, beam_size=beams, max_batch_size=2048, batch_type="tokens")
+        results = translator.translate_batch(
+            tokens, beam_size=beams, patience=patience, max_batch_size=2048, batch_type="tokens"
+        )
         ids = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
         return tokenizer.batch_decode(ids, skip_special_tokens=True)
 

@@ -2,10 +2,10 @@
 
 The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8,000 tokens without changing its function: all sizes
 give the same translations, with realistic lengths. All engines use the same beam size, length penalty and end of the
-search, so that they give the same translations, as the table shows. The pipeline chooses its engine itself, with the
-model converted already; "torch" is its search in PyTorch. MarianMT gets batches of 32
-in file order, the common use of `generate()`; CTranslate2 gets a single-threaded worker per core, which is faster than
-one worker with all cores. Memory is the peak of the process, without that of its workers (Linux only).
+search (`early_stopping=True`, a patience of 1), so that they give the same translations, as the table shows. The
+pipeline chooses its engine itself, with the model converted already; "torch" is its search in PyTorch. MarianMT gets
+batches of 32 in file order, the common use of `generate()`; CTranslate2 gets a single-threaded worker per core, which
+is faster than one worker with all cores. Memory is the peak of the process, without that of its workers (Linux only).
 
 Run it with `run.py`, which interleaves the engines; on its own, it measures one of them.
 """

@@ -250,6 +250,12 @@ def test_model_saved_for_beam_search_can_be_fine_tuned_for_greedy_search(recipe)
     }
 
 
+def test_search_of_a_finished_run_can_be_changed(recipe):
+    folder = train(recipe("--early_stopping=true")).folder
+    train(recipe("--early_stopping=false"))
+    assert json.loads((folder / "generation_config.json").read_text())["early_stopping"] is False
+
+
 @pytest.mark.slow
 def test_model_with_contradictory_search_settings_is_rejected_before_deleting_anything(recipe):
     first = train(recipe(output="first")).folder

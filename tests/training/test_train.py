@@ -420,10 +420,12 @@ def test_task_is_learned_with_a_random_seed(recipe, write_lines, task):
         recipe(*options, f"--seed={generator.randrange(2**32)}", "--max_steps=1500", "--max_tokens=1024",
                "--d_model=64", "--warmup_steps=200", "--eval_steps=500", "--save_steps=100", "--dropout=0",
                # With label smoothing of 0.1, even a perfect model has a perplexity of 1.1.
-               "--label_smoothing=0", "--logging_steps=100")
+               "--label_smoothing=0", "--logging_steps=100", "--greedy", "--num_beams=2")
     )  # fmt: skip
     assert np.exp(results.validation_loss) <= 1.02
-    assert results.tests["test"].bleu >= 98
+    # Greedy search shows what was learned, and beam search must not lose any of it: where a model is sure of each
+    # token, the second of two hypotheses is often one that ends too early.
+    assert min(results.tests["test"].greedy_bleu, results.tests["test"].bleu) >= 98
     assert results.minutes < 2
 
 

@@ -335,8 +335,9 @@ class GenerationArguments(Section):
         "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers", resumable=True
     )
     early_stopping: bool = Key(
-        False, "stop a sentence at num_beams finished hypotheses, as fairseq does, which may miss the best one; false: "
-        "when no other hypothesis would beat them if it ended now, as transformers does by default", resumable=True
+        False, "stop a sentence at num_beams finished hypotheses, as fairseq does, which may miss the best one; "
+        "false: when no other hypothesis would beat them if it ended now, as transformers does by default",
+        resumable=True
     )
     max_length_offset: int = Key(
         50, "how many tokens longer than its source a translation may be", ge=1, le=LARGEST_OFFSET, resumable=True

@@ -19,7 +19,8 @@ from .figures import draw_run_curves
 
 # Drawing takes a second, which should not slow down a run noticeably.
 SECONDS_BETWEEN_FIGURES = 60
-# The share of a run's time after which its pace is known well enough to say how far it will come, and the most seconds.
+# The share of a run's time after which its pace is known well enough to say how far it will come, and at most how many
+# seconds.
 PACE_SHARE, PACE_SECONDS = 0.02, 30
 
 

@@ -327,14 +327,11 @@ def low_scores(report: RunReport) -> list[str]:
     """What follows from a low BLEU, by how well the model translated the validation text."""
     validation = last_logged(report.folder, "validation_bleu") or 0.0
     unlike = [
-        name
-        for name, scores in report.tests.items()
-        if validation >= LEARNED and scores.bleu * FAR_BELOW < validation
+        name for name, scores in report.tests.items() if validation >= LEARNED and scores.bleu * FAR_BELOW < validation
     ]
     lines = [
-        f"{name}: BLEU is far lower than on the validation text, which had {validation:.2f}. So this text differs from "
-        "what the model has learned, in spelling, tokenization, capitals or subject: compare the files. More steps "
-        "help little."
+        f"The validation text had BLEU {validation:.2f}, far more than {name}: this text differs from what the model "
+        "has learned, in spelling, tokenization, capitals or subject. Compare the files; more steps help little."
         for name in unlike
     ]
     if any(scores.bleu < UNTRAINED for name, scores in report.tests.items() if name not in unlike):
