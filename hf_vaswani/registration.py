@@ -5,7 +5,9 @@ Importing these takes seconds, so each is imported and registered only after the
 
 import importlib
 import sys
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
+from pathlib import Path
 
 from .runtime.imports import after_import
 
@@ -110,8 +112,27 @@ def _register_pipeline() -> None:
         "type": "text",
     }
     registry.task_aliases = TaskAliases(registry.task_aliases)
+    pipelines.pipeline = _names_missing_folder(pipelines.pipeline)
     # `evaluate.evaluator` checks whether a pipeline's model is a TensorFlow model, with a class that transformers 5
     # no longer has.
     library = sys.modules["transformers"]  # importing one of its modules may have replaced the entry
     if not hasattr(library, "TFPreTrainedModel"):
         library.TFPreTrainedModel = type("TFPreTrainedModel", (), {})
+
+
+def _names_missing_folder(pipeline: Callable) -> Callable:
+    """Let `pipeline()` say, of a model that cannot be loaded, that there is no such folder; it speaks of the Hub."""
+
+    @wraps(pipeline)
+    def wrapper(task=None, model=None, *args, **kwargs):
+        try:
+            return pipeline(task, model, *args, **kwargs)
+        except OSError as error:
+            from .errors import reason
+            from .files import where_not_found
+
+            if not isinstance(model, str | Path) or not (where := where_not_found(model)):
+                raise
+            raise OSError(f"{model}{where} cannot be loaded from the Hub: {reason(error)}") from None
+
+    return wrapper

@@ -339,6 +339,8 @@ RANGES = {
     "max_position_embeddings": (1, 10_000_000),
 }
 LARGEST_GAIN = 1000
+# How the model is divided among devices: attributes of the class, which a file may replace.
+PLANS = ("base_model_tp_plan", "base_model_ep_plan", "base_model_pp_plan", "base_model_fsdp_plan")
 RATES = (
     "dropout",
     "embedding_dropout",
@@ -362,6 +364,10 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         if value is not None and not least <= value <= most:
             bound = f"at least {least}" if value < least else f"at most {most:,}"
             errors.append(f"{name} must be {bound}, got {value}")
+    for name in PLANS:
+        value = getattr(config, name, None)
+        if not isinstance(value, dict | None):
+            errors.append(f"{name} must be a dict, got {value!r}")
     for name in RATES:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:

@@ -35,14 +35,14 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
     declared = re.search(DECLARED[kind], content[:SEARCHED], re.IGNORECASE) if kind in DECLARED else None
     if not encoding:
         encoding = declared[1].decode() if declared else "utf-8"
-    try:
-        encoding = codecs.lookup(encoding).name
-    except LookupError:
+    if declared and not _can_declare(encoding, declared[1]):
         if kind != "po":  # a template has CHARSET
             raise InputError(
-                f"The file declares the encoding {encoding}, which is not known. Convert it to UTF-8."
-            ) from None
+                f"The file declares the encoding {encoding}, which is not known or not that of its text. "
+                "Convert it to UTF-8."
+            )
         encoding = "utf-8"
+    encoding = codecs.lookup(encoding).name
     try:
         text = content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
@@ -62,3 +62,15 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
             return content[: declared.start(1)] + b"UTF-8" + content[declared.end(1) :] if declared else content
 
     return text, encode
+
+
+def _can_declare(encoding: str, name: bytes) -> bool:
+    """Whether an encoding is known, and a file in it can declare it by name.
+
+    Python also calls conversions such as hex and zlib encodings, and has some that only encode host names.
+    """
+    try:
+        "a".encode(encoding, "xmlcharrefreplace")
+        return name.decode(encoding) == name.decode()
+    except (LookupError, UnicodeError):
+        return False

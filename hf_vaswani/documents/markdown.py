@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..runtime.imports import import_extra
 from .markup import TAG_NAME, add_tag, read_html
 from .parts import Builder, Parts
 from .sentences import Kind, Text
@@ -54,7 +53,9 @@ class _Parser:
     """Parses blocks, and records what is inside."""
 
     def __init__(self) -> None:
-        self._markdown = import_extra("markdown_it", "documents").MarkdownIt("commonmark")
+        from markdown_it import MarkdownIt  # only for Markdown
+
+        self._markdown: Any = MarkdownIt("commonmark")
         self._markdown.enable(["table", "strikethrough"]).core.ruler.disable("inline")
         self._environment: dict[str, Any] = {}
         self._events: list[_Event] = []

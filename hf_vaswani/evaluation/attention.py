@@ -33,6 +33,8 @@ GAP, BAR_WIDTH, SHORTEST_BAR, LONGEST_BAR = 0.06, 0.16, 1.2, 3.5
 SMALLEST_FONT, LARGEST_FONT, POINTS_PER_INCH = 6.5, 10, 72  # points
 Which = int | str | None  # layer or head: its number, "all" for one panel each, `None` for the mean
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
+# Weights and search take the square of this, and a figure of as many tokens has no room for their names.
+MOST_TOKENS = 2000
 READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so far", "target tokens, being predicted"
 
 
@@ -234,7 +236,7 @@ def text_errors(source: str, target: str | None) -> list[str]:
 
 
 def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
-    """Raise an `InputError` if a text has more tokens than an encoder or decoder has positions.
+    """Raise an `InputError` if a text has more tokens than an encoder or decoder has positions, or than a figure shows.
 
     Args:
         stack: the encoder or decoder.
@@ -244,6 +246,8 @@ def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
     length, limit = ids.shape[1], position_limit(stack)
     if limit and length > limit:
         raise InputError(f"The {name} has {length} tokens, but the model has {limit} positions. Shorten it.")
+    if length > MOST_TOKENS:
+        raise InputError(f"The {name} has {length:,} tokens, of which at most {MOST_TOKENS:,} are shown. Shorten it.")
 
 
 def draw_sentence(

@@ -129,9 +129,10 @@ def _read_config(path: Path) -> PreTrainedConfig:
         raise InputError(f"{path}: a model of type {kind!r} is not an encoder-decoder. Choose one that translates.")
     try:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
+        errors = memory_errors(config) if isinstance(config, VaswaniConfig) else []
     except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
-    if isinstance(config, VaswaniConfig) and (errors := memory_errors(config)):
+    if errors:
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
 

@@ -24,7 +24,7 @@ EXTERNAL = '<!DOCTYPE a [\n<!ENTITY b SYSTEM "http://localhost/x">]>\n<a>&b;</a>
     ("srt", b"hello\n", "There are no times, such as 01:02:03,000 --> 01:02:05,000. Check the format."),
     ("vtt", b"00:01.000 --> 00:02.000\nhi", "Line 1: WebVTT begins with WEBVTT."),
     ("txt", b"a\n\xff", "Line 2: byte 0xff is not text in UTF-8. Convert the file to UTF-8."),
-    ("html", b'<meta charset="nothing">', "The file declares the encoding nothing, which is not known."),
+    ("html", b'<meta charset="nothing">', "The file declares the encoding nothing, which is not known or not that of its text."),
     ("json", b"[" * 100_000, "It is nested too deeply to be read."),
 ])  # fmt: skip
 def test_damaged_document_is_refused_with_its_place(kind, content, message, monkeypatch):
@@ -32,6 +32,28 @@ def test_damaged_document_is_refused_with_its_place(kind, content, message, monk
     with pytest.raises(InputError) as error:
         read_document(kind, content)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["hex", "zlib", "rot13", "undefined", "idna", "utf-16", "cp037"])
+@pytest.mark.parametrize("kind, content", [
+    ("html", '<meta charset="{}"><p>a</p>'),
+    ("xml", '<?xml version="1.0" encoding="{}"?><a>b</a>'),
+], ids=["html", "xml"])  # fmt: skip
+def test_encoding_that_the_declaration_itself_is_not_in_is_refused(kind, content, name):
+    with pytest.raises(InputError, match=f"declares the encoding {name}, which is not known or not that of its text"):
+        read_document(kind, content.format(name).encode())
+
+
+@pytest.mark.parametrize("name", ["hex", "undefined", "CHARSET"])
+def test_po_file_with_an_unknown_encoding_is_read_as_utf8(name):
+    content = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={name}"\n\nmsgid "ä"\nmsgstr ""\n'
+    assert read_document("po", content.encode()).texts == ["ä"]
+
+
+@pytest.mark.parametrize("name", ["utf-8", "ISO-8859-1", "windows-1252", "UTF-7"])
+def test_encoding_of_texts_is_accepted(name):
+    content = f'<meta content="é" charset="{name}"><p>a</p>'.encode(name)
+    assert read_document("html", content).texts == ["a"]
 
 
 def test_document_type_elsewhere_is_not_fetched(monkeypatch):

@@ -107,7 +107,7 @@ def read_results(folder: Path) -> dict[str, Any]:
     """The results in a folder; empty if there are none, or if they cannot be read."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
-        if isinstance(results, dict):
+        if isinstance(results, dict) and isinstance(results.get("tests", {}), dict):
             return results
     return {}
 

@@ -14,7 +14,7 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.prepared import tokenizer_digest
 from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
-from ...errors import InputError, reason
+from ...errors import InputError, listed, reason
 from ...files import collect_errors
 from ...generation.model_checks import vocabulary_error
 from ...ledger import Provenance, is_finished, make_input, new_folder, read_provenance
@@ -36,6 +36,9 @@ MEANINGS = (
 LANGUAGES = ("source_language", "target_language")
 # Cosine similarity of the matrices of two models: near 0.01 from two seeds, but above 0.2 from the same start.
 RELATED = 0.1
+
+# How often a mean is begun again because a running training deleted one of the checkpoints.
+ATTEMPTS = 5
 
 ALIKE = "Only models of the same architecture can be averaged."
 
@@ -69,7 +72,8 @@ class Member:
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
     """Average weights and write them to a folder that is ready for `from_pretrained` and `pipeline`, with provenance.
 
-    A folder that holds the very same mean already is left as it is.
+    A folder that holds the very same mean already is left as it is. A training may be running: if it deletes a
+    checkpoint meanwhile, the mean is that of the newer ones.
 
     Args:
         sources: folders of runs, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
@@ -84,9 +88,22 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
         InputError: if a source is of another kind, or has weights of other names or shapes, or if the output is
             anything else.
     """
+    for _ in range(ATTEMPTS):
+        members = open_members(sources, last, best)
+        try:
+            return _average(members, _provenance(sources, members, last, best), output)
+        except (InputError, OSError):
+            if all(member.path.exists() for member in members):
+                raise
+    raise InputError(
+        f"{listed(map(str, sources))}: the run deletes its checkpoints while they are read. Wait until it has finished, "
+        "or average fewer with --last."
+    )
+
+
+def _average(members: list[Member], made: Provenance, output: Path) -> list[Path]:
+    """Average members into a folder; arguments and result are those of [`average`], and `made` is its provenance."""
     began = time.monotonic()
-    members = open_members(sources, last, best)
-    made = _provenance(sources, last, best)
     if read_provenance(output) and is_finished(output, made, "Choose another folder, or delete this one."):
         return [member.path for member in members]
     tokenizer = _common_tokenizer(members)
@@ -104,15 +121,15 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
     return [member.path for member in members]
 
 
-def _provenance(sources: list[Path], last: int | None, best: int | None) -> Provenance:
+def _provenance(sources: list[Path], members: list[Member], last: int | None, best: int | None) -> Provenance:
     """What a mean is made from: for each source, the weights that are averaged, as one input."""
     from ...translation.translator_settings import content_digest
 
     inputs = []
     for source in sources:
-        members = find_members(source, last, best)
-        digest = " ".join(content_digest(str(member.path)) for member in members)
-        whole = members[0].path if members[0].is_model else members[0].config.parent
+        own = [member for member in members if member.path.is_relative_to(source)]
+        digest = " ".join(content_digest(str(member.path)) for member in own)
+        whole = own[0].path if own[0].is_model else own[0].config.parent
         inputs.append(make_input("model", source, digest).model_copy(update={"made": read_provenance(whole)}))
     settings = {name: value for name, value in (("last", last), ("best", best)) if value}
     return Provenance(command="average", settings=settings, inputs=inputs)

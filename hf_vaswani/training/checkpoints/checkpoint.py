@@ -74,11 +74,15 @@ def restore_state(
     """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
 
     Raises:
-        TrainingError: if the checkpoint cannot be read.
+        InputError: if the checkpoint has the state of another optimizer.
+        TrainingError: if it cannot be read.
     """
     state = load_checkpoint(checkpoint)
     set_weights(accelerator.unwrap_model(model), state.weights)
-    set_optimizer_state(optimizer, state.optimizer)
+    try:
+        set_optimizer_state(optimizer, state.optimizer)
+    except ValueError as error:
+        raise InputError(f"{checkpoint / OPTIMIZER_FILE} cannot be used: {error}. {DELETE_IT}") from None
     if ema and state.ema:
         ema.load(state.ema)
     if accelerator.scaler is not None and state.scaler:

@@ -38,8 +38,14 @@ def optimizer_state(optimizer) -> StateDict:
 
 
 def set_optimizer_state(optimizer, state: StateDict) -> None:
-    """Load a state dict of full tensors into an optimizer."""
+    """Load a state dict of full tensors into an optimizer.
+
+    Raises:
+        ValueError: it is the state of another optimizer, or of another model's.
+    """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if not _is_state_of(optimizer, parameters, state):
+        raise ValueError("it has the state of another optimizer")
 
     def sharded(value: torch.Tensor, like: nn.Parameter) -> torch.Tensor:
         # Adam's step count is a single number, not one per weight.
@@ -50,6 +56,25 @@ def set_optimizer_state(optimizer, state: StateDict) -> None:
         for number, entry in _entries(state)
     }
     optimizer.load_state_dict({**state, "state": entries})
+
+
+def _is_state_of(optimizer, parameters: list[nn.Parameter], state: StateDict) -> bool:
+    """Whether a state dict has the settings and the shapes of an optimizer and its parameters."""
+    try:
+        pairs = list(zip(optimizer.param_groups, state["param_groups"], strict=True))
+        tensors = [
+            (value.shape, parameters[number].shape)
+            for number, entry in _entries(state)
+            for value in entry.values()
+            if torch.is_tensor(value)
+        ]
+    except (ValueError, TypeError, AttributeError, LookupError):
+        return False
+    # Other releases of PyTorch may have more settings, or fewer.
+    has_settings = all(own.keys() <= stored.keys() or stored.keys() <= own.keys() for own, stored in pairs)
+    has_sizes = all(len(own["params"]) == len(stored["params"]) for own, stored in pairs)
+    # Adam's step count is a single number.
+    return has_settings and has_sizes and all(shape in (like, ()) for shape, like in tensors)
 
 
 def _entries(state: StateDict):

@@ -191,6 +191,8 @@ def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
     """A file's values of known keys, and errors about unknown keys."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}. Choose another file.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
     if not isinstance(content, dict):
