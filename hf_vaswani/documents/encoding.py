@@ -37,7 +37,8 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
         encoding = declared[1].decode() if declared else "utf-8"
     try:
         encoding = codecs.lookup(encoding).name
-    except LookupError:
+        bytes(4).decode(encoding)
+    except (LookupError, UnicodeError):  # unknown, or not of text, such as `hex`
         if kind != "po":  # a template has CHARSET
             raise InputError(
                 f"The file declares the encoding {encoding}, which is not known. Convert it to UTF-8."
@@ -45,7 +46,9 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
         encoding = "utf-8"
     try:
         text = content[len(mark) :].decode(encoding)
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        if not isinstance(error, UnicodeDecodeError):
+            raise InputError(f"The file is not text in {encoding.upper()}. Convert it to UTF-8.") from None
         line = content[: error.start].count(b"\n") + 1
         raise InputError(
             f"Line {line}: byte 0x{content[len(mark) + error.start]:02x} is not text in {encoding.upper()}. "
@@ -55,8 +58,8 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
     def encode(text: str) -> bytes:
         try:
             return mark + text.encode(encoding, "strict" if kind == "po" else "xmlcharrefreplace")
-        except UnicodeEncodeError:
-            # A PO file, which cannot spell what its encoding lacks.
+        except UnicodeError:
+            # A PO file, which cannot spell what its encoding lacks, or an encoding of names of hosts.
             content = text.encode("utf-8", "replace")
             declared = re.search(DECLARED[kind], content[:SEARCHED], re.IGNORECASE)
             return content[: declared.start(1)] + b"UTF-8" + content[declared.end(1) :] if declared else content

@@ -191,7 +191,11 @@ class Sentence:
                 is_space_due |= is_after_single and placed.after
             else:
                 add_break()
-                if (is_space_due or (placed.before and kind is Kind.ALONE)) and result and not result[-1][-1].isspace():
+                if (
+                    (is_space_due or (placed.before and kind is Kind.ALONE))
+                    and result
+                    and not result[-1][-1].isspace()
+                ):
                     result.append(" ")
                 is_space_due = placed.after and kind is Kind.ALONE
                 is_after_single = kind is Kind.ALONE
