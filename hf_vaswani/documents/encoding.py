@@ -45,7 +45,9 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
     encoding = codecs.lookup(encoding).name
     try:
         text = content[len(mark) :].decode(encoding)
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        if not isinstance(error, UnicodeDecodeError):
+            raise InputError(f"The file is not text in {encoding.upper()}. Convert it to UTF-8.") from None
         line = content[: error.start].count(b"\n") + 1
         raise InputError(
             f"Line {line}: byte 0x{content[len(mark) + error.start]:02x} is not text in {encoding.upper()}. "
@@ -55,8 +57,8 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
     def encode(text: str) -> bytes:
         try:
             return mark + text.encode(encoding, "strict" if kind == "po" else "xmlcharrefreplace")
-        except UnicodeEncodeError:
-            # A PO file, which cannot spell what its encoding lacks.
+        except UnicodeError:
+            # A PO file, which cannot spell what its encoding lacks, or an encoding of names of hosts.
             content = text.encode("utf-8", "replace")
             declared = re.search(DECLARED[kind], content[:SEARCHED], re.IGNORECASE)
             return content[: declared.start(1)] + b"UTF-8" + content[declared.end(1) :] if declared else content

@@ -16,7 +16,9 @@ from .spelling import ENTITY, MARKUP, Spelling
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 # Within text: addresses, footnotes, and what other programs replace.
-KEPT = re.compile(r"https?://[^\s<>()]+|\[\^[^\[\]\s]+\]:?|\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL)
+KEPT = re.compile(
+    r"https?://[^\s<>()]+|\[\^[^\[\]\s]+\]:?|\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL
+)
 TEXT_RULES = ("text", "escape", "entity")
 LINE_END = re.compile(r"\r\n|\r|\n")
 MARKDOWN = Spelling(

@@ -9,7 +9,7 @@ from xml.parsers import expat
 from ..errors import InputError
 from .parts import Builder, Parts, has_words
 from .sentences import Kind
-from .spelling import MARKUP, QUOTED
+from .spelling import MARKUP, PLAIN, QUOTED
 
 # Elements of HTML whose text is not for readers.
 UNTRANSLATED = ("script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math")
@@ -44,7 +44,7 @@ READ_WITH = {
 }
 VALUE = re.compile(r"""([^\s=]+)\s*=\s*(["'])(.*)\2""", re.DOTALL)
 RAW_TEXT = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
-CDATA = "<![CDATA["
+CDATA, CDATA_END = "<![CDATA[", "]]>"
 TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
 EXCLUDED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
 
@@ -100,8 +100,7 @@ def read_markup(
         if token.kind is None:
             builder.text(token.raw)
         elif token.raw.startswith(CDATA) and not is_html:
-            inner = token.raw[len(CDATA) : -3]
-            builder.keep(Parts([CDATA, read_markup(inner), "]]>"]) if "<" in inner else token.raw)
+            builder.keep(read_cdata(token.raw) if "<" in cdata_text(token.raw) else token.raw)
         else:
             raw = _read_attributes(token.raw) if is_html else token.raw
             if within:
@@ -109,6 +108,22 @@ def read_markup(
             else:
                 builder.keep(raw)
     return builder.build()
+
+
+def cdata_text(raw: str) -> str:
+    """What is in a CDATA section."""
+    return raw[len(CDATA) : -len(CDATA_END)]
+
+
+def read_cdata(raw: str) -> Parts:
+    """A CDATA section, with HTML or plain text in it."""
+    inner = cdata_text(raw)
+    builder = Builder(PLAIN)
+    builder.text(inner)
+    parts = read_markup(inner) if "<" in inner else builder.build()
+    # Its own end within the text is divided among two sections.
+    divided = Parts([parts], lambda filled: filled.replace(CDATA_END, f"]]{CDATA_END}{CDATA}>"))
+    return Parts([CDATA, divided, CDATA_END])
 
 
 def _read_attributes(raw: str) -> str | Parts:

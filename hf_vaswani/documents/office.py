@@ -108,7 +108,9 @@ def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.Zip
     for those, what, most in ((members, "it", MOST_UNPACKED), (wanted, "its text", MOST_XML)):
         total = sum(member.file_size for member in those)
         if total > most:
-            raise InputError(f"Unpacked, {what} has {total >> 20:,} MB, but at most {most >> 20} MB are read. Split it.")
+            raise InputError(
+                f"Unpacked, {what} has {total >> 20:,} MB, but at most {most >> 20} MB are read. Split it."
+            )
     for member in members:
         if member.flag_bits & 1:
             raise InputError(f"{member.filename} in it has a password. Save the file without one.")
@@ -228,13 +230,17 @@ class _Ooxml(_Paragraphs):
 
         return builder.build(keep_spaces)
 
-    def _texts(self, start: int, end: int) -> "tuple[list[tuple[list[Token | Parts], str, Look]], list[Token | Parts]]":
+    def _texts(
+        self, start: int, end: int
+    ) -> "tuple[list[tuple[list[Token | Parts], str, Look]], list[Token | Parts]]":
         """The texts of a paragraph, each with the markup before it and the look of its run; and what is at the end."""
         found: list[tuple[list[Token | Parts], str, Look]] = []
         markup: list[Token | Parts] = []
         field_ends = self._field_ends(start, end)
         number, look = start, ()
-        path: list[int] = [0]  # of open elements that change the look, each as a number that stands for all of the path
+        path: list[int] = [
+            0
+        ]  # of open elements that change the look, each as a number that stands for all of the path
         paths: dict[tuple[int, str], int] = {}
         while number < end:
             token, name = self.tokens[number], self.local(self.tokens[number])

@@ -10,7 +10,7 @@ from .spelling import Spelling
 from .strings import add_message
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
-KEYWORD = re.compile(r"\s*(?:#~\|?\s*|#\|\s*)?(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*(?=\")")
+KEYWORD = re.compile(r"\s*(?:#~\|?\s*|#\|\s*)?(msgctxt|msgid_plural|msgid|msgstr(?:\[\d\])?)\s*(?=\")")
 STRING = re.compile(r"\s*\"((?:[^\"\\\n]|\\.)*)\"\s*$")
 LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 PO = Spelling(
@@ -44,11 +44,16 @@ def read_po(content: str) -> Parts:
     fields = list(_fields(content))
     done = 0
     source: dict[str, _Field] = {}
+    forms: set[str] = set()  # of the message
     for number, one in enumerate(fields):
         if not one.keyword.startswith("msgstr"):
             source = {one.keyword: one} if one.keyword in ("msgctxt", "msgid") and "msgid" in source else source
-            source[one.keyword] = one
+            source[one.keyword], forms = one, set()
             continue
+        if one.keyword in forms:
+            line = content.count("\n", 0, one.start) + 1
+            raise InputError(f"Line {line}: the message has a second {one.keyword}. Remove one of them.")
+        forms.add(one.keyword)
         is_single = not any(other.keyword == "msgstr[1]" for other in fields[number : number + 2])
         plural = source.get("msgid_plural")
         of = plural if plural and (one.keyword != "msgstr[0]" or is_single) else source.get("msgid")

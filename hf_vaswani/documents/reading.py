@@ -83,7 +83,9 @@ def read_document(kind: str, content: bytes) -> Document:
 
     def write_text(translations: Translations, target_language: str | None) -> bytes:
         filled = parts.fill(translations)
-        if kind == "xliff" and target_language and filled != text:
+        if filled == text:
+            return content  # in some encodings, a character has several spellings
+        if kind == "xliff" and target_language:
             filled = xliff.with_target_language(filled, target_language)
         return encode(filled)
 

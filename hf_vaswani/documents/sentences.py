@@ -154,15 +154,22 @@ class Sentence:
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
         result: list[str] = []  # none of which is empty
         done, is_space_due, is_after_single = 0, False, False
+        line_break = ""  # which waits for what is on the next line, as no line may be empty
 
         def add(end: int) -> None:
             nonlocal done, is_space_due, is_after_single
             if done < end:
+                add_break()
                 if is_space_due and not translation[done].isspace() and not CLOSING_MARK.match(translation, done):
                     result.append(" ")
                 result.append(self._write(translation[done:end]))
                 is_space_due = is_after_single = False
             done = max(done, end)
+
+        def add_break() -> None:
+            nonlocal line_break
+            result.extend([line_break] if line_break and result else [])
+            line_break = ""
 
         for placed, offset in tags:
             kind, offset = placed.tag.kind, max(offset, done)
@@ -178,11 +185,17 @@ class Sentence:
                 while result and not result[-1].strip(" "):
                     result.pop()
                 result[-1:] = [last.rstrip(" ") for last in result[-1:]]
-                is_space_due = False
-            elif kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
+                line_break, is_space_due = raw[placed.tag], False
+                continue
+            if kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
                 is_space_due |= is_after_single and placed.after
             else:
-                if (is_space_due or (placed.before and kind is Kind.ALONE)) and result and not result[-1][-1].isspace():
+                add_break()
+                if (
+                    (is_space_due or (placed.before and kind is Kind.ALONE))
+                    and result
+                    and not result[-1][-1].isspace()
+                ):
                     result.append(" ")
                 is_space_due = placed.after and kind is Kind.ALONE
                 is_after_single = kind is Kind.ALONE

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from ..errors import InputError
-from .markup import EXCLUDED, Token, check_xml, join_kept, xml_tokens
-from .parts import Builder, Parts, has_words
+from .markup import CDATA, EXCLUDED, Token, cdata_text, check_xml, join_kept, read_cdata, xml_tokens
+from .parts import Builder, Parts
 from .sentences import Kind
 from .spelling import MARKUP
 
@@ -14,7 +14,7 @@ NATIVE = ("ph", "it", "bpt", "ept")
 OPENING = {"bpt": ("rid", "id"), "bx": ("rid", "id"), "sc": ("id",), "sm": ("id",)}
 CLOSING = {"ept": ("rid", "id"), "ex": ("rid", "id"), "ec": ("startRef",), "em": ("startRef",)}
 PAIRED = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
-# States of a target that is not a translation yet.
+# States of a target that is not a translation yet if it repeats the source.
 OPEN_STATES = ("new", "needs-translation", "initial")
 ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\s[^<>]*>")
 LINE_FEED = re.compile(r"""\sctype\s*=\s*["']lb["']|\sequiv(?:-text)?\s*=\s*["'](?:&lt;|<)br\\b""")
@@ -75,10 +75,11 @@ def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:
         return unchanged
     first, last = children.get("seg-source", children["source"])
     start, end = children.get("target", (last + 1, last))
-    has_target = has_words("".join(token.raw for token in tokens[start:end] if token.kind is None))
-    state = _attribute(tokens[0] if is_new else tokens[start], "state") if has_target else "new"
-    if state not in OPEN_STATES:
-        return unchanged
+    own = tokens[start + 1 : end]
+    if not _is_empty(own):
+        state = _attribute(tokens[0] if is_new else tokens[start], "state")
+        if state not in OPEN_STATES or _content(own) != _content(tokens[first + 1 : last]):
+            return unchanged
     translation = _read_text(tokens[first + 1 : last])
     if not translation.texts:
         return unchanged
@@ -98,6 +99,20 @@ def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:
     return Parts([opening, before, space, target, translation, f"</{name}>", after])
 
 
+def _is_empty(tokens: Sequence[Token]) -> bool:
+    """Whether a target has nothing in it, or only marks of segments that have nothing in them."""
+    return not _content(tokens) and all(_name(token) in ("", "mrk") for token in tokens)
+
+
+def _content(tokens: Sequence[Token]) -> str:
+    """The text of a source or target, without its elements."""
+    texts = (
+        cdata_text(token.raw) if token.raw.startswith(CDATA) else MARKUP.read(token.raw) if token.kind is None else ""
+        for token in tokens
+    )
+    return " ".join("".join(texts).split())
+
+
 def _read_text(tokens: Sequence[Token]) -> Parts:
     """The content of a source, with its inline elements."""
     builder = Builder(MARKUP)
@@ -105,6 +120,8 @@ def _read_text(tokens: Sequence[Token]) -> Parts:
         name = token.name
         if token.kind is None:
             builder.text(token.raw)
+        elif token.raw.startswith(CDATA):
+            builder.keep(read_cdata(token.raw))
         elif (name == "mrk" and _attribute(token, "mtype") == "seg") or LINE_FEED.search(token.raw):
             builder.keep(token.raw)
         elif name in OPENING:
