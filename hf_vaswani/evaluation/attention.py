@@ -236,7 +236,7 @@ def text_errors(source: str, target: str | None) -> list[str]:
 
 
 def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
-    """Raise an `InputError` if a text has more tokens than an encoder or decoder has positions, or than a figure shows.
+    """Raise an `InputError` if a text has more tokens than an encoder or decoder has positions, or a figure shows.
 
     Args:
         stack: the encoder or decoder.

@@ -5,6 +5,7 @@ from bisect import bisect, insort
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from ..errors import nearest
 from .normalization import TAGS
 from .words import Span
 
@@ -43,12 +44,17 @@ def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
     """Compile what is to be kept.
 
     Raises:
-        ValueError: it is neither the name of a kind nor a pattern.
+        ValueError: it is neither the name of a kind nor a pattern, or looks like a name that is misspelled.
     """
     patterns = []
     for each in [keep] if isinstance(keep, str | re.Pattern) else keep:
         if not isinstance(each, str | re.Pattern) or not each:
             raise ValueError(f"keep must be one of {', '.join(KINDS)}, a regular expression or a list, got {each!r}.")
+        if isinstance(each, str) and each not in KINDS and _looks_like_kinds(each):
+            raise ValueError(
+                f"keep: {each!r} is not one of {', '.join(KINDS)}. Name each of them separately; to keep a word, "
+                "write it as a regular expression: \\bword\\b."
+            )
         try:
             patterns.append(re.compile(KINDS.get(each, each) if isinstance(each, str) else each))
         except re.error as error:
@@ -56,6 +62,13 @@ def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
                 f"keep: {each!r} is neither one of {', '.join(KINDS)} nor a regular expression: {error}."
             ) from None
     return tuple(patterns)
+
+
+def _looks_like_kinds(text: str) -> bool:
+    """Whether a text without the signs of a regular expression lists words, is in lower case, or resembles a kind."""
+    names = re.split(r"[\s,]+", text)
+    is_plain = all(re.fullmatch(r"[\w-]*", name) for name in names)
+    return is_plain and ("," in text or text.islower() or any(nearest(name.lower(), KINDS) for name in names))
 
 
 def find_kept(text: str, patterns: Sequence[re.Pattern]) -> list[Span]:

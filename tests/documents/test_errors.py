@@ -24,7 +24,7 @@ EXTERNAL = '<!DOCTYPE a [\n<!ENTITY b SYSTEM "http://localhost/x">]>\n<a>&b;</a>
     ("srt", b"hello\n", "There are no times, such as 01:02:03,000 --> 01:02:05,000. Check the format."),
     ("vtt", b"00:01.000 --> 00:02.000\nhi", "Line 1: WebVTT begins with WEBVTT."),
     ("txt", b"a\n\xff", "Line 2: byte 0xff is not text in UTF-8. Convert the file to UTF-8."),
-    ("html", b'<meta charset="nothing">', "The file declares the encoding nothing, which is not known or not that of its text."),
+    ("html", b'<meta charset="nothing">', "the encoding nothing, which is not known or not that of its text."),
     ("json", b"[" * 100_000, "It is nested too deeply to be read."),
 ])  # fmt: skip
 def test_damaged_document_is_refused_with_its_place(kind, content, message, monkeypatch):

@@ -38,7 +38,7 @@ def test_patterns_may_be_text_or_compiled_and_mixed_with_kinds():
 
 
 def test_first_pattern_wins_where_matches_overlap():
-    assert found("abcd", ["bc", "ab", "d", "cd"]) == ["bc", "d"]
+    assert found("abcd", ["bc?", "ab?", "[d]", "cd?"]) == ["bc", "d"]
 
 
 def test_empty_matches_are_none():
@@ -49,3 +49,13 @@ def test_empty_matches_are_none():
 def test_wrong_patterns_are_refused(keep, message):
     with pytest.raises(ValueError, match=f"^keep.*{message}"):
         keep_patterns([keep] if isinstance(keep, int) else keep)
+
+
+@pytest.mark.parametrize("keep", ["urls", "url,email", "url email", "URL", "Numbers", "emojis", "mail", "dates"])
+def test_misspelled_kind_is_refused_and_not_taken_for_a_pattern(keep):
+    with pytest.raises(ValueError, match=r"^keep: .* is not one of code, url, email, .* separately; .*\\bword\\b"):
+        keep_patterns([keep])
+
+
+def test_name_may_be_kept_as_it_is():
+    assert found("Kaufland and iPhone 15", ["Kaufland", "iPhone 15", r"\band\b"]) == ["Kaufland", "and", "iPhone 15"]

@@ -96,8 +96,8 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
             if all(member.path.exists() for member in members):
                 raise
     raise InputError(
-        f"{listed(map(str, sources))}: the run deletes its checkpoints while they are read. Wait until it has finished, "
-        "or average fewer with --last."
+        f"{listed(map(str, sources))}: the run deletes its checkpoints while they are read. Wait until it has "
+        "finished, or average fewer with --last."
     )
 
 
