@@ -24,7 +24,9 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 MARKDOWN = Spelling(
     re.compile(rf"\\[!-/:-@\[-`{{-~]|{ENTITY}"),
     lambda escape: escape[1:] if escape.startswith("\\") else MARKUP.decode(escape),
-    usually={character: f"\\{character}" for character in "\\`*_[]<|"},
+    # Whether these are marks of emphasis or code depends on what is around them, which translations change.
+    always={character: f"\\{character}" for character in "*`"},
+    usually={character: f"\\{character}" for character in "\\_[]<|"},
 )
 # What would make another block of a paragraph that begins with it, and where a backslash prevents that.
 BLOCK_START = re.compile(r"\A(\d*)(?=([#>+=~-]+|[.)])(\s|$))")

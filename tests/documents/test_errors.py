@@ -81,3 +81,16 @@ def test_unusual_documents_take_no_longer_than_others(kind, content):
     assert document.fill(document.texts) == content.encode()
     document.fill([text.upper() for text in document.texts])
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("kind, content", [
+    ("html", b"<b>" * 2_000_001), ("xml", b"<a>" + b"<b/>" * 2_000_000 + b"</a>"), ("txt", b"a\n" * 2_000_001),
+    ("json", b"[" + b'"a",' * 1_000_001 + b"1]"), ("md", b"*a" * 2_000_001), ("srt", b"a\n" * 2_000_001),
+], ids=["html", "xml", "txt", "json", "md", "srt"])  # fmt: skip
+def test_document_of_too_many_parts_is_refused_before_it_is_read(kind, content):
+    began = time.process_time()
+    with pytest.raises(
+        InputError, match=r"It has 2,000,0\d\d lines, tags, and the like, but at most 2,000,000 are read\."
+    ):
+        read_document(kind, content)
+    assert time.process_time() - began < 2

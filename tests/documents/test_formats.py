@@ -3,6 +3,7 @@
 import pytest
 
 from hf_vaswani.documents.reading import read_document
+from hf_vaswani.errors import InputError
 
 HTML = """\
 <!DOCTYPE html>
@@ -332,3 +333,76 @@ def test_attributes_that_readers_see_are_translated():
 def test_translation_is_written_as_the_file_is(kind, content, translation, filled):
     document = read_document(kind, content)
     assert document.fill([translation] * len(document.texts)) == filled
+
+
+UNIT = '<xliff version="1.2"><file><body><trans-unit id="1">{}</trans-unit></body></file></xliff>'
+SEGMENT = '<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="1">{}</unit></file></xliff>'
+
+
+@pytest.mark.parametrize("wrap, content", [
+    (UNIT, "<source>a</source><target><![CDATA[<b>eins</b>]]></target>"),
+    (UNIT, "<source><![CDATA[<b>a</b>]]></source><target><![CDATA[<b>eins</b>]]></target>"),
+    (UNIT, '<source>a</source><target state="translated"><![CDATA[eins]]></target>'),
+    (UNIT, "<source>next</source><target>→</target>"),
+    (UNIT, "<source>one</source><target>1</target>"),
+    (UNIT, '<source>a <x id="1"/></source><target><x id="1"/></target>'),
+    (UNIT, '<source>a</source><target state="new">eins</target>'),
+    (UNIT, '<source>a</source><target state="needs-translation"><![CDATA[eins]]></target>'),
+    (UNIT, '<source>a b</source><seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
+           '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2"/></target>'),
+    (UNIT, "<source>a</source><target>a</target>"),
+    (SEGMENT, "<segment><source>a</source><target><![CDATA[eins]]></target></segment>"),
+    (SEGMENT, "<segment><source>a</source><target>eins</target></segment>"),
+    (SEGMENT, '<segment state="initial"><source>a</source><target>eins</target></segment>'),
+    (SEGMENT, '<segment state="reviewed"><source>a</source><target><ph id="1"/></target></segment>'),
+])  # fmt: skip
+def test_translation_in_xliff_is_never_overwritten(wrap, content):
+    content = wrap.format(content).encode()
+    document = read_document("xliff", content)
+    assert document.texts == [] and document.fill([]) == content
+
+
+@pytest.mark.parametrize("wrap, content, filled", [
+    (UNIT, '<source>a</source><target state="new">a</target>',
+     '<source>a</source><target state="needs-review-translation" state-qualifier="mt-suggestion">A</target>'),
+    (UNIT, '<source>a</source><target><mrk mtype="seg" mid="1"></mrk></target>',
+     '<source>a</source><target state="needs-review-translation" state-qualifier="mt-suggestion">A</target>'),
+    (SEGMENT, "<segment><source><![CDATA[a & b]]></source></segment>",
+     '<segment state="translated"><source><![CDATA[a & b]]></source><target><![CDATA[A & B]]></target></segment>'),
+    (SEGMENT, "<segment><source><![CDATA[<p>a <b>b</b></p>]]></source><target><![CDATA[]]></target></segment>",
+     '<segment state="translated"><source><![CDATA[<p>a <b>b</b></p>]]></source>'
+     "<target><![CDATA[<p>A <b>B</b></p>]]></target></segment>"),
+])  # fmt: skip
+def test_xliff_source_without_a_translation_gets_one(wrap, content, filled):
+    document = read_document("xliff", wrap.format(content).encode())
+    assert document.fill([text.upper() for text in document.texts]).decode() == wrap.format(filled)
+
+
+def test_end_of_a_cdata_section_within_a_translation_is_divided():
+    document = read_document("xliff", SEGMENT.format("<segment><source><![CDATA[a]]></source></segment>").encode())
+    assert b"<target><![CDATA[x]]]]><![CDATA[>y]]></target>" in document.fill(["x]]>y"])
+
+
+@pytest.mark.parametrize(
+    "kind, start", [("srt", "1\n00:01,0 --> 00:02,0\n"), ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n")]
+)
+@pytest.mark.parametrize("cue, translation, filled", [
+    ("one\ntwo\nthree", "eins", "eins"),
+    ("one\ntwo\nthree", "eins zwei", "eins\nzwei"),
+    ("<i>one\ntwo</i>", "eins", "<i>eins</i>"),
+])  # fmt: skip
+def test_cue_with_fewer_lines_has_no_empty_one(kind, start, cue, translation, filled):
+    document = read_document(kind, f"{start}{cue}\n\n".encode())
+    assert document.fill([translation]).decode() == f"{start}{filled}\n\n"
+
+
+def test_message_with_a_form_twice_is_an_error():
+    with pytest.raises(InputError, match=r"Line 4: the message has a second msgstr\[0\]\. Remove one of them\."):
+        read_document("po", b'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[0] ""\n')
+
+
+@pytest.mark.parametrize("kind, content", [("json", r'{"a": "in C:\\new %s"}'), ("properties", r"a = in C:\\new %s")])
+def test_escaped_backslash_before_a_letter_is_not_a_line_break(kind, content):
+    document = read_document(kind, (content % "here").encode())
+    assert document.texts == [r"in C:\new here"]
+    assert document.fill([r"in C:\new there"]).decode() == content % "there"

@@ -145,3 +145,40 @@ def test_archive_that_is_no_such_document_is_refused(monkeypatch):
     assert re.match(r"word/document.xml in it is 10\d\d times as large unpacked, and not read", error_of(bomb))
     monkeypatch.setattr(office, "MOST_UNPACKED", 1 << 20)
     assert error_of(bomb) == "Unpacked, it has 8 MB, but at most 1 MB are read. Split it."
+
+
+def test_text_of_an_archive_is_limited_in_bytes_and_tags_and_its_pictures_are_not(monkeypatch):
+    def error_of(content: bytes) -> str:
+        with pytest.raises(InputError) as error:
+            read_document("docx", content)
+        return str(error.value)
+
+    body = f"<w:document {W}><w:body><w:p>{{}}</w:p></w:body></w:document>"
+    bomb = packed({"a": "", "word/document.xml": body.format("<w:b/>" * 2_000_000 + run("one"))})
+    monkeypatch.setattr(office, "SMALL", 1 << 30)
+    assert error_of(bomb).startswith("It has 2,000,0")
+    picture = {"word/media/image.png": "x" * 9_000_000}
+    monkeypatch.setattr(office, "MOST_XML", 1 << 20)
+    assert error_of(bomb) == "Unpacked, its text has 11 MB, but at most 1 MB are read. Split it."
+    document = read_document("docx", packed({**picture, "word/document.xml": body.format(run("one"))}))
+    with zipfile.ZipFile(io.BytesIO(document.fill(["eins"]))) as archive:
+        assert archive.read("word/media/image.png").decode() == picture["word/media/image.png"]
+
+
+def test_paragraphs_that_are_nested_without_end_are_refused():
+    with pytest.raises(InputError, match="More than 30 paragraphs are inside of each other. Simplify it."):
+        read_document("docx", docx("<w:p><w:r>" * 400 + "</w:r></w:p>" * 400))
+    depth = 10
+    document = read_document("docx", docx(f"<w:p>{run('a')}<w:r>" * depth + "</w:r></w:p>" * depth))
+    assert document.texts == ["a"] * depth
+    document.fill(["b"] * depth)
+
+
+def test_damaged_picture_is_found_before_the_text_is_translated():
+    content = docx(f"<w:p>{run('one')}</w:p>")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        stored = packed(
+            {"word/vbaProject.bin": "macro", "word/document.xml": archive.read("word/document.xml").decode()}
+        )
+    with pytest.raises(InputError, match="It is not docx, or damaged"):
+        read_document("docx", stored.replace(b"macro", b"micro"))
