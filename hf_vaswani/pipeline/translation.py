@@ -94,8 +94,8 @@ class TranslationPipeline(Pipeline):
     >>> from transformers import pipeline
 
     >>> translator = pipeline("translation", model="path-or-hub-id")
-    >>> translator("Ein Hund läuft.")
-    [{'translation_text': 'A dog is running.'}]
+    >>> translator("Der Hund schläft.")
+    [{'translation_text': 'The dog is sleeping.'}]
     ```
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
