@@ -91,7 +91,7 @@ def translate_file(
 
         progress(0, len(texts))
         if is_document:
-            translations = translate_texts(document.texts, translate, report)
+            translations = translate_texts(document.texts, translate, report, warn=report)
             pairs = document.texts, translations, document.has_tags
             with loaded.lock:
                 alignments = align_texts(loaded.model, loaded.tokenizer, *pairs, **languages.arguments())
@@ -99,7 +99,7 @@ def translate_file(
             target.write_bytes(document.fill(translations, alignments, language_code(target_language)))
         else:
             with target.open("wb") as file:
-                translate_lines(map(Line, texts), translate, as_text, StreamOutput(file), report)
+                translate_lines(map(Line, texts), translate, as_text, StreamOutput(file), report, warn=report)
     return FileTranslation(target, len(texts), reports, unit)
 
 

@@ -152,7 +152,7 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
             is_last = done.is_done or request.is_made
             yield (
                 done.text,
-                views.paragraphs(describe_state(done, loaded, request.is_made)),
+                views.paragraphs(describe_state(done, loaded, request.is_made), *done.warnings),
                 views.linked_text(loaded.tokenizer, done),
                 views.alternatives(done.sentences) if is_last else "",
             )

@@ -8,6 +8,7 @@ from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
 from ..generation.output_scores import Hypothesis
 from ..pipeline.engine import TranslationEngine
+from ..text.glossary import shortened
 from ..text.keep import KINDS
 from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
@@ -16,6 +17,7 @@ from .models import NO_LANGUAGES, Languages, LoadedModel
 
 # Sentences translated together: few at first, so that the first one shows at once.
 FIRST_SENTENCES, MOST_SENTENCES, GROWTH = 1, 128, 2
+SHOWN_WARNINGS = 5
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Sentence:
     piece: Piece
     hypotheses: tuple[Hypothesis, ...] = ()
     error: str = ""
+
+    @property
+    def has_warning(self) -> bool:
+        return bool(self.hypotheses and "warning" in self.hypotheses[0])
 
     @property
     def translation(self) -> str:
@@ -49,6 +55,14 @@ class Translation:
     def text(self) -> str:
         """The translation as plain text, with the line breaks of the source."""
         return join_texts([s.translation for s in self.sentences], [s.piece for s in self.sentences])
+
+    @property
+    def warnings(self) -> list[str]:
+        """The sentences whose translation may be wrong, and why."""
+        found = [(s.piece.text, s.hypotheses[0]["warning"]) for s in self.sentences if s.has_warning]
+        shown, rest = found[:SHOWN_WARNINGS], len(found) - SHOWN_WARNINGS
+        lines = [f"{shortened(text)}: {warning}." for text, warning in shown]
+        return [*lines, f"{rest:,} more translations may be wrong."] if rest > 0 else lines
 
     @property
     def is_done(self) -> bool:
@@ -92,7 +106,7 @@ def make_engine(
     return loaded.pipeline(languages).engine(
         split_sentences=True,
         on_error="return",
-        return_warnings=False,
+        return_warnings=True,
         num_workers=1,
         n_best=n_best,
         num_beams=beams,

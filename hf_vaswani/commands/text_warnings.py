@@ -20,6 +20,7 @@ from ..files import is_same_file
 from ..text.inputs import mojibake_warning
 from ..text.languages import own_languages, unmarked_warning
 from ..text.normalization import clean, normalized
+from ..text.source_warnings import have_unknown
 from .options import with_option_names
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
@@ -71,8 +72,7 @@ def text_warnings(
 
 def _unknown_warning(name: str, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> str | None:
     texts = [normalized(clean(text), tokenizer) for text in texts]
-    rows = tokenizer(texts, verbose=False)["input_ids"] if texts else []
-    if not (count := sum(tokenizer.unk_token_id in row for row in rows)):
+    if not (count := sum(have_unknown(texts, tokenizer))):
         return None
     return (
         f"warning: {count:,} of {len(texts):,} lines of {name} have characters or words that the model's vocabulary "

@@ -398,9 +398,9 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
 
     >>> tokenizer = AutoTokenizer.from_pretrained("path-or-hub-id")
     >>> model = VaswaniForConditionalGeneration.from_pretrained("path-or-hub-id")
-    >>> inputs = tokenizer(["Ein Hund läuft."], return_tensors="pt")
+    >>> inputs = tokenizer(["Der Hund schläft."], return_tensors="pt")
     >>> tokenizer.batch_decode(model.generate(**inputs, num_beams=4), skip_special_tokens=True)
-    ['A dog is running.']
+    ['The dog is sleeping.']
     ```
     """
 

@@ -82,7 +82,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     ```python
     >>> tokenizer = VaswaniTokenizer.from_backends(source_backend, target_backend)
-    >>> tokenizer(["Ein Hund läuft."], text_target=["A dog is running."])  # input_ids: source, labels: target
+    >>> tokenizer(["Der Hund schläft."], text_target=["The dog is sleeping."])  # input_ids: source, labels: target
     ```
     """
 

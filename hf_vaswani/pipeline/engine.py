@@ -26,8 +26,9 @@ from ..generation.model_checks import position_limit, source_limits, too_long_er
 from ..generation.output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from ..generation.settings import check_number, check_switch
 from ..text.inputs import not_texts, not_texts_error
-from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
+from ..text.languages import GROUP_MARK, group_languages, own_languages, unmarked_warning
 from ..text.normalization import clean, is_blank, normalized
+from ..text.source_warnings import source_warnings
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
@@ -71,7 +72,8 @@ class TranslationEngine:
         split_sentences: `None` translates each sentence of a text by itself if a Vaswani model was not trained on
             such texts; `False` keeps texts whole; `True` translates texts beyond the length limit in pieces, and each
             line separately.
-        return_warnings: give translations that may be wrong a `warning`; `None` logs them instead, `False` does not.
+        return_warnings: give translations that may be wrong a `warning`, also for what is doubtful about their
+            sources; `None` logs those of translations instead, `False` does not.
         confidence: computes the `confidence` of each translation, which then has its `score`, too; or None.
         progress: called with the number of texts that were finished since the last call.
         glossary: terms that translations must have; or None.
@@ -175,13 +177,15 @@ class TranslationEngine:
         if self.glossary and not glossaries:
             glossaries = [self.glossary] * len(texts)
         cleaned, kept = ["" if is_blank(text) else clean(text) for text in texts], []
+        hidden = cleaned
         if self.keep:
-            from .keep import hide, place, put_back
+            from .keep import HIDDEN, hide, place, put_back
 
-            cleaned, kept = hide(cleaned, self.keep)
+            hidden, kept = hide(cleaned, self.keep)
+            cleaned = [text.replace(HIDDEN, " ") for text in hidden]
         segments = [
             Segment(owner, piece, prefix, demands=glossaries[owner].demands(piece.text) if glossaries else ())
-            for owner, (text, prefix) in enumerate(zip(cleaned, prefixes or [""] * len(texts)))
+            for owner, (text, prefix) in enumerate(zip(hidden, prefixes or [""] * len(texts)))
             for piece in self._pieces(text, prefix)
         ]
         if kept:
@@ -216,10 +220,25 @@ class TranslationEngine:
             from .confidence import add_confidence  # only where it is requested
 
             add_confidence(self, segments)
-        self._check(segments, len(texts), first)
         if kept:
             put_back(segments)
-        return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
+        self._check(segments, len(texts), first)
+        results = [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
+        if self.return_warnings:
+            self._add_source_warnings(cleaned, segments, results)
+        return results
+
+    def _add_source_warnings(
+        self, texts: Sequence[str], segments: Sequence[Segment], results: Sequence[Result]
+    ) -> None:
+        """Add to the warnings of translations what makes it doubtful that their sources can be translated."""
+        tokenizer = self.pipeline.tokenizer
+        language = self.preprocess.get("src_lang") or own_languages(self.pipeline.model.config, tokenizer)[0]
+        encoded = ((segment.owner, segment.inputs["input_ids"]) for segment in segments if segment.inputs)
+        unknown = {owner for owner, ids in encoded if tokenizer.unk_token_id in ids}
+        for warnings, result in zip(source_warnings(texts, tokenizer, language, unknown), results):
+            for hypothesis in result if isinstance(result, list) and warnings else ():
+                hypothesis["warning"] = "; ".join([*warnings, *filter(None, [hypothesis.get("warning")])])
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
         mark = GROUP_MARK.match(text) if group_languages(self.pipeline.tokenizer) else None
@@ -350,6 +369,16 @@ class TranslationEngine:
         if text is None:
             text = self.pipeline.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
         return [demand for demand in segment.demands if demand.count_in(text) < demand.count]
+
+    def _missing(self, segment: Segment, hypothesis: Hypothesis) -> "list[Demand]":
+        """What a finished translation lacks: terms, and what was to be kept."""
+        if not segment.contents:
+            return self.unmet(segment, hypothesis)
+        from .keep import Kept, lost
+
+        text = hypothesis["translation_text"]
+        terms = [demand for demand in segment.demands if not isinstance(demand, Kept)]
+        return [demand for demand in terms if demand.count_in(text) < demand.count] + lost(segment.contents, text)
 
     def _searching(self, segments: list[Segment]) -> "TranslationEngine":
         """This engine, or a copy of it in which that of another engine takes the place of the model."""
@@ -532,19 +561,20 @@ class TranslationEngine:
             return
         ratio, found = getattr(self.pipeline.model.config, "length_ratio", None), {}
         for segment in segments:
-            hypotheses = segment.result if isinstance(segment.result, list) else []
+            source, hypotheses = segment.shown or segment.piece.text, segment.result
+            hypotheses = hypotheses if isinstance(hypotheses, list) else []
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
-                if unmet := self.unmet(segment, hypothesis):
+                if unmet := self._missing(segment, hypothesis):
                     from ..text.glossary import shown_demands
 
                     warning = f"lacks {shown_demands(unmet)}"
-                elif text is None or not (warning := translation_warning(segment.piece.text, text, ratio)):
+                elif text is None or not (warning := translation_warning(source, text, ratio)):
                     continue
                 if self.return_warnings:
                     hypothesis["warning"] = warning
                 else:
-                    found.setdefault(segment.owner, f"{(segment.shown or segment.piece.text)[:60]!r}: {warning}")
+                    found.setdefault(segment.owner, f"{source[:60]!r}: {warning}")
         if found:
             owner, warning = next(iter(found.items()))
             logger.warning(

@@ -62,7 +62,7 @@ def place(engine: Any, segments: Sequence[Segment], contents: Sequence[str]) -> 
     rest = iter(contents)
     for segment in segments:
         masked, own = segment.piece.text, [next(rest) for _ in range(segment.piece.text.count(HIDDEN))]
-        segment.kept, spelled = own[: len(known)], own[len(known) :]
+        segment.contents, segment.kept, spelled = own, own[: len(known)], own[len(known) :]
         demands = [Kept((Term(marker, True),), 1, content) for marker, content in zip(known, own)]
         counts = Counter(content for content in spelled if words(content))
         demands += [Kept((Term(content, True),), count, content) for content, count in counts.items()]
@@ -110,6 +110,16 @@ def put_back(segments: Sequence[Segment]) -> None:
                     hypothesis[side] = [_restored(token, stands_for) for token in hypothesis[side]]
 
 
+def lost(contents: Sequence[str], translation: str) -> list[Kept]:
+    """What of the contents to be kept does not stand in a translation as it was, each in a place of its own."""
+    missing: Counter[str] = Counter()
+    for content in sorted(filter(str.strip, contents), key=len, reverse=True):
+        before, found, after = translation.partition(content)
+        missing[content] += not found
+        translation = f"{before}{HIDDEN}{after}" if found else translation
+    return [Kept((), missing[content], content) for content in dict.fromkeys(contents) if missing[content]]
+
+
 def _spaced(text: str, marker: str, source: str) -> str:
     """A translation with spaces between a placeholder and words, or other placeholders, where its source has some."""
     at, near = source.index(marker), rf"[\w{KEEPS[0]}-{KEEPS[-1]}]"
@@ -130,4 +140,4 @@ def _restored(text: str, stands_for: dict[str, str]) -> str:
     return text
 
 
-__all__ = ["Kept", "check_keep", "drop_surplus", "hide", "place", "put_back"]
+__all__ = ["Kept", "check_keep", "drop_surplus", "hide", "lost", "place", "put_back"]

@@ -40,6 +40,7 @@ class Segment:
         target_lengths: number of tokens in each hypothesis.
         demands: the terms that its translations must have.
         automata: those of the demands, if they are searched for.
+        contents: what is to be kept of the text, in its order.
         kept: what the placeholders in the piece stand for; `shown` is the piece without them, if it has been changed.
         is_straggler: whether the search of its batch left it without a result, to be searched with other stragglers.
     """
@@ -54,6 +55,7 @@ class Segment:
     target_lengths: Sequence[int] = ()
     demands: "Sequence[Demand]" = ()
     automata: "Sequence[TermAutomaton]" = ()
+    contents: Sequence[str] = ()
     kept: Sequence[str] = ()
     shown: str = ""
     is_straggler: bool = False

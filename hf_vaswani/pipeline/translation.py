@@ -95,8 +95,8 @@ class TranslationPipeline(Pipeline):
     >>> from transformers import pipeline
 
     >>> translator = pipeline("translation", model="path-or-hub-id")
-    >>> translator("Ein Hund läuft.")
-    [{'translation_text': 'A dog is running.'}]
+    >>> translator("Der Hund schläft.")
+    [{'translation_text': 'The dog is sleeping.'}]
     ```
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
@@ -216,8 +216,9 @@ class TranslationPipeline(Pipeline):
                 as many sentences as the limit allows, or a single sentence if neither model nor tokenizer has a limit.
                 Where a text is split, `max_new_tokens`, `stop_sequence` and the like apply to each piece.
             return_warnings (`bool`): give each translation that may be wrong a `warning`: it is far shorter or longer
-                than usual for its source, or repeats itself. By default, a message counts them instead; with `False`,
-                there is none.
+                than usual for its source, repeats itself, or lacks a term or what is to be kept; or its source looks
+                like another language, is in capitals, or has characters that the vocabulary lacks. By default, a
+                message counts those of the first kind instead; with `False`, there is none.
             max_source_length (`int`): the limit in tokens, in place of the tokenizer's; the limit of a model with a
                 fixed number of positions still applies. Without any limit, it is 4096, so that attention does not fill
                 the memory. For T5, the tokenizer's 512 is advice: texts are split or cut there on request, and refused

@@ -49,6 +49,16 @@ def test_model_with_placeholders_keeps_addresses():
     assert "http://a.de/x" in last.text
 
 
+def test_sentences_whose_translation_may_be_wrong_are_named(loaded):
+    loaded.model.config.source_language = "de"
+    sentences = "The dog runs in the park.\nПривет"
+    *_, last = translate_text(loaded, f"{sentences}\n" + "猫\n" * 10)
+    english, russian, *_ = last.warnings
+    assert english.startswith("'The dog runs in the park.': the source looks like en, not like de; the source has")
+    assert "looks like ru" in russian and "vocabulary lacks: Привет" in russian
+    assert len(last.warnings) == 6 and last.warnings[-1] == "7 more translations may be wrong."
+
+
 @pytest.mark.parametrize("text", ["", "  \n\t "])
 def test_empty_text_is_rejected(loaded, text):
     with pytest.raises(InputError, match="The text is empty."):

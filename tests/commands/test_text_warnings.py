@@ -32,7 +32,7 @@ def warnings(tmp_path, tokenizer, write_lines, capsys):
 def test_sources_in_another_language_or_encoding_give_one_warning_each(warnings, command):
     shown = warnings(command, [f"{FRENCH} Ã¼"] * 20 + ["w1"], ["w1"] * 21)
     assert "source looks like fr, not like de. Is it the right file?" in shown
-    assert shown.count("like UTF-8 that was read as Latin-1") == 1 and "20 of 21 lines of" in shown
+    assert shown.count("look like UTF-8 that was read as Latin-1") == 1 and "20 of 21 lines of" in shown
     assert shown.count("have characters or words that the model's vocabulary lacks. It cannot translate") == 1
 
 

@@ -107,7 +107,8 @@ def test_bad_lines_are_reported_and_do_not_affect_the_others(translate, monkeypa
         "warning: standard input, line 2: byte 0xff at column 1 is not valid UTF-8 and was read as U+FFFD "
         "(to convert a file: iconv -f ISO-8859-1 -t UTF-8).",
         "warning: standard input, line 7: 21 tokens, more than the limit of 8: use --split_sentences.",
-        "warning: 1 translation may be wrong; the first: standard input, line 8: far shorter than usual.",
+        "warning: 3 translations may be wrong; the first: standard input, line 2: the source has characters or words "
+        "that the model's vocabulary lacks: \ufffd.",
     ]
 
 

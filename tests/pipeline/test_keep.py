@@ -5,6 +5,7 @@ from transformers import pipeline
 
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
+from hf_vaswani.pipeline.keep import lost
 from hf_vaswani.text.markers import KEEP_TOKENS
 
 from ..conftest import tiny_model
@@ -116,3 +117,25 @@ def test_samples_need_learned_placeholders(translator, plain):
     translator(f"a dog {URL}", **sampling)
     with pytest.raises(ValueError, match="need a beam search, which cannot be combined with do_sample"):
         plain("a dog", **sampling)
+
+
+@pytest.mark.parametrize(
+    ("contents", "translation", "expected"),
+    [
+        (["3 km", "3 km/h"], "at 3 km/h", ["'3 km'"]),
+        (["3 km", "3 km/h"], "3 km at 3 km/h", []),
+        (["{a}", "{a}"], "only {a}", ["'{a}'"]),
+        (["{a}", "{a}", "{a}"], "only {a}", ["'{a}', 2 times"]),
+        (["http://a.de/X"], "see http://a.de/x", ["'http://a.de/X'"]),
+        (["5 km"], "15 km", []),
+        (["{a  b}"], "{a b}", ["'{a  b}'"]),
+        ([" ", "😀"], "😀", []),
+    ],
+)
+def test_kept_text_is_lost_unless_it_stands_there_exactly_and_often_enough(contents, translation, expected):
+    assert [str(each) for each in lost(contents, translation)] == expected
+
+
+def test_each_lost_text_is_in_the_warning(plain):
+    [result] = plain("the man {a} sees {a} Щ-1 {b}", keep=["placeholder", "Щ-1"], return_warnings=True)
+    assert result["warning"] == "lacks '{a}', 2 times, 'Щ-1', '{b}'"

@@ -58,7 +58,7 @@ def test_warnings_are_returned_or_silenced_on_request(translator, caplog):
         [None] * 2,
     ]
     # A sentence with a warning makes it that of its text.
-    [joined] = translator("w1 w2.\nw3", return_warnings=True, max_new_tokens=60)
+    [joined] = translator("w1 w2\nw3", return_warnings=True, max_new_tokens=60)
     assert joined["warning"] == "far longer than usual"
     caplog.clear()
     with caplog.at_level("WARNING", logger="hf_vaswani"):

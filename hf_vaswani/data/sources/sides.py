@@ -4,12 +4,11 @@ None of this is proof; the file names and the first pair, which a run displays, 
 """
 
 import math
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from statistics import StatisticsError, correlation
 
+from ...text.language_evidence import SCRIPTS, WORDS, language_evidence
 from .tables import Languages
 from .text_files import Pair
 
@@ -21,22 +20,6 @@ FEWEST_IN_ORDER = 50
 # French and Arabic, texts were more similar to their own side by 0.24 (20 sentences from another domain) to 0.7 (many
 # sentences from the same domain).
 MARGIN = 0.2
-# Languages by script, keyed by the first word of the letters' Unicode names.
-SCRIPTS = {
-    "ARABIC": "ar fa ur ps", "CYRILLIC": "ru uk bg be mk", "GREEK": "el", "HEBREW": "he yi", "THAI": "th",
-    "DEVANAGARI": "hi mr ne", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te", "GEORGIAN": "ka", "ARMENIAN": "hy",
-    "HANGUL": "ko", "CJK": "zh", "HIRAGANA": "ja",
-}  # fmt: skip
-# Frequent words, which distinguish languages that share a script.
-WORDS = {
-    "de": "der die das und ist nicht ein eine ich zu den mit von auf",
-    "en": "the and of is a to in that it you was on",
-    "fr": "le la les des et est un une je vous que pas du en",
-    "es": "el la los de que y en un una es no se por",
-    "pt": "o a os de que e em um uma não é do da",
-    "it": "il la di che e un una è non per sono i del",
-    "nl": "de het een en van is dat ik niet in op te zijn",
-}
 
 
 def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], languages: Languages) -> list[str]:
@@ -64,11 +47,11 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
         name: what the texts are called.
         language, other: the codes of both languages, if known.
     """
-    here = signs_of(language, texts) if language else None
+    here = language_evidence(language, texts) if language else None
     if here is None or len(texts) < FEWEST:
         return None
     others = dict.fromkeys(filter(None, (other, *WORDS, *(codes.split()[0] for codes in SCRIPTS.values()))))
-    signs = {code: signs_of(code, texts) or 0.0 for code in others}
+    signs = {code: language_evidence(code, texts) or 0.0 for code in others}
     found = max(signs, key=signs.__getitem__)
     if signs[found] <= 0.1 or here >= signs[found] / 3:
         return None
@@ -121,29 +104,12 @@ def similarity(one: Counter[str], other: Counter[str]) -> float:
     return product / (lengths[0] * lengths[1]) if all(lengths) else 0.0
 
 
-def signs_of(language: str, texts: Sequence[str]) -> float | None:
-    """The share of letters that are in a language's script, or of words that are among its frequent ones.
-
-    Returns:
-        A share from 0 to 1, or `None` for a language that is not known here.
-    """
-    code = re.split("[-_]", language.lower())[0]
-    script = next((name for name, codes in SCRIPTS.items() if code in codes.split()), None)
-    if script:
-        letters = Counter(unicodedata.name(c, "").split(" ")[0] for text in texts for c in text if c.isalpha())
-        return letters[script] / max(letters.total(), 1)
-    if code not in WORDS:
-        return None
-    frequent, words = set(WORDS[code].split()), [word for text in texts for word in text.casefold().split()]
-    return sum(word in frequent for word in words) / max(len(words), 1)
-
-
 def _other_language(train: Sequence[Pair], languages: Languages) -> str | None:
     sides = _sides(train)
     for own, (language, name) in enumerate(zip(languages, ("source", "target"))):
         if not language or len(set(languages)) < 2:
             continue
-        here, there = signs_of(language, sides[own]), signs_of(language, sides[1 - own])
+        here, there = language_evidence(language, sides[own]), language_evidence(language, sides[1 - own])
         if here is not None and there > 0.1 and here < there / 3:
             other = ("target", "source")[own]
             return (

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_vaswani.data.sources.sides import language_warning, shifted_lines, signs_of, swapped_sides
+from hf_vaswani.data.sources.sides import language_warning, shifted_lines, swapped_sides
+from hf_vaswani.text.language_evidence import language_evidence
 
 TEXTS = Path(__file__).parents[4] / "shared" / "data"
 NOT_KNOWN = (None, None)
@@ -72,10 +73,10 @@ def test_few_pairs_give_no_warning():
     assert len(swapped_sides(pairs * 2, {"validation": swapped(pairs * 2)}, NOT_KNOWN)) == 1
 
 
-def test_signs_are_letters_of_a_script_or_frequent_words():
-    assert signs_of("ar-EG", ["كتاب abc"]) == pytest.approx(4 / 7)
-    assert signs_of("de", ["Der Hund ist da"]) == 0.5
-    assert signs_of("xx", ["abc"]) is None
+def test_evidence_is_letters_of_a_script_or_frequent_words():
+    assert language_evidence("ar-EG", ["كتاب abc"]) == pytest.approx(4 / 7)
+    assert language_evidence("de", ["Der Hund ist da"]) == 0.5
+    assert language_evidence("xx", ["abc"]) is None
 
 
 def test_line_lost_in_the_middle_gives_a_warning_even_if_one_is_added_at_the_end():
