@@ -18,8 +18,10 @@ from ray import serve
 from ray.serve.config import ProxyLocation
 from ray.serve.handle import DeploymentHandle
 
+from ..data.tokenizers.tokenizer import load_tokenizer
 from ..errors import InputError, counted, reason
 from ..runtime.signals import StopSignals
+from ..text.source_warnings import keep_warning
 from ..translation.translator_settings import content_digest
 from .accounts import Accounts
 from .api import make_app
@@ -112,6 +114,9 @@ class Server:
 def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> Iterator[Server]:
     """Serve while the block runs."""
     catalog, accounts = read_arguments(arguments)
+    for name, path in catalog.models.items():
+        if warning := keep_warning(load_tokenizer(path), arguments.keep):
+            print(f"{name}: {warning}", file=sys.stderr, flush=True)
     check_port(host, port)
     glossaries = Glossaries(arguments.glossaries)
     with connected(arguments):
