@@ -61,20 +61,16 @@ def set_optimizer_state(optimizer, state: StateDict) -> None:
 def _is_state_of(optimizer, parameters: list[nn.Parameter], state: StateDict) -> bool:
     """Whether a state dict has the settings and the shapes of an optimizer and its parameters."""
     try:
-        pairs = list(zip(optimizer.param_groups, state["param_groups"], strict=True))
-        tensors = [
-            (value.shape, parameters[number].shape)
-            for number, entry in _entries(state)
-            for value in entry.values()
-            if torch.is_tensor(value)
-        ]
+        groups = list(zip(optimizer.param_groups, state["param_groups"], strict=True))
+        entries = [(parameters[number].shape, value) for number, entry in _entries(state) for value in entry.values()]
     except (ValueError, TypeError, AttributeError, LookupError):
         return False
-    # Other releases of PyTorch may have more settings, or fewer.
-    has_settings = all(own.keys() <= stored.keys() or stored.keys() <= own.keys() for own, stored in pairs)
-    has_sizes = all(len(own["params"]) == len(stored["params"]) for own, stored in pairs)
-    # Adam's step count is a single number.
-    return has_settings and has_sizes and all(shape in (like, ()) for shape, like in tensors)
+    return all(
+        len(own["params"]) == len(stored["params"])
+        # Other releases of PyTorch may have more settings, or fewer.
+        and (own.keys() <= stored.keys() or stored.keys() <= own.keys())
+        for own, stored in groups
+    ) and all(value.shape in (shape, ()) for shape, value in entries if torch.is_tensor(value))  # () of Adam's steps
 
 
 def _entries(state: StateDict):
