@@ -128,11 +128,11 @@ def _names_missing_folder(pipeline: Callable) -> Callable:
         try:
             return pipeline(task, model, *args, **kwargs)
         except OSError as error:
-            from .errors import reason
+            if not isinstance(model, str | Path) or Path(model).exists():
+                raise
             from .files import where_not_found
 
-            if not isinstance(model, str | Path) or not (where := where_not_found(model)):
-                raise
-            raise OSError(f"{model}{where} cannot be loaded from the Hub: {reason(error)}") from None
+            why = " ".join(str(error).split())
+            raise OSError(f"{model}{where_not_found(model)} cannot be loaded from the Hub: {why}") from None
 
     return wrapper

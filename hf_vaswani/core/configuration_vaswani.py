@@ -364,10 +364,8 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         if value is not None and not least <= value <= most:
             bound = f"at least {least}" if value < least else f"at most {most:,}"
             errors.append(f"{name} must be {bound}, got {value}")
-    for name in PLANS:
-        value = getattr(config, name, None)
-        if not isinstance(value, dict | None):
-            errors.append(f"{name} must be a dict, got {value!r}")
+    plans = {name: getattr(config, name, None) for name in PLANS}
+    errors += [f"{name} must be a dict, got {p!r}" for name, p in plans.items() if not isinstance(p, dict | None)]
     for name in RATES:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:

@@ -411,3 +411,10 @@ def test_target_is_aligned_for_models_without_alignment_support(tmp_path):
     tokenizer.src_lang, tokenizer.tgt_lang = "de", "en"
     found = sentence_attention(model, tokenizer, "katze", "die katze")
     assert found.translation.endswith("die katze") and len(found.alignment) >= 2
+
+
+@pytest.mark.parametrize("target", [None, "w1 " * 3000])
+def test_text_with_more_tokens_than_a_figure_shows_is_refused(model, tokenizer, target):
+    name = "target" if target else "text"
+    with pytest.raises(InputError, match=f"The {name} has 3,001 tokens, of which at most 2,000 are shown. Shorten it"):
+        sentence_attention(model, tokenizer, "w1" if target else "w1 " * 3000, target)

@@ -42,9 +42,27 @@ NOT_TEXT_FILES = {("import", "source"), ("attention", "target"), ("train", "reci
 
 NUMBERS = ("0", "-1", "1e300", "1000000000000000000", "nan", "inf", "", "abc", "٣", "1_0", "0x10", "1.5", "²", " 2 ")
 NO_NUMBERS = {"nan", "inf", "", "abc", "0x10", "²"}
-WORDS = ("", "abc", "null", "x" * 300, "\udcff", "a\nb", "--", "-", "٣", "[1", "{}", "../..", "%s", "de_DE", "🙂")
+WORDS = (
+    "",
+    "abc",
+    "null",
+    "x" * 300,
+    "\udcff",
+    "a\nb",
+    "--",
+    "-",
+    "٣",
+    "[1",
+    "{}",
+    "../..",
+    "%s",
+    "de_DE",
+    "🙂",
+    "a b " * 8000,
+)
 PATHS = ("absent", "", ".", "..", "mine", "x" * 300, "absent/x", "text.txt/x", "loop", "nowhere", "locked",
-         "unreadable", "\udcff", "a\nb", "~", "-", "/dev/null", "https://example.com/a", "a/b/c", "*")  # fmt: skip
+         "unreadable", "\udcff", "a\nb", "~", "-", "/dev/null", "/proc/self/mem", "https://example.com/a", "a/b/c",
+         "*")  # fmt: skip
 MODELS = (*PATHS, "owner/name", "text.txt", "fairseq.pt", "run/checkpoints", "run/checkpoints/update-00000004",
           "run/best", "run/notes", "run/config.json", "marian", "other", "run/architecture", "a model",
           "linked")  # fmt: skip
@@ -79,6 +97,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
             yield from sorted(few, key=lambda case: case.name)
         yield from odd_lines(choose, command, actions)
     yield from odd_pairs(choose, 60)
+    yield from odd_encodings()
 
 
 def parsers() -> dict[str, list[argparse.Action]]:
@@ -90,6 +109,17 @@ def parsers() -> dict[str, list[argparse.Action]]:
         # These start other commands, and a server: `tests/commands/test_sweep.py`, `tests/app/test_page.py`.
         if name not in ("sweep", "app", "serve")
     }
+
+
+def odd_encodings() -> Iterator[Input]:
+    """Documents that declare an encoding that Python knows and that is not one of text, or not that of the file."""
+    for name in ("hex", "zlib", "rot13", "undefined", "idna", "utf-16", "nothing"):
+        for kind, content in (
+            ("html", '<meta charset="{}"><p>a b</p>'),
+            ("xml", '<?xml version="1.0" encoding="{}"?>'),
+        ):
+            command = ("translate", "model", "--input", f"odd.{kind}", "--output", f"out.{kind}")
+            yield case(f"{kind} in {name}", command, (("write", f"odd.{kind}", content.format(name)),), refused=True)
 
 
 def odd_values(command: str, action: argparse.Action) -> Iterator[Input]:

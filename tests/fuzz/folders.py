@@ -103,6 +103,16 @@ def inputs(choose: random.Random) -> Iterator[Input]:
         test = path.removesuffix(".png") if ".png" in path else f"{path}/x"
         test = (("rename_key", "run/results.json", test.replace("precious", "x"), "tests", "test"),)
         yield of_run(choose.choice(("resume", "overwrite", "finish again", "card")), test, f"test {path[:30]!r}")
+    for value in ([1], 1, "x", {"test": 1}, [[]], None):
+        for action in choose.sample(REPORTS, 2):
+            yield of_run(action, (("set_value", "run/results.json", value, "tests"),), f"tests are {value!r}")
+    for name in ("base_model_tp_plan", "base_model_pp_plan", "attribute_map", "keys_to_ignore_at_inference"):
+        for action in choose.sample(MODEL, 2):
+            yield of_run(action, (("set_value", "run/config.json", 1, name),), f"{name} is a number")
+    last = "run/checkpoints/update-00000004"
+    for action in CHECKPOINTS[:3]:
+        other = ("copy", "adapter/checkpoints/update-00000002/optimizer.pt", f"{last}/optimizer.pt")
+        yield of_run(action, (other, ("new_digests", last)), "the state of another optimizer")
     yield from odd_neighbors(choose)
     yield from odd_adapters(choose)
 

@@ -77,6 +77,7 @@ PARQUET = {
     "no rows": {"source": [], "target": []}, "bytes": {"source": [b"\xff"], "target": [b"a"]},
 }  # fmt: skip
 SOURCES = (
+    '"a\\0.tsv"', '{source: "a\\0", target: refs.txt}',
     "pairs.tsv", "pairs.csv", "pairs.jsonl", "absent.tsv", "mine", "text.txt", '""', "[]", "{}", "[[pairs.tsv]]",
     "[pairs.tsv, pairs.csv]", "[pairs.tsv, null]", "[1]", "{file: pairs.tsv}", "{file: [pairs.tsv]}", "{file: null}",
     "{source: text.txt}", "{source: text.txt, target: refs.txt}", "{source: [text.txt], target: [refs.txt, refs.txt]}",

@@ -653,3 +653,12 @@ def test_batches_are_padded_on_the_right_whatever_the_tokenizer_says(tokenizer):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
     batch = translator.collate(translator.encode(["w1 w2", "w1"]))
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]] and tokenizer.padding_side == "left"
+
+
+@pytest.mark.parametrize("task", ["translation", "translation_de_to_en"])
+def test_missing_folder_is_named_and_not_only_the_hub(saved_model, monkeypatch, task):
+    monkeypatch.chdir(saved_model.parent.parent)
+    name = f"{saved_model.parent.name}/savd"
+    message = rf"{name} is not a local folder \(did you mean {saved_model.parent.name}/saved\?\), and cannot be loaded"
+    with pytest.raises(OSError, match=message):
+        pipeline(task, model=name)

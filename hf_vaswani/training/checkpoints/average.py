@@ -72,8 +72,8 @@ class Member:
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
     """Average weights and write them to a folder that is ready for `from_pretrained` and `pipeline`, with provenance.
 
-    A folder that holds the very same mean already is left as it is. A training may be running: if it deletes a
-    checkpoint meanwhile, the mean is that of the newer ones.
+    A folder that holds the very same mean already is left as it is. If a running training deletes a checkpoint
+    meanwhile, the mean is that of the newer ones.
 
     Args:
         sources: folders of runs, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.

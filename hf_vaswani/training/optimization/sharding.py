@@ -38,43 +38,27 @@ def optimizer_state(optimizer) -> StateDict:
 
 
 def set_optimizer_state(optimizer, state: StateDict) -> None:
-    """Load a state dict of full tensors into an optimizer.
-
-    Raises:
-        ValueError: it is the state of another optimizer, or of another model's.
-    """
+    """Load a state dict of full tensors into an optimizer; raises a `ValueError` for the state of another one."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if not _is_state_of(optimizer, parameters, state):
-        raise ValueError("it has the state of another optimizer")
 
     def sharded(value: torch.Tensor, like: nn.Parameter) -> torch.Tensor:
         # Adam's step count is a single number, not one per weight.
+        if value.shape not in (like.shape, ()):
+            raise ValueError("another shape")
         return shard_like(value, like) if value.shape == like.shape else value
 
-    entries = {
-        number: {name: sharded(value, parameters[number]) for name, value in entry.items()}
-        for number, entry in _entries(state)
-    }
-    optimizer.load_state_dict({**state, "state": entries})
-
-
-def _is_state_of(optimizer, parameters: list[nn.Parameter], state: StateDict) -> bool:
-    """Whether a state dict has the settings and the shapes of an optimizer and its parameters."""
     try:
-        pairs = list(zip(optimizer.param_groups, state["param_groups"], strict=True))
-        tensors = [
-            (value.shape, parameters[number].shape)
+        for own, stored in zip(optimizer.param_groups, state["param_groups"], strict=True):
+            # Other releases of PyTorch may have more settings, or fewer.
+            if not (own.keys() <= stored.keys() or stored.keys() <= own.keys()):
+                raise ValueError("other settings")
+        entries = {
+            number: {name: sharded(value, parameters[number]) for name, value in entry.items()}
             for number, entry in _entries(state)
-            for value in entry.values()
-            if torch.is_tensor(value)
-        ]
+        }
+        optimizer.load_state_dict({**state, "state": entries})
     except (ValueError, TypeError, AttributeError, LookupError):
-        return False
-    # Other releases of PyTorch may have more settings, or fewer.
-    has_settings = all(own.keys() <= stored.keys() or stored.keys() <= own.keys() for own, stored in pairs)
-    has_sizes = all(len(own["params"]) == len(stored["params"]) for own, stored in pairs)
-    # Adam's step count is a single number.
-    return has_settings and has_sizes and all(shape in (like, ()) for shape, like in tensors)
+        raise ValueError("it has the state of another optimizer") from None
 
 
 def _entries(state: StateDict):

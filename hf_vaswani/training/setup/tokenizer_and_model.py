@@ -261,8 +261,7 @@ def check_is_model(key: str, source: str) -> None:
             f"{key}={source} is an adapter, not a whole model. Specify its base model, or the model that its run "
             "saves with --merge"
         )
-    is_pretrained = (folder / CONFIG_FILE).exists() or not folder.exists()
-    if is_pretrained and not is_own_model(source):
+    if ((folder / CONFIG_FILE).exists() or not folder.exists()) and not is_own_model(source):
         named(key, lambda: interop.check_model_type(source))
 
 

@@ -10,7 +10,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.ledger import read_provenance
-from hf_vaswani.training.checkpoints.average import average
+from hf_vaswani.training.checkpoints import average as average_module
+from hf_vaswani.training.checkpoints.average import Member, average
 from hf_vaswani.training.train import train
 
 from ...conftest import tiny_model
@@ -192,3 +193,24 @@ def test_mean_says_what_it_was_made_from_and_is_recognized(run_folder, tmp_path,
     assert main([*command, "--last", "2"]) == 2
     assert "was made in another way: model out has changed. Choose another folder" in capsys.readouterr().err
     assert (tmp_path / "mean" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_newer_checkpoints_replace_one_that_a_running_training_deletes(run_folder, tmp_path, monkeypatch):
+    read = Member.read
+
+    def read_while_training(member):
+        shutil.rmtree(run_folder / "checkpoints" / "update-00000003", ignore_errors=True)
+        return read(member)
+
+    monkeypatch.setattr(Member, "read", read_while_training)
+    paths = average([run_folder], tmp_path / "mean")
+    assert [path.name for path in paths] == ["update-00000006", "update-00000009"]
+    assert_mean(tmp_path / "mean", [path / "model.safetensors" for path in paths])
+
+
+def test_checkpoints_that_are_deleted_faster_than_they_are_read_are_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(average_module, "find_members", lambda source, *_: [Member(tmp_path / "gone", source, source)])
+    monkeypatch.setattr(average_module, "_check_meanings", lambda members: None)
+    with pytest.raises(InputError, match=f"{tmp_path}: the run deletes its checkpoints while they are read. Wait"):
+        average([tmp_path], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()

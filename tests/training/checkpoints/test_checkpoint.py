@@ -17,6 +17,7 @@ from hf_vaswani.training.checkpoints.checkpoint import (
     save_checkpoint,
 )
 from hf_vaswani.training.optimization.progress import Progress
+from hf_vaswani.training.optimization.sharding import set_optimizer_state
 from hf_vaswani.training.optimization.weights import average_weights, set_weights, weights
 
 from ...conftest import tiny_model
@@ -184,3 +185,38 @@ def test_checkpoint_does_not_make_the_output_folder_again(tmp_path):
     with pytest.raises(TrainingError, match="If its folder was moved or removed, put it back, then run the same"):
         save(tmp_path / "moved" / "checkpoints")
     assert list(tmp_path.iterdir()) == []
+
+
+def other_optimizers():
+    model, optimizer = stepped()
+    sgd = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    sgd.step()
+    state = optimizer.state_dict()
+    larger = {name: torch.zeros(3, 3) if name == "exp_avg" else value for name, value in state["state"][0].items()}
+    fewer = torch.optim.Adam(list(model.parameters())[:1]).state_dict()
+    return [
+        sgd.state_dict(),
+        {**state, "state": {0: larger}},
+        {**state, "state": {9999: larger}},
+        fewer,
+        {},
+        {"state": 1},
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_state_of_another_optimizer_is_refused(number):
+    with pytest.raises(ValueError, match="the state of another optimizer"):
+        set_optimizer_state(stepped()[1], other_optimizers()[number])
+
+
+def test_state_of_the_same_optimizer_with_a_setting_of_another_release_is_accepted():
+    _, optimizer = stepped()
+    state = optimizer.state_dict()
+    for groups in (
+        [{name: value for name, value in group.items() if name != "foreach"} for group in state["param_groups"]],
+        [{**group, "new_setting": 1} for group in state["param_groups"]],
+    ):
+        set_optimizer_state(optimizer, {**state, "param_groups": groups})

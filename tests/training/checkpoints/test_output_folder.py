@@ -7,9 +7,12 @@ import sys
 import textwrap
 
 import pytest
+import torch
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
+from hf_vaswani.files import file_digest
+from hf_vaswani.training.checkpoints.checkpoint import DIGEST, DIGESTS_FILE, OPTIMIZER_FILE
 from hf_vaswani.training.train import train
 
 from ..helpers import files_in, losses, records
@@ -258,3 +261,19 @@ def test_run_that_logs_nothing_reports_that_it_has_no_curves(recipe, capsys):
     assert main(["curves", str(folder)]) == 2
     error = capsys.readouterr().err
     assert f"{folder} contains no log.jsonl: nothing was logged yet" in error and error.count("error:") == 1
+
+
+def test_resuming_with_the_state_of_another_optimizer_is_rejected(recipe):
+    checkpoint = train(recipe("--max_steps=2", "--save_steps=2")).folder / "checkpoints" / "update-00000002"
+    sgd = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], 0.1)
+    torch.save(sgd.state_dict(), checkpoint / OPTIMIZER_FILE)
+    digests = {path.name: file_digest(path, DIGEST) for path in checkpoint.iterdir() if path.name != DIGESTS_FILE}
+    (checkpoint / DIGESTS_FILE).write_text(json.dumps(digests))
+    with pytest.raises(InputError, match=f"{OPTIMIZER_FILE} cannot be used: it has the state of another optimizer"):
+        train(recipe("--max_steps=4", "--save_steps=2"))
+
+
+def test_test_sets_of_a_wrong_type_in_the_results_are_no_error_when_a_run_is_resumed(recipe):
+    folder = train(recipe("--max_steps=2", "--save_steps=2")).folder
+    (folder / "results.json").write_text(json.dumps({"tests": [1]}))
+    assert train(recipe("--max_steps=4", "--save_steps=2")).steps == 4

@@ -469,3 +469,8 @@ def test_tokenizer_with_gaps_in_its_ids_is_an_error(recipe, tmp_path):
     loaded = load_recipe(recipe(), ["--tokenizer.path", folder])
     with pytest.raises(InputError, match="gaps in its ids"):
         make_model(loaded, existing_tokenizer(loaded))
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="the system has no such file")
+def test_recipe_that_cannot_be_read_is_one_clear_error():
+    assert errors_of("/proc/self/mem") == "/proc/self/mem cannot be read: Input/output error. Choose another file."

@@ -11,6 +11,8 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.ledger import read_provenance
 from hf_vaswani.training.train import train
 
+from ...families import family
+
 
 def change_weights(folder) -> None:
     weights = load_file(folder / "model.safetensors")
@@ -70,3 +72,21 @@ def test_card_of_an_earlier_version_with_stages_is_one_clear_error(first, tmp_pa
     assert main(["verify", str(card)]) == 2
     [error] = capsys.readouterr().err.splitlines()
     assert "is the card of a run in stages, which this version cannot replay" in error
+
+
+@pytest.mark.parametrize("name", ["M2M100", "NLLB", "mBART", "T5", "Bart"])
+def test_model_of_another_architecture_is_refused_with_what_fine_tunes_it(recipe, tmp_path, name):
+    for part in family(name, tmp_path):
+        part.save_pretrained(tmp_path / "other")
+    with pytest.raises(InputError, match=r"^training.start_from: .* of type '\w+'. .* Seq2SeqTrainer fine-tunes it"):
+        train(recipe(f"--start_from={tmp_path / 'other'}"))
+
+
+@pytest.mark.parametrize("name", ["M2M100", "NLLB", "mBART", "mBART-50"])
+def test_tokenizer_of_a_multilingual_model_is_refused(recipe, tmp_path, name):
+    tokenizer = family(name, tmp_path)[1]
+    tokenizer.save_pretrained(tmp_path / "other")
+    with pytest.raises(
+        InputError, match=f"^tokenizer.path: .*{type(tokenizer).__name__} marks each text with its lang"
+    ):
+        train(recipe(f"--tokenizer.path={tmp_path / 'other'}"))
