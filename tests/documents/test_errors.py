@@ -26,7 +26,7 @@ EXTERNAL = '<!DOCTYPE a [\n<!ENTITY b SYSTEM "http://localhost/x">]>\n<a>&b;</a>
     ("txt", b"a\n\xff", "Line 2: byte 0xff is not text in UTF-8. Convert the file to UTF-8."),
     ("html", b'<meta charset="nothing">', "The file declares the encoding nothing, which is not known."),
     ("html", b'<meta charset="hex">', "The file declares the encoding hex, which is not known."),
-    ("xml", b'<?xml version="1.0" encoding="undefined"?><a/>', "The file declares the encoding undefined, which is not"),
+    ("xml", b'<?xml version="1.0" encoding="undefined"?><a/>', "The file declares the encoding undefined, which"),
     ("xml", b'<?xml version="1.0" encoding="zlib"?><a/>', "The file declares the encoding zlib, which is not known."),
     ("json", b"[" * 100_000, "It is nested too deeply to be read."),
 ])  # fmt: skip
