@@ -23,7 +23,7 @@ from .test_office import docx
 # What begins, continues, or ends something in some format, alone or with what comes before or after it.
 UNITS = [
     *"\"'()*+-./:;<>=@[]\\^_`{|}~#%&$!?, \t\na0é中", *"\u00a0\u0301\u200c\u200d\ufe0f\U0001f600\u20e3",
-    "⃣", "<!--", "-->", "<![CDATA[", "]]>", "<?", "<!DOCTYPE ", "<!DOCTYPE a [", "</", "/>", "<a", "<a ", "<b>",
+    "<!--", "-->", "<![CDATA[", "]]>", "<?", "<!DOCTYPE ", "<!DOCTYPE a [", "</", "/>", "<a", "<a ", "<b>",
     "</b>", "<b>a ", "<code>", "<sup>", 'a="', "='", "<a b='", '<img alt="', "&lt; ", "&#", "&a", "{{", "{%",
     "{a, plural, one {", "} other {", "![", "](", "[a](b)", "[a]: b\n", "[^", "**", "*a **b ", "*a", "_a_", "`a``b",
     "```", "~~", "| a ", "> ", "- ", "1. ", "http://", "www.", "a@", "@a.", "a.b", "%(", "%1", "%0", "$t(", "\\u",
@@ -116,7 +116,8 @@ def test_patterns_take_time_that_grows_with_the_text(name):
     ("html", "<" + "a" * 25_000), ("xml", "<!--" * 24_000), ("md", "*a **b " * 10_000), ("md", "`a``b" * 10_000),
     ("md", "&" * 10_000 + "_a_" * 10_000), ("md", "[^" * 10_000), ("md", "{{" * 20_000), ("srt", " " * 30_000),
     ("json", "1:" * 30_000 + "<b>"), ("json", "{" + "1" * 30_000), ("html", "&#" + "9" * 30_000 + ";"),
-    ("html", "<b>" * 20_000), ("html", "<code>" + "<b>" * 20_000 + "</b>" * 20_000), ("html", "!<b>" * 10_000), ("txt", "\n" * 90_000),
+    ("html", "<b>" * 20_000), ("html", "<code>" + "<b>" * 20_000 + "</b>" * 20_000), ("html", "!<b>" * 10_000),
+    ("txt", "\n" * 90_000),
 ])  # fmt: skip
 def test_documents_that_were_slow_are_read_at_once(kind, text):
     assert_fast(lambda text: read_and_fill(kind, DOCUMENTS[kind](text).encode()), [text], 5)
