@@ -280,7 +280,7 @@ class _Ooxml(_Paragraphs):
         return [attributes.rstrip("/>"), *inner]
 
     def _field_ends(self, start: int, end: int) -> dict[int, int]:
-        """Where the fields of a paragraph begin whose result the program makes, and the number after their last token."""
+        """Where the fields of a paragraph begin whose result the program makes, and where each ends."""
         ends: dict[int, int] = {}
         path: list[tuple[int, list[str], bool]] = []  # open fields: begin, instruction, whether the result is text
         for number in range(start, end):

@@ -17,15 +17,15 @@ _SEPARATOR = r"[.,:/'’\u00a0\u202f]"
 _AMOUNT = rf"\d+(?:{_SEPARATOR}\d+)*"
 PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™ℹ]"
 _ONE_EMOJI = rf"(?:{PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?[{TAGS}]*|[#*0-9]\ufe0f?\u20e3)"
-# Name → pattern, those first that may have others in them. Each is tried only at the start of a run of what it repeats,
-# and what it repeats has one reading, so that the time grows with the length of a text and not with its square.
+# Name → pattern, those first that may have others in them. Each begins only where a run of what it repeats begins, and
+# reads that in one way only: otherwise, the time would grow with the square of the text's length.
 KINDS = {
     "code": r"``[^\n]+?``|`[^`\n]+`",
     "url": r"(?:(?:https?|ftps?|file|mailto)://?|www\.)(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]|\([^\s()<>]*\))*(?:[\w/#=&+~$@%*-]|\([^\s()<>]*\))",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d]{2,}",
     "placeholder": (
-        r"\{\{[^{}\n]*\}\}|[$#%]?\{[\w.:,# -]*\}|(?<![\w%])%(?:\([\w.]+\)|\d+\$)?[-+0#]*(?:[1-9]\d*)?(?:\.\d+)?(?:ll?|h)?"
-        r"[sdiufFgGeExXcop@](?!\w)"
+        r"\{\{[^{}\n]*\}\}|[$#%]?\{[\w.:,# -]*\}|(?<![\w%])%(?:\([\w.]+\)|\d+\$)?[-+0#]*(?:[1-9]\d*)?"
+        r"(?:\.\d+)?(?:ll?|h)?[sdiufFgGeExXcop@](?!\w)"
     ),
     "emoji": rf"{_ONE_EMOJI}(?:\u200d?{_ONE_EMOJI})*",
     "number": rf"(?<![\w.,])(?<!\d{_SEPARATOR})(?:[€$£¥]\s?{_AMOUNT}|{_AMOUNT}[ \u00a0\u202f]?(?:{_UNITS})(?![\w%]))",

@@ -348,7 +348,8 @@ SEGMENT = '<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id=
     (UNIT, '<source>a <x id="1"/></source><target><x id="1"/></target>'),
     (UNIT, '<source>a</source><target state="new">eins</target>'),
     (UNIT, '<source>a</source><target state="needs-translation"><![CDATA[eins]]></target>'),
-    (UNIT, '<source>a b</source><seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
+    (UNIT, '<source>a b</source>'
+           '<seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
            '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2"/></target>'),
     (UNIT, "<source>a</source><target>a</target>"),
     (SEGMENT, "<segment><source>a</source><target><![CDATA[eins]]></target></segment>"),

@@ -23,11 +23,12 @@ from .test_office import docx
 # What begins, continues, or ends something in some format, alone or with what comes before or after it.
 UNITS = [
     *"\"'()*+-./:;<>=@[]\\^_`{|}~#%&$!?, \t\na0é中", *"\u00a0\u0301\u200c\u200d\ufe0f\U0001f600\u20e3",
-    "<!--", "-->", "<![CDATA[", "]]>", "<?", "<!DOCTYPE ", "<!DOCTYPE a [", "</", "/>", "<a", "<a ", "<b>", "</b>", "<b>a ",
-    "<code>", "<sup>", 'a="', "='", "<a b='", '<img alt="', "&lt; ", "&#", "&a", "{{", "{%", "{a, plural, one {", "} other {",
-    "![", "](", "[a](b)", "[a]: b\n", "[^", "**", "*a **b ", "*a", "_a_", "`a``b", "```", "~~", "| a ", "> ", "- ", "1. ",
-    "http://", "www.", "a@", "@a.", "a.b", "%(", "%1", "%0", "$t(", "\\u", "\\n", "''", "1:", "1.1", "1 km ", "a. ", "A. . ",
-    "<w:r><w:t>a</w:t></w:r>", '<w:r><w:fldChar w:fldCharType="begin"/></w:r>', "<w:ins>", 'msgstr[0] ""\n', "»", " »", "。",
+    "<!--", "-->", "<![CDATA[", "]]>", "<?", "<!DOCTYPE ", "<!DOCTYPE a [", "</", "/>", "<a", "<a ", "<b>",
+    "</b>", "<b>a ", "<code>", "<sup>", 'a="', "='", "<a b='", '<img alt="', "&lt; ", "&#", "&a", "{{", "{%",
+    "{a, plural, one {", "} other {", "![", "](", "[a](b)", "[a]: b\n", "[^", "**", "*a **b ", "*a", "_a_", "`a``b",
+    "```", "~~", "| a ", "> ", "- ", "1. ", "http://", "www.", "a@", "@a.", "a.b", "%(", "%1", "%0", "$t(", "\\u",
+    "\\n", "''", "1:", "1.1", "1 km ", "a. ", "A. . ", "<w:r><w:t>a</w:t></w:r>",
+    '<w:r><w:fldChar w:fldCharType="begin"/></w:r>', "<w:ins>", 'msgstr[0] ""\n', "»", " »", "。",
 ]  # fmt: skip
 
 
@@ -114,8 +115,9 @@ def test_patterns_take_time_that_grows_with_the_text(name):
 @pytest.mark.parametrize("kind, text", [
     ("html", "<" + "a" * 25_000), ("xml", "<!--" * 24_000), ("md", "*a **b " * 10_000), ("md", "`a``b" * 10_000),
     ("md", "&" * 10_000 + "_a_" * 10_000), ("md", "[^" * 10_000), ("md", "{{" * 20_000), ("srt", " " * 30_000),
-    ("json", "1:" * 30_000 + "<b>"), ("json", "{" + "1" * 30_000), ("html", "&#" + "9" * 30_000 + ";"), ("html", "<b>" * 20_000),
-    ("html", "<code>" + "<b>" * 20_000 + "</b>" * 20_000), ("html", "!<b>" * 10_000), ("txt", "\n" * 90_000),
+    ("json", "1:" * 30_000 + "<b>"), ("json", "{" + "1" * 30_000), ("html", "&#" + "9" * 30_000 + ";"),
+    ("html", "<b>" * 20_000), ("html", "<code>" + "<b>" * 20_000 + "</b>" * 20_000), ("html", "!<b>" * 10_000),
+    ("txt", "\n" * 90_000),
 ])  # fmt: skip
 def test_documents_that_were_slow_are_read_at_once(kind, text):
     assert_fast(lambda text: read_and_fill(kind, DOCUMENTS[kind](text).encode()), [text], 5)
@@ -130,7 +132,7 @@ def test_documents_of_each_format_take_time_that_grows_with_the_text(kind):
         read_and_fill(kind, content if isinstance(content, bytes) else content.encode())
         read_and_fill(kind, docx(text) if kind == "docx" else text.encode())
 
-    assert_fast(work, texts(20_000, 200, seed=1), 5)
+    assert_fast(work, texts(10_000, 20, seed=1), 3)
 
 
 def test_fields_and_runs_within_each_other_take_no_longer():

@@ -46,7 +46,7 @@ def damaged(content: bytes, generator: random.Random) -> bytes:
     return content
 
 
-# Of these, the number of texts says whether the structure is the same; a message of JSON may have several, by its words.
+# Of these, the number of texts says whether the structure is the same. A message of JSON may have several.
 SAME_TEXTS = ("html", "xml", "md", "properties", "srt", "vtt", *ARCHIVES)
 
 
