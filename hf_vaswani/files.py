@@ -14,7 +14,7 @@ import stat
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -227,19 +227,12 @@ def sync(path: Path) -> None:
     Raises:
         OSError: the file cannot be written. Not every file system can do this for folders.
     """
-    if path.is_dir():
-        with suppress(OSError):
-            _sync(path, os.O_RDONLY)
-    else:
-        _sync(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with suppress(OSError) if path.is_dir() else nullcontext():
+        descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def is_own(path: Path) -> bool:

@@ -26,9 +26,8 @@ from ..generation.model_checks import position_limit, source_limits, too_long_er
 from ..generation.output_scores import Hypothesis, decoder_start, join_hypotheses, translation_warning
 from ..generation.settings import check_number, check_switch
 from ..text.inputs import not_texts, not_texts_error
-from ..text.languages import GROUP_MARK, group_languages, own_languages, unmarked_warning
+from ..text.languages import GROUP_MARK, group_languages, unmarked_warning
 from ..text.normalization import clean, is_blank, normalized
-from ..text.source_warnings import source_warnings
 from ..text.vocabularies import target_encoding_error
 from .arguments import GenerateArguments
 from .batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
@@ -225,20 +224,10 @@ class TranslationEngine:
         self._check(segments, len(texts), first)
         results = [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
         if self.return_warnings:
-            self._add_source_warnings(cleaned, segments, results)
-        return results
+            from .source_checks import add_source_warnings  # only where they are requested
 
-    def _add_source_warnings(
-        self, texts: Sequence[str], segments: Sequence[Segment], results: Sequence[Result]
-    ) -> None:
-        """Add to the warnings of translations what makes it doubtful that their sources can be translated."""
-        tokenizer = self.pipeline.tokenizer
-        language = self.preprocess.get("src_lang") or own_languages(self.pipeline.model.config, tokenizer)[0]
-        encoded = ((segment.owner, segment.inputs["input_ids"]) for segment in segments if segment.inputs)
-        unknown = {owner for owner, ids in encoded if tokenizer.unk_token_id in ids}
-        for warnings, result in zip(source_warnings(texts, tokenizer, language, unknown), results):
-            for hypothesis in result if isinstance(result, list) and warnings else ():
-                hypothesis["warning"] = "; ".join([*warnings, *filter(None, [hypothesis.get("warning")])])
+            add_source_warnings(self, cleaned, segments, results)
+        return results
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
         mark = GROUP_MARK.match(text) if group_languages(self.pipeline.tokenizer) else None
@@ -369,16 +358,6 @@ class TranslationEngine:
         if text is None:
             text = self.pipeline.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
         return [demand for demand in segment.demands if demand.count_in(text) < demand.count]
-
-    def _missing(self, segment: Segment, hypothesis: Hypothesis) -> "list[Demand]":
-        """What a finished translation lacks: terms, and what was to be kept."""
-        if not segment.contents:
-            return self.unmet(segment, hypothesis)
-        from .keep import Kept, lost
-
-        text = hypothesis["translation_text"]
-        terms = [demand for demand in segment.demands if not isinstance(demand, Kept)]
-        return [demand for demand in terms if demand.count_in(text) < demand.count] + lost(segment.contents, text)
 
     def _searching(self, segments: list[Segment]) -> "TranslationEngine":
         """This engine, or a copy of it in which that of another engine takes the place of the model."""
@@ -560,12 +539,15 @@ class TranslationEngine:
         if self.return_warnings is False or (self.return_warnings is None and is_sampled):
             return
         ratio, found = getattr(self.pipeline.model.config, "length_ratio", None), {}
+        missing = self.unmet
+        if self.keep:
+            from .keep import missing
         for segment in segments:
             source, hypotheses = segment.shown or segment.piece.text, segment.result
             hypotheses = hypotheses if isinstance(hypotheses, list) else []
             for hypothesis in hypotheses if self.return_warnings else hypotheses[:1]:
                 text = hypothesis.get("translation_text")
-                if unmet := self._missing(segment, hypothesis):
+                if unmet := missing(segment, hypothesis):
                     from ..text.glossary import shown_demands
 
                     warning = f"lacks {shown_demands(unmet)}"

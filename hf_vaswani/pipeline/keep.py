@@ -110,6 +110,13 @@ def put_back(segments: Sequence[Segment]) -> None:
                     hypothesis[side] = [_restored(token, stands_for) for token in hypothesis[side]]
 
 
+def missing(segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+    """What a finished translation lacks: terms, and what was to be kept."""
+    text = hypothesis["translation_text"]
+    terms = [demand for demand in segment.demands if not isinstance(demand, Kept)]
+    return [demand for demand in terms if demand.count_in(text) < demand.count] + lost(segment.contents, text)
+
+
 def lost(contents: Sequence[str], translation: str) -> list[Kept]:
     """What of the contents to be kept does not stand in a translation as it was, each in a place of its own."""
     missing: Counter[str] = Counter()
@@ -140,4 +147,4 @@ def _restored(text: str, stands_for: dict[str, str]) -> str:
     return text
 
 
-__all__ = ["Kept", "check_keep", "drop_surplus", "hide", "lost", "place", "put_back"]
+__all__ = ["Kept", "check_keep", "drop_surplus", "hide", "lost", "missing", "place", "put_back"]

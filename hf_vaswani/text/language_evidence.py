@@ -15,8 +15,6 @@ SCRIPTS = {
     "DEVANAGARI": "hi mr ne", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te", "GEORGIAN": "ka", "ARMENIAN": "hy",
     "HANGUL": "ko", "CJK": "zh", "HIRAGANA": "ja",
 }  # fmt: skip
-# Japanese is written in three scripts, of which only Chinese uses the last one, too.
-JAPANESE = ("HIRAGANA", "KATAKANA", "CJK")
 # Frequent words, which distinguish languages that share a script.
 WORDS = {code: frozenset(words.split()) for code, words in {
     "de": "der die das und ist nicht ein eine ich zu den mit von auf im in dem des einen einem einer er sie wir "
@@ -41,7 +39,6 @@ WORDS = {code: frozenset(words.split()) for code, words in {
     "voor door bij naar uit om als maar of die dit deze er ook nog was waren heeft hebben had kan wordt "
     "worden wat wie waar hoe geen al dan",
 }.items()}  # fmt: skip
-LONG = 500  # characters of a text that are looked at
 
 
 def language_evidence(language: str, texts: Sequence[str]) -> float | None:
@@ -50,9 +47,9 @@ def language_evidence(language: str, texts: Sequence[str]) -> float | None:
     Returns:
         A share from 0 to 1, or `None` for a language that is not known here.
     """
-    code = _code(language)
-    if script := _script(code):
-        letters = _scripts("".join(texts))
+    code = language_of(language)
+    if script := script_of(code):
+        letters = count_scripts("".join(texts))
         return letters[script] / max(letters.total(), 1)
     if code not in WORDS:
         return None
@@ -60,52 +57,17 @@ def language_evidence(language: str, texts: Sequence[str]) -> float | None:
     return sum(word in WORDS[code] for word in words) / max(len(words), 1)
 
 
-def other_language(text: str, language: str) -> str | None:
-    """The language that a single text seems to be in, if that is certainly not the one that it should be in.
-
-    Returns:
-        Its code, or "another language"; `None` if the text may be in its own, or if that is not known here.
-    """
-    code = _code(language)
-    own_script, text = _script(code), text[:LONG]
-    letters = _scripts(text)
-    if not letters or not (own_script or code in WORDS):
-        return None
-    scripts = JAPANESE if code == "ja" else (own_script or "LATIN",)
-    words = re.findall(r"\w+", text.casefold())
-    # Names are often written in Latin letters.
-    least = letters.total() / (10 if own_script else 2)
-    if sum(letters[script] for script in scripts) < least:
-        found = "HIRAGANA" if letters["HIRAGANA"] else letters.most_common(1)[0][0]
-        if found in SCRIPTS:
-            return SCRIPTS[found].split()[0]
-        return None if own_script and len(words) < 3 else _most_frequent(words, "") or "another language"
-    if code == "zh" and letters["HIRAGANA"] > letters.total() / 10:
-        return "ja"
-    return None if own_script else _most_frequent(words, code)
-
-
-def _most_frequent(words: Sequence[str], own: str) -> str | None:
-    """The language whose frequent words a text has, of which none may be those of its own."""
-    count = len(words)
-    known, others = WORDS.get(own, frozenset()), [frequent for code, frequent in WORDS.items() if code != own]
-    if any(word in known for word in set(words).difference(*others)):
-        return None
-    words = [word for word in words if word not in known]
-    counts = {code: sum(map(frequent.__contains__, words)) for code, frequent in WORDS.items()}
-    found = max(counts, key=counts.__getitem__)
-    return found if counts[found] >= max(2, count / 5) else None
-
-
-def _code(language: str) -> str:
+def language_of(language: str) -> str:
+    """The first part of a language code, such as pt in pt-BR."""
     return re.split("[-_]", language.lower())[0]
 
 
-def _script(code: str) -> str | None:
+def script_of(code: str) -> str | None:
+    """The script of a language, if it is one of those above."""
     return next((name for name, codes in SCRIPTS.items() if code in codes.split()), None)
 
 
-def _scripts(text: str) -> Counter[str]:
+def count_scripts(text: str) -> Counter[str]:
     """How many letters of each script a text has, by the first word of their Unicode names."""
     scripts: Counter[str] = Counter()
     for letter, count in Counter(text).items():

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import StatisticsError, correlation
 
-from ...text.language_evidence import SCRIPTS, WORDS, language_evidence
 from .tables import Languages
 from .text_files import Pair
 
@@ -47,8 +46,11 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
         name: what the texts are called.
         language, other: the codes of both languages, if known.
     """
-    here = language_evidence(language, texts) if language else None
-    if here is None or len(texts) < FEWEST:
+    if not language or len(texts) < FEWEST:
+        return None
+    from ...text.language_evidence import SCRIPTS, WORDS, language_evidence  # only for languages that are known
+
+    if (here := language_evidence(language, texts)) is None:
         return None
     others = dict.fromkeys(filter(None, (other, *WORDS, *(codes.split()[0] for codes in SCRIPTS.values()))))
     signs = {code: language_evidence(code, texts) or 0.0 for code in others}
@@ -109,6 +111,8 @@ def _other_language(train: Sequence[Pair], languages: Languages) -> str | None:
     for own, (language, name) in enumerate(zip(languages, ("source", "target"))):
         if not language or len(set(languages)) < 2:
             continue
+        from ...text.language_evidence import language_evidence  # only for languages that are known
+
         here, there = language_evidence(language, sides[own]), language_evidence(language, sides[1 - own])
         if here is not None and there > 0.1 and here < there / 3:
             other = ("target", "source")[own]
