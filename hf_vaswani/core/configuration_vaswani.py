@@ -23,6 +23,8 @@ REMOTE_PIPELINES = {
 }
 # Incremented when a field or a value is added that older code would misread.
 FORMAT_VERSION = 1
+# Attributes of the class that a file may replace.
+CLASS_DICTS = ("attribute_map", *(f"base_model_{kind}_plan" for kind in ("tp", "ep", "pp", "fsdp")))
 IS_REMOTE_CODE = __name__.startswith("transformers_modules.")
 
 
@@ -256,6 +258,9 @@ class VaswaniConfig(PreTrainedConfig):
                 f"This VaswaniConfig has format_version {version}, written by a newer hf_vaswani; this one reads up "
                 f"to {FORMAT_VERSION}. Update the package: pip install --upgrade hf_vaswani"
             )
+        dicts = {name: config_dict.get(name) for name in CLASS_DICTS}
+        if wrong := [name for name, value in dicts.items() if not isinstance(value, dict | None)]:
+            raise ValueError(f"VaswaniConfig: {wrong[0]} must be a dict, got {dicts[wrong[0]]!r}")
         # Keys that others wrote into a file are kept, whatever their names; only arguments are checked.
         others = {name: value for name, value in config_dict.items() if _meant_field(name)}
         loaded = super().from_dict({n: v for n, v in config_dict.items() if n not in others}, **kwargs)
@@ -339,8 +344,6 @@ RANGES = {
     "max_position_embeddings": (1, 10_000_000),
 }
 LARGEST_GAIN = 1000
-# How the model is divided among devices: attributes of the class, which a file may replace.
-PLANS = ("base_model_tp_plan", "base_model_ep_plan", "base_model_pp_plan", "base_model_fsdp_plan")
 RATES = (
     "dropout",
     "embedding_dropout",
@@ -364,8 +367,6 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         if value is not None and not least <= value <= most:
             bound = f"at least {least}" if value < least else f"at most {most:,}"
             errors.append(f"{name} must be {bound}, got {value}")
-    plans = {name: getattr(config, name, None) for name in PLANS}
-    errors += [f"{name} must be a dict, got {p!r}" for name, p in plans.items() if not isinstance(p, dict | None)]
     for name in RATES:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:

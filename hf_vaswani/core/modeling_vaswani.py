@@ -266,6 +266,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
     def init_parallel_plans(self) -> None:
         super().init_parallel_plans()
+        self._tp_plan.pop("embed_tokens", None)  # which older transformers add to every plan
         if not self.config.share_encoder_decoder_embeddings:
             del self._tp_plan["shared"]
 

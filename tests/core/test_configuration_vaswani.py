@@ -154,7 +154,7 @@ def test_unknown_fields_in_the_file_do_not_prevent_loading(tmp_path):
     assert (loaded.num_heads, loaded.dropouts, loaded.dropout) == (7, 0.3, 0.1)
 
 
-@pytest.mark.parametrize("name", ["base_model_tp_plan", "base_model_pp_plan", "base_model_fsdp_plan"])
+@pytest.mark.parametrize("name", ["base_model_tp_plan", "base_model_pp_plan", "base_model_fsdp_plan", "attribute_map"])
 def test_plan_of_a_wrong_type_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be a dict, got 1"):
         VaswaniConfig.from_dict({"model_type": "vaswani", name: 1})

@@ -37,8 +37,7 @@ LANGUAGES = ("source_language", "target_language")
 # Cosine similarity of the matrices of two models: near 0.01 from two seeds, but above 0.2 from the same start.
 RELATED = 0.1
 
-# How often a mean is begun again because a running training deleted one of the checkpoints.
-ATTEMPTS = 5
+ATTEMPTS = 5  # to read checkpoints before a running training deletes them
 
 ALIKE = "Only models of the same architecture can be averaged."
 

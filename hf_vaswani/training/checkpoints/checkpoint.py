@@ -74,15 +74,14 @@ def restore_state(
     """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
 
     Raises:
-        InputError: if the checkpoint has the state of another optimizer.
-        TrainingError: if it cannot be read.
+        TrainingError: if the checkpoint cannot be read, or has the state of another optimizer.
     """
     state = load_checkpoint(checkpoint)
     set_weights(accelerator.unwrap_model(model), state.weights)
     try:
         set_optimizer_state(optimizer, state.optimizer)
     except ValueError as error:
-        raise InputError(f"{checkpoint / OPTIMIZER_FILE} cannot be used: {error}. {DELETE_IT}") from None
+        raise TrainingError(f"{checkpoint / OPTIMIZER_FILE} cannot be used: {error}. {DELETE_IT}") from None
     if ema and state.ema:
         ema.load(state.ema)
     if accelerator.scaler is not None and state.scaler:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hf_vaswani.cli import main
-from hf_vaswani.errors import InputError
+from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.files import file_digest
 from hf_vaswani.training.checkpoints.checkpoint import DIGEST, DIGESTS_FILE, OPTIMIZER_FILE
 from hf_vaswani.training.train import train
@@ -269,7 +269,7 @@ def test_resuming_with_the_state_of_another_optimizer_is_rejected(recipe):
     torch.save(sgd.state_dict(), checkpoint / OPTIMIZER_FILE)
     digests = {path.name: file_digest(path, DIGEST) for path in checkpoint.iterdir() if path.name != DIGESTS_FILE}
     (checkpoint / DIGESTS_FILE).write_text(json.dumps(digests))
-    with pytest.raises(InputError, match=f"{OPTIMIZER_FILE} cannot be used: it has the state of another optimizer"):
+    with pytest.raises(TrainingError, match=f"{OPTIMIZER_FILE} cannot be used: it has the state of another optimizer"):
         train(recipe("--max_steps=4", "--save_steps=2"))
 
 
