@@ -36,7 +36,7 @@ WITHOUT_EFFECT = {
 BATCH_TOKENS, SHORTLIST_BATCH_TOKENS = 1024, 512
 # By `early_stopping`: how many finished hypotheses end a sentence, as a multiple of the beam. Unless it is True, the
 # most probable hypothesis of a step must have ended, too: improbable short ones do not end the search by their number.
-PATIENCE = {True: 1.0, False: 1.5, "never": 2.0}
+PATIENCE = {True: 1, False: 2, "never": 3}
 LARGEST_TABLE = 2**31  # positions
 # The settings that limit the length of an output, besides `max_length_offset`, in order of precedence.
 OFFSET, LENGTHS = "max_length_offset", ("max_new_tokens", "max_length")
@@ -92,8 +92,7 @@ class Search:
     def hypotheses(self, has_prompts: bool) -> int:
         """The number of hypotheses that the engine returns, to be ranked by the length penalty of the search."""
         if self.waits_for_best:
-            finished = math.ceil(self.num_beams * PATIENCE[self.early_stopping])
-            return max(finished, self.num_beams + self.num_return_sequences)
+            return self.num_beams * PATIENCE[self.early_stopping]
         is_ranked = self.num_beams > 1 and (self.length_penalty_type == "gnmt" or has_prompts)
         return self.num_beams if is_ranked else self.num_return_sequences
 
@@ -299,7 +298,7 @@ class CTranslate2Model(EngineModel):
         finished: Callable[[int], None] | None = None,
     ) -> list[Any]:
         source_tokens, target_tokens = self.tokens
-        eos, hypotheses = search.eos_token_id, search.hypotheses(any(prompts))
+        eos = search.eos_token_id
         suppressed = [*search.bad_words_ids, *([i] for i in search.suppress_tokens)]
         sampling = {
             "sampling_topk": min(search.top_k, self.stored.decoder_vocab_size),
@@ -315,8 +314,8 @@ class CTranslate2Model(EngineModel):
             [[source_tokens[i] for i in ids] for ids in rows],
             prefix if any(prefix) else None,
             beam_size=search.num_beams,
-            patience=hypotheses / search.num_beams if search.waits_for_best else 1,
-            num_hypotheses=hypotheses,
+            patience=PATIENCE[search.early_stopping],
+            num_hypotheses=search.hypotheses(any(prompts)),
             length_penalty=search.engine_penalty,
             max_decoding_length=longest,
             min_decoding_length=min(_shortest(prompts, search), longest),
