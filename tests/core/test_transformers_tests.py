@@ -64,17 +64,7 @@ def outcomes(folder: Path, model: str, *arguments: str) -> dict[str, str]:
         (tests / "__init__.py").touch()
         shutil.copyfile(OWN_TESTS, tests / f"test_modeling_{model}.py")
     report = folder / f"{model}.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"--junitxml={report}"]
     finished = subprocess.run(
         [*command, *arguments, str(tests / f"test_modeling_{model}.py")],
         cwd=folder,
