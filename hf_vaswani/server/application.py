@@ -16,7 +16,6 @@ from ray.serve.handle import DeploymentHandle
 
 from ..pipeline.serving import Serving
 from ..text.keep import keep_patterns
-from ..translation.translator_settings import content_digest
 from .accounts import Account, Accounts, Limits, read_accounts
 from .api import make_app
 from .catalog import Catalog, read_catalog
@@ -98,7 +97,6 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
         graceful_shutdown_timeout_s=DRAIN_SECONDS,
         health_check_period_s=1,
         health_check_timeout_s=60,
-        user_config={"model": model, "version": content_digest(model)},
         ray_actor_options={
             "num_cpus": threads,
             "num_gpus": arguments.gpus,
@@ -126,6 +124,9 @@ class _Api:
 
     def __serve_build_asgi_app__(self) -> Any:
         return self.routes
+
+    async def use(self, catalog: Catalog, accounts: dict[str, Account] | None) -> None:
+        self.service.use(catalog, accounts)
 
     async def drain(self, seconds: float) -> int:
         return await asyncio.to_thread(self.service.drain, seconds)

@@ -9,8 +9,8 @@ from ray.serve.config import HTTPOptions, ProxyLocation
 
 from ..errors import InputError, reason
 from ..runtime.signals import StopSignals
-from .application import API, DRAIN_SECONDS, IMPORT_PATH, NAME, ServerArguments, build
-from .launch import connected, wait
+from .application import API, DRAIN_SECONDS, IMPORT_PATH, NAME, ServerArguments, build, read_arguments
+from .launch import connected, reload_models, reload_report, wait
 
 
 def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address: str) -> None:
@@ -30,14 +30,22 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
             print(f"Serving on port {port} of every node. Ctrl+C stops the server.", flush=True)
 
             def reload() -> str:
-                serve.run(build(arguments), name=NAME, route_prefix="/")
-                return "Keys read again, and models opened again whose files have changed"
+                return asyncio.run(_reload(arguments))
 
             wait(signals, reload)
             _drain()
         finally:
             with suppress(Exception):
                 serve.delete(NAME)
+
+
+async def _reload(arguments: ServerArguments) -> str:
+    """Open models again whose files have changed, and read the keys again; errors as in [`reload_models`]."""
+    catalog, accounts = read_arguments(arguments)
+    handles = {name: serve.get_deployment_handle(name, NAME) for name in catalog.models}
+    changed = await reload_models(handles, catalog, arguments.replicas)
+    await serve.get_deployment_handle(API, NAME).use.remote(catalog, accounts)
+    return reload_report(changed)
 
 
 def _drain() -> None:

@@ -1,12 +1,13 @@
 """Starts the server on this machine, and stops it without losing a request."""
 
+import asyncio
 import logging
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from threading import Event, Thread
 from typing import Any
@@ -19,7 +20,7 @@ from ray.serve.config import ProxyLocation
 from ray.serve.handle import DeploymentHandle
 
 from ..data.tokenizers.tokenizer import load_tokenizer
-from ..errors import InputError, counted, reason
+from ..errors import InputError, counted, listed, reason
 from ..runtime.signals import StopSignals
 from ..text.source_warnings import keep_warning
 from ..translation.translator_settings import content_digest
@@ -37,6 +38,9 @@ STORE_BYTES = 128 * 1024 * 1024
 # For connections that wait for their next request: longer than clients and proxies keep theirs, which would otherwise
 # send a request just when the server closes it.
 KEEP_ALIVE_SECONDS = 120
+# Threads that read large requests leave the others their turn after this time.
+SWITCH_SECONDS = 0.001
+RELOAD_SECONDS = 600
 # Ray gives up after half a minute each, which is too short on a busy machine.
 RAY_STARTS = 4
 
@@ -48,6 +52,7 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
         InputError: a model cannot be served, or the port is not free.
     """
     # In this order, since Ray sets a handler of its own when it starts.
+    _ignore_hangups()
     print(f"Opening {counted(len(arguments.models), 'model')}; this takes half a minute or more.", flush=True)
     with served(arguments, host, port) as server, StopSignals() as signals:
         print(f"Serving at {server.url}. Its API: {server.url}/docs. Ctrl+C stops the server.", flush=True)
@@ -75,6 +80,12 @@ def wait(signals: StopSignals, reload: Callable[[], str]) -> None:
     print("Stopping: requests under way are finished.", flush=True)
 
 
+def _ignore_hangups() -> None:
+    """Not end at SIGHUP while the server starts."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 class Server:
     """A running server.
 
@@ -83,31 +94,47 @@ class Server:
         service: what all routes share.
     """
 
-    def __init__(self, arguments: ServerArguments, catalog: Catalog):
-        self.arguments = arguments
-        self.handles = _open_models(arguments, catalog)
-        self._opened = self._versions(catalog)
-        self.url: str
-        self.service: Service
+    def __init__(self, arguments: ServerArguments, url: str, service: Service, loop: asyncio.AbstractEventLoop):
+        self.arguments, self.url, self.service, self._loop = arguments, url, service, loop
 
     def reload(self) -> str:
         """Open models again whose files have changed, read the keys again, and say so.
 
         Raises:
-            InputError: a model cannot be served, or the file of keys cannot be used; nothing has changed then.
+            InputError: a model cannot be opened, or the file of keys cannot be used; what was open translates on.
         """
         catalog, accounts = read_arguments(self.arguments)
-        versions = self._versions(catalog)
-        changed = [name for name, version in versions.items() if version != self._opened[name]]
-        if changed:
-            _open_models(self.arguments, catalog)
-            self._opened = versions
+        work = reload_models(self.service.handles, catalog, self.arguments.replicas)
+        changed = asyncio.run_coroutine_threadsafe(work, self._loop).result()
         self.service.use(catalog, accounts)
-        models = f"{' and '.join(changed)} opened again" if changed else "no model had changed"
-        return f"Keys read again, {models}"
+        return reload_report(changed)
 
-    def _versions(self, catalog: Catalog) -> dict[str, str]:
-        return {name: content_digest(path) for name, path in catalog.models.items()}
+
+async def reload_models(handles: Mapping[str, Any], catalog: Catalog, replicas: int) -> list[str]:
+    """Have all replicas open the models again whose files have changed; the names of these models.
+
+    Raises:
+        InputError: a model cannot be opened; its replicas go on with the old one.
+    """
+    changed = []
+    for name, path in catalog.models.items():
+        version, seen = await asyncio.to_thread(content_digest, path), set()
+        for _ in range(replicas * 50):  # which of them answers is up to Ray
+            try:
+                replica, has_changed = await asyncio.wait_for(handles[name].reload.remote(version), RELOAD_SECONDS)
+            except Exception as error:
+                cause = getattr(error, "cause", None) or error
+                raise InputError(f"{path}: {reason(cause)}") from None
+            seen.add(replica)
+            changed += [name] * (has_changed and name not in changed)
+            if len(seen) >= replicas:
+                break
+    return changed
+
+
+def reload_report(changed: Sequence[str]) -> str:
+    """What a reload has done, in words."""
+    return f"Keys read again, {f'{listed(changed)} opened again' if changed else 'no model had changed'}"
 
 
 @contextmanager
@@ -121,24 +148,24 @@ def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> It
     glossaries = Glossaries(arguments.glossaries)
     with connected(arguments):
         serve.start(proxy_location=ProxyLocation.Disabled)
-        server = Server(arguments, catalog)
+        handles = _open_models(arguments, catalog)
         log_requests(arguments.log_file)
-        app = make_app(catalog, server.handles, Accounts(accounts), arguments.limits, glossaries)
-        server.service = app.state.service
-        server.url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
-        server.service.detector.rank("a")  # loads it, which would keep the first clients waiting
-        with _listening(app, host, port):
+        app = make_app(catalog, handles, Accounts(accounts), arguments.limits, glossaries)
+        service: Service = app.state.service
+        service.detector.rank("a")  # loads it, which would keep the first clients waiting
+        url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+        with listening(app, host, port) as loop:
             try:
-                yield server
+                yield Server(arguments, url, service, loop)
             finally:
-                server.service.reader.close()
+                service.reader.close()
                 logging.getLogger("ray.serve").setLevel(logging.ERROR)
                 with _without_output(), suppress(Exception):
                     serve.shutdown()
 
 
 def _open_models(arguments: ServerArguments, catalog: Catalog) -> dict[str, DeploymentHandle]:
-    """Start what translates, or tell it that the files of its model have changed; its handles by name."""
+    """Start what translates; its handles by name."""
     deployments = translators(arguments, catalog)
     targets = [serve.RunTarget(deployment, name, route_prefix=None) for name, deployment in deployments.items()]
     try:
@@ -148,10 +175,12 @@ def _open_models(arguments: ServerArguments, catalog: Catalog) -> dict[str, Depl
 
 
 @contextmanager
-def _listening(app: FastAPI, host: str, port: int) -> Iterator[None]:
-    """Answer requests in a thread of its own while the block runs."""
+def listening(app: FastAPI, host: str, port: int) -> Iterator[asyncio.AbstractEventLoop]:
+    """Answer requests in a thread of its own while the block runs, and yield its event loop."""
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # clients that send no HTTP are no news
+    sys.setswitchinterval(SWITCH_SECONDS)
     server = uvicorn.Server(uvicorn.Config(
-        app, host, port, http=Connection, lifespan="off", log_config=None, access_log=False,
+        app, host, port, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=1,
     ))  # fmt: skip
     _allow_connections()
@@ -162,7 +191,7 @@ def _listening(app: FastAPI, host: str, port: int) -> Iterator[None]:
             if not thread.is_alive():
                 raise InputError(f"Nothing can be served on {host}, port {port}. Choose another --port.")
             time.sleep(0.02)
-        yield
+        yield server.servers[0].get_loop()
     finally:
         server.should_exit = True
         thread.join()

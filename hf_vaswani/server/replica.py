@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from uuid import uuid4
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -19,6 +19,7 @@ from ..pipeline.engine import SourceTooLong, TranslationEngine
 from ..pipeline.serving import Serving
 from ..pipeline.translation import TranslationPipeline
 from ..text.glossary import Glossary
+from ..translation.translator_settings import content_digest
 
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
@@ -195,16 +196,28 @@ class Translator:
     """
 
     def __init__(self, model: str, engine: str = "auto", quantize: str | None = None, keep: Sequence[str] = ()):
-        self.options = {"engine": engine, "quantize": quantize, "keep": keep}
+        self.model, self.options = model, {"engine": engine, "quantize": quantize, "keep": keep}
+        # Of the files before they are read: if they change meanwhile, they are read again.
+        self.version = content_digest(model)
         self.loaded = _Loaded(model, **self.options)
-        self.version: str | None = None
+        self.id, self._reloading = uuid4().hex, asyncio.Lock()
         self.batcher = Batcher(self._work, lambda chunk: self.loaded.count(chunk), len(self.loaded.lanes))
 
-    async def reconfigure(self, config: dict[str, Any]) -> None:
-        """Open the model again if its files have changed; until then, the old one translates."""
-        before, self.version = self.version, config.get("version")
-        if before not in (None, self.version):
-            self.loaded = await asyncio.to_thread(_Loaded, config["model"], **self.options)
+    async def reload(self, version: str) -> tuple[str, bool]:
+        """Open the model again if its files have changed; until then, the old one translates.
+
+        Args:
+            version: digest of the files as they are now.
+
+        Returns:
+            An id of this process, and whether the model was opened again.
+        """
+        async with self._reloading:
+            has_changed = version != self.version
+            if has_changed:
+                self.loaded = await asyncio.to_thread(_Loaded, self.model, **self.options)
+                self.version = version
+            return self.id, has_changed
 
     async def translate(self, chunk: Chunk) -> Translated:
         return await self.batcher(chunk)

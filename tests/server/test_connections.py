@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ray.serve")
 
 from hf_vaswani.server import connections
-from hf_vaswani.server.launch import _listening
+from hf_vaswani.server.launch import listening
 
 HUND = {"q": "Hund", "source": "de", "target": "en"}
 
@@ -21,7 +21,7 @@ def port(serve):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with _listening(serve().app, "127.0.0.1", port):
+    with listening(serve().app, "127.0.0.1", port):
         yield port
 
 
@@ -66,7 +66,7 @@ def test_half_sent_headers_end_and_keep_nobody_waiting(port, monkeypatch):
 def test_endless_headers_are_refused(port):
     with connect(port) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\n" + b"X: " + b"a" * 70_000)
-        assert received(connection).startswith(b"HTTP/1.1 431 ")
+        assert received(connection).startswith(b"HTTP/1.1 400 ")
 
 
 def test_connection_serves_one_request_after_another(port):
