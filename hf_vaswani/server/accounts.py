@@ -4,7 +4,8 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,8 +109,18 @@ class Accounts:
             recent.append(now)
         return known
 
+    @contextmanager
+    def charged(self, key: str, characters: int) -> Iterator[None]:
+        """Count characters for a key, unless the block fails; errors as in [`charge`]."""
+        self.charge(key, characters)
+        try:
+            yield
+        except BaseException:
+            self.charge(key, -characters)
+            raise
+
     def charge(self, key: str, characters: int) -> None:
-        """Count characters for a key.
+        """Count characters for a key, or with a negative number give them back.
 
         Raises:
             APIError: the key's quota does not suffice.

@@ -4,7 +4,9 @@ import asyncio
 import json
 import logging
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,6 +44,8 @@ READY_SECONDS = 5
 # Requests under way, and bytes of all their bodies, at most.
 MOST_REQUESTS, MOST_BODY_BYTES = 1000, 256 * 1024 * 1024
 FOR_OPERATORS = ("/health", "/ready", "/metrics")
+# A body must arrive at this rate, in bytes a second, after a while.
+LEAST_RATE, PATIENCE_SECONDS = 10_000, 20
 # Of a request with few characters: its other fields, and what surrounds them.
 OTHER_BYTES = 64 * 1024
 # A character takes up to 12 bytes in JSON and in forms.
@@ -127,16 +131,18 @@ class RequestMiddleware:
         scope = {**scope, "method": "GET"} if request.method == "HEAD" else scope
         body = _Body(service, request, receive, started)
 
+        has_started = False
+
         async def send_noted(message: dict[str, Any]) -> None:
-            nonlocal status
+            nonlocal status, has_started
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, has_started = message["status"], True
                 message["headers"] += [
                     (name.encode(), value.encode("latin-1", "replace")) for name, value in extra.items()
                 ]
             await send(message)
 
-        is_counted = request.scope["path"] not in FOR_OPERATORS
+        is_counted, trace = request.scope["path"] not in FOR_OPERATORS, {}
         try:
             if request.method == "OPTIONS":
                 await Response(status_code=204)(scope, receive, send_noted)
@@ -156,10 +162,13 @@ class RequestMiddleware:
             kind, status = "gone", 499
             raise
         except Exception as error:
+            if has_started:  # the client is cut off in the middle of its answer
+                kind, status = "gone", 499
+                return
             kind = type(error).__name__
             answer = _failed(request, error)
             if answer.status_code == 500:
-                logger.exception("Request %s failed", request_id)
+                trace = {"error": traceback.format_exc()}
             await answer(scope, receive, send_noted)
         finally:
             body.forget()
@@ -171,7 +180,8 @@ class RequestMiddleware:
                 service.metrics.errors.labels(kind or str(status)).inc()
             # Not the address: it may hold the id of a document, or a key.
             entry = {"id": request_id, "method": request.method, "path": route, "status": status}
-            logger.info(json.dumps(entry | {"seconds": round(seconds, 4), "bytes": body.received}))
+            entry |= {"seconds": round(seconds, 4), "bytes": body.received, **trace}
+            logger.log(logging.ERROR if trace else logging.INFO, json.dumps(entry))
 
     def _check(self, request: Request, most: int) -> None:
         """Refuse what needs no body to be refused.
@@ -180,7 +190,8 @@ class RequestMiddleware:
             APIError: the request is not served.
         """
         service = self.service
-        if service.is_draining and request.method == "POST":
+        # Who has sent a document still asks for its translation.
+        if service.is_draining and request.method == "POST" and not request.scope["path"].startswith("/v2/document/"):
             raise APIError(503, "The server is about to stop; try again")
         if request.method not in ("GET", "HEAD") and not _translates(request) and _is_of_other_site(request):
             raise APIError(403, "Pages of other sites may translate here, and nothing else")
@@ -204,7 +215,12 @@ class _Body:
         limits, self.service, self.receive, self.started = service.limits, service, receive, started
         self.received, self.most = 0, limits.body + OTHER_BYTES
         is_upload = request.headers.get("content-type", "").lower().startswith(UPLOAD)
-        if not is_upload and "glossaries" not in request.scope["path"]:
+        is_glossary = "glossaries" in request.scope["path"]
+        # A key may be in the body, too, but not in a large one.
+        has_key = not service.accounts.needs_key
+        with suppress(APIError):  # which reading the address raises again
+            has_key |= sent_key(request) is not None
+        if not is_upload and not (is_glossary and has_key):
             self.most = min(self.most, CHARACTER_BYTES * (limits.characters + limits.texts) + OTHER_BYTES)
 
     async def read(self) -> bytes:
@@ -214,8 +230,9 @@ class _Body:
             APIError: it is too large or too slow.
             ClientGone: it does not come.
         """
-        seconds, body, more = self.service.limits.seconds, [], True
+        body, more = [], True
         while more:
+            seconds = min(self.service.limits.seconds, PATIENCE_SECONDS + self.received / LEAST_RATE)
             try:
                 message = await asyncio.wait_for(self.receive(), self.started + seconds - time.monotonic())
             except asyncio.TimeoutError:
@@ -228,7 +245,7 @@ class _Body:
             self.service.body_bytes += len(body[-1])
             if self.received > self.most:
                 raise APIError(413, f"Invalid request: the body has more than {self.most:,} bytes")
-            if self.service.body_bytes > MOST_BODY_BYTES:
+            if self.service.body_bytes > MOST_BODY_BYTES and self.received > OTHER_BYTES:
                 raise APIError(503, "Too many large requests are under way; try again later")
         return b"".join(body)
 
@@ -259,16 +276,22 @@ async def _answer(app: Callable, scope, body: bytes, receive, send) -> None:
     messages = [{"type": "http.request", "body": body}]
     # Nothing follows the body but the end of the connection.
     gone = asyncio.ensure_future(receive())
+    is_sent = False
 
     async def given() -> dict[str, Any]:
         return messages.pop() if messages else await asyncio.shield(gone)
 
-    answer = asyncio.ensure_future(app(scope, given, send))
+    async def send_and_note(message: dict[str, Any]) -> None:
+        nonlocal is_sent
+        await send(message)
+        is_sent = message["type"] == "http.response.body" and not message.get("more_body")
+
+    answer = asyncio.ensure_future(app(scope, given, send_and_note))
     try:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
+        if not answer.done() and not is_sent:
             raise ClientGone
-        answer.result()
+        await answer
     finally:
         answer.cancel()
         gone.cancel()

@@ -18,7 +18,7 @@ from ..files import collect_errors
 from ..text.languages import is_same_language, language_pairs
 from ..translation.load import adapter_base
 
-LONGEST_CODE = 40
+LONGEST_CODE, MOST_KNOWN = 40, 4096
 # LibreTranslate's own codes, and Norwegian, which is written in the one way that has another code.
 ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "no-no": "nb", "no_no": "nb"}
 # A model may be given with its languages: de-en=outputs/my_model.
@@ -69,6 +69,15 @@ class Catalog:
     def _all_targets(self) -> list[str]:
         return sorted({target for targets in self._targets.values() for target in targets})
 
+    @cached_property
+    def _all_codes(self) -> list[str]:
+        return list(dict.fromkeys([*self.sources(), *self.targets()]))
+
+    @cached_property
+    def _known(self) -> dict[str, list[str]]:
+        """The languages alike to the codes that were asked for."""
+        return {}
+
     def sources(self) -> list[str]:
         return list(self._targets)
 
@@ -81,10 +90,23 @@ class Catalog:
 
         `en` finds `en-GB`, and `EN-US` finds `en`, as DeepL's clients ask for it.
         """
-        sources, targets = _alike(public_code(source), self.sources()), _alike(public_code(target), self.targets())
-        pairs = (Pair(*codes) for codes in product(sources, targets))
+        pairs = (Pair(*codes) for codes in product(self.alike(source), self.alike(target)))
         pair = next((pair for pair in pairs if pair in self.routes), None)
         return None if pair is None else (pair, self.routes[pair])
+
+    def alike(self, code: str) -> list[str]:
+        """The served languages that a client's code may stand for, the code itself first."""
+        if len(code) > LONGEST_CODE:
+            return []
+        if code not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[code] = _alike(public_code(code), self.codes())
+        return self._known[code]
+
+    def codes(self) -> list[str]:
+        """All languages that are served, as sources or targets."""
+        return self._all_codes
 
 
 def _alike(code: str, codes: Sequence[str]) -> list[str]:
@@ -92,14 +114,9 @@ def _alike(code: str, codes: Sequence[str]) -> list[str]:
     return sorted((other for other in codes if is_same_language(code, other)), key=lambda other: other != code)
 
 
+@lru_cache(MOST_KNOWN)
 def public_code(code: str) -> str:
     """The usual code of a language that a tokenizer or a client spells in its own way: `deu_Latn` is `de`."""
-    # What is longer is no language, and not worth remembering.
-    return _public_code(code) if len(code) <= LONGEST_CODE else code.lower()
-
-
-@lru_cache(4096)
-def _public_code(code: str) -> str:
     from langcodes import Language, standardize_tag
 
     code = code.strip("_<> ").replace("_XX", "")

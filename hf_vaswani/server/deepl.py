@@ -25,9 +25,9 @@ MOST_GLOSSARIES = 5  # for a request
 NO_LIMIT = 1_000_000_000_000
 # Values with which a feature that is not there makes no difference.
 REFUSED = {
-    "formality": ("default", "prefer_less", "prefer_more"),
-    "style_id": (),
-    "translation_memory_id": (),
+    "formality": ("", "default", "prefer_less", "prefer_more"),
+    "style_id": ("",),
+    "translation_memory_id": ("",),
     "custom_instructions": ("", []),
 }
 
@@ -48,7 +48,7 @@ class GlossaryChoice(BaseModel):
     """The glossaries that a translation obeys."""
 
     target_lang: str
-    source_lang: str | None = None
+    source_lang: Annotated[str | None, BeforeValidator(lambda value: value or None)] = None
     glossary_id: str | None = None
     glossary_ids: Names = Field([], max_length=MOST_GLOSSARIES, description="the first one counts where they differ")
 
@@ -108,8 +108,8 @@ def make_router(service: Service) -> APIRouter:
         characters = service.check_size(call.text)
         directions = await service.directions(call.text, call.source_lang, call.target_lang, LANGUAGE_FIELDS)
         glossary = await _glossary(service, call, directions[0].pair, account)
-        service.accounts.charge(account, characters)
-        found = await _translate(service, call, directions, glossary)
+        with service.accounts.charged(account, characters):
+            found = await _translate(service, call, directions, glossary)
         translations = []
         for text, direction, translation in zip(call.text, directions, found):
             entry: dict[str, Any] = {
@@ -167,15 +167,19 @@ def make_router(service: Service) -> APIRouter:
         if call.source_lang and direction.route is None:
             raise APIError(400, "Source and target language are equal.")
         glossary = await _glossary(service, call, direction.pair, account)
-        service.accounts.charge(account, characters)
         document = Document(name, len(file.content), account, characters)
         service.documents.add(document)
+        service.accounts.charge(account, characters)
 
         async def work() -> None:
+            service.under_way += 1
             try:
                 document.result, document.warnings = await service.translate_document(texts, direction, glossary)
             except Exception as error:
                 document.error = str(error) if isinstance(error, APIError) else "The document could not be translated"
+                service.accounts.charge(account, -characters)
+            finally:
+                service.under_way -= 1
 
         document.task = asyncio.create_task(work())
         return {"document_id": document.id, "document_key": document.key}
@@ -204,7 +208,7 @@ def make_router(service: Service) -> APIRouter:
         document = await find(request, number)
         if document.result is None:
             raise APIError(503, "Document translation is not done")
-        del service.documents.by_id[document.id]
+        service.documents.drop(document)
         return download(document)
 
     @router.api_route("/v2/write/{rest:path}", methods=["POST"], include_in_schema=False)
@@ -234,7 +238,7 @@ async def _glossary(service: Service, call: GlossaryChoice, pair: Pair, account:
         return None
     if not call.source_lang:
         raise APIError(400, "Invalid request: source_lang is required with a glossary")
-    return await asyncio.to_thread(service.glossaries.terms, call.glossaries, pair, account)
+    return await service.in_thread(service.glossaries.terms, call.glossaries, pair, account)
 
 
 async def _translate(
@@ -242,7 +246,7 @@ async def _translate(
 ) -> list[Translation]:
     if call.tag_handling:
         is_html, names = call.tag_handling == "html", (call.ignore_tags, call.splitting_tags)
-        markup = await asyncio.to_thread(lambda: [read_markup(text, is_html, *names) for text in call.text])
+        markup = await service.in_thread(lambda: [read_markup(text, is_html, *names) for text in call.text])
         return await service.translate_markup(markup, directions, glossary)
     if call.split_sentences == "1":
         return await service.translate(call.text, directions, glossary=glossary)

@@ -1,6 +1,5 @@
 """The routes of DeepL's API for glossaries: those of one pair of languages (v2), and of several (v3)."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -9,17 +8,19 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from .accounts import APIError
-from .catalog import public_code
-from .glossaries import Dictionary, StoredGlossary, parse_entries
+from .catalog import LONGEST_CODE, public_code
+from .deepl import LANGUAGE_FIELDS
+from .glossaries import Dictionary, StoredGlossary, combined, parse_entries
 from .requests import DEEPL_KEY, FORM, JSON, body_of, checked
 from .service import Service
 
+MOST_NAME = 1000  # characters
 SEPARATORS = {"tsv": "\t", "csv": ","}
 
 
 class LanguagesRequest(BaseModel):
-    source_lang: str
-    target_lang: str
+    source_lang: str = Field(max_length=LONGEST_CODE)
+    target_lang: str = Field(max_length=LONGEST_CODE)
 
 
 class DictionaryRequest(LanguagesRequest):
@@ -28,17 +29,17 @@ class DictionaryRequest(LanguagesRequest):
 
 
 class GlossaryRequest(DictionaryRequest):
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=MOST_NAME)
 
 
 class DictionariesRequest(BaseModel):
-    name: str = Field(min_length=1)
-    dictionaries: list[DictionaryRequest] = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=MOST_NAME)
+    dictionaries: list[DictionaryRequest] = Field(min_length=1, fail_fast=True)
 
 
 class ChangeRequest(BaseModel):
-    name: str | None = Field(None, min_length=1)
-    dictionaries: list[DictionaryRequest] = []
+    name: str | None = Field(None, min_length=1, max_length=MOST_NAME)
+    dictionaries: list[DictionaryRequest] = Field([], fail_fast=True)
 
 
 def make_router(service: Service) -> APIRouter:
@@ -53,11 +54,12 @@ def make_router(service: Service) -> APIRouter:
         """Change a glossary by what `edit` makes of the fields, in a thread: entries may be many."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
-        return await asyncio.to_thread(lambda: stored.change(number, account, edit(fields)))
+        return await service.in_thread(lambda: stored.change(number, account, edit(fields)))
 
     def read(request: DictionaryRequest) -> Dictionary:
         source, target = _base(request.source_lang), _base(request.target_lang)
-        service.route(source, target, ("source_lang", "target_lang"))
+        if service.route(source, target, LANGUAGE_FIELDS).route is None:
+            raise APIError(400, f"{source} is not translated to {target} here")
         entries = parse_entries(request.entries, SEPARATORS[request.entries_format])
         return Dictionary(source_lang=source, target_lang=target, entries=entries)
 
@@ -74,7 +76,7 @@ def make_router(service: Service) -> APIRouter:
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
         call = checked(GlossaryRequest, fields)
-        return _single(await asyncio.to_thread(lambda: stored.create(call.name, [read(call)], account)))
+        return _single(await service.in_thread(lambda: stored.create(call.name, [read(call)], account)))
 
     @router.get("/v2/glossaries")
     async def list_single(request: Request) -> dict[str, list[dict[str, Any]]]:
@@ -100,7 +102,7 @@ def make_router(service: Service) -> APIRouter:
         account = service.authenticate(request, fields)
         call = checked(DictionariesRequest, fields)
         return _info(
-            await asyncio.to_thread(
+            await service.in_thread(
                 lambda: stored.create(call.name, [read(one) for one in call.dictionaries], account)
             )
         )
@@ -122,7 +124,7 @@ def make_router(service: Service) -> APIRouter:
 
         def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
             call = checked(ChangeRequest, fields)
-            new = [read(one) for one in call.dictionaries]
+            new = combined(read(one) for one in call.dictionaries)
 
             def merge(glossary: StoredGlossary) -> StoredGlossary:
                 for dictionary in new:
@@ -136,8 +138,9 @@ def make_router(service: Service) -> APIRouter:
     @router.get("/v3/glossaries/{number}/entries")
     async def entries(request: Request, number: str) -> dict[str, Any]:
         """The entries of a pair."""
+        glossary = await find(request, number)
         call = checked(LanguagesRequest, await service.read_fields(request))
-        dictionary = (await find(request, number)).find(_base(call.source_lang), _base(call.target_lang))
+        dictionary = glossary.find(_base(call.source_lang), _base(call.target_lang))
         table = {"entries": _table(dictionary), "entries_format": "tsv"}
         return {"dictionaries": [{**dictionary.model_dump(exclude={"entries"}), **table}]}
 
@@ -175,7 +178,7 @@ def make_router(service: Service) -> APIRouter:
     async def delete(request: Request, number: str) -> Response:
         """Delete a glossary."""
         account = service.authenticate(request, await service.read_fields(request))
-        await asyncio.to_thread(stored.delete, number, account)
+        await service.in_thread(stored.delete, number, account)
         return Response(status_code=204)
 
     return router

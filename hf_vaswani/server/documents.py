@@ -4,8 +4,9 @@ import asyncio
 import multiprocessing
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -22,7 +23,7 @@ from .accounts import APIError, quoted
 
 KEPT_SECONDS, MOST_BYTES = 3600, 200 * 1024 * 1024
 # Of a process that reads or writes a document.
-DOCUMENT_SECONDS, DOCUMENT_MEMORY, PROCESSES = 30, 2 * 1024**3, 2
+DOCUMENT_SECONDS, DOCUMENT_MEMORY, PROCESSES = 15, 2 * 1024**3, 2
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,10 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     task: "asyncio.Task | None" = None
 
+    def bytes(self) -> int:
+        """How much memory it takes; its translation is about as large as itself."""
+        return self.size + (self.size if self.result is None else len(self.result))
+
     @property
     def status(self) -> str:
         return "error" if self.error else "translating" if self.result is None else "done"
@@ -122,18 +127,37 @@ class Documents:
         self.by_id: dict[str, Document] = {}
 
     def add(self, document: Document) -> None:
-        """Keep a document.
+        """Keep a document. Where there is no room, the oldest ones of its owner go.
 
         Raises:
-            APIError: there is no room.
+            APIError: there is still no room.
         """
         now = time.monotonic()
         for old in [one for one in self.by_id.values() if now - one.since > KEPT_SECONDS]:
-            del self.by_id[old.id]
-        kept = sum(one.size + len(one.result or b"") for one in self.by_id.values())
-        if kept + document.size > MOST_BYTES:
+            self.drop(old)
+        kept = sum(one.bytes() for one in self.by_id.values())
+        own = [one for one in self.by_id.values() if one.owner == document.owner and one.status != "translating"]
+        for old in own:  # the oldest first
+            if kept + document.bytes() <= MOST_BYTES:
+                break
+            self.drop(old)
+            kept -= old.bytes()
+        if kept + document.bytes() > MOST_BYTES:
             raise APIError(503, "Too many documents are being kept; try again later")
         self.by_id[document.id] = document
+
+    def drop(self, document: Document) -> None:
+        self.by_id.pop(document.id, None)
+
+    @contextmanager
+    def kept(self, document: Document) -> Iterator[None]:
+        """Keep a document, unless the block fails; errors as in [`add`]."""
+        self.add(document)
+        try:
+            yield
+        except BaseException:
+            self.drop(document)
+            raise
 
     def find(self, number: str, key: str, owner: str) -> Document:
         """A document.

@@ -5,7 +5,7 @@ import hashlib
 import io
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Lock
@@ -84,7 +84,17 @@ class StoredGlossary(BaseModel):
     def size(self) -> int:
         """About how many bytes of memory it takes."""
         entries = (entry for own in self.dictionaries for entry in own.entries.items())
-        return sum(ENTRY_BYTES + len(source) + len(target) for source, target in entries)
+        return len(self.name) + sum(ENTRY_BYTES + len(source) + len(target) for source, target in entries)
+
+
+def combined(dictionaries: Iterable[Dictionary]) -> list[Dictionary]:
+    """Dictionaries with those of one pair merged."""
+    entries: dict[tuple[str, str], dict[str, str]] = {}
+    for own in dictionaries:
+        entries.setdefault((own.source_lang, own.target_lang), {}).update(own.entries)
+    return [
+        Dictionary(source_lang=source, target_lang=target, entries=own) for (source, target), own in entries.items()
+    ]
 
 
 class Glossaries:
@@ -119,8 +129,7 @@ class Glossaries:
 
     def of_account(self, key: str) -> list[StoredGlossary]:
         """The glossaries of an account, the oldest first."""
-        with self._lock:
-            own = [glossary for glossary in self._by_id.values() if glossary.owner == _owner(key)]
+        own = [glossary for glossary in list(self._by_id.values()) if glossary.owner == _owner(key)]
         return sorted(own, key=lambda glossary: glossary.creation_time)
 
     def find(self, number: str, key: str) -> StoredGlossary:
@@ -134,25 +143,22 @@ class Glossaries:
             raise APIError(404, f"Glossary not found: {quoted(number)}")
         return glossary
 
-    def create(self, name: str, dictionaries: Sequence[Dictionary], key: str) -> StoredGlossary:
+    def create(self, name: str, dictionaries: Iterable[Dictionary], key: str) -> StoredGlossary:
         """Add a glossary.
 
         Raises:
             APIError: its terms cannot be used, or there is no room.
         """
-        glossary = StoredGlossary(name=name, owner=_owner(key), dictionaries=[])
-        for dictionary in dictionaries:
-            glossary = glossary.merged(dictionary)
-        with self._lock:
-            self._store(glossary)
+        glossary = StoredGlossary(name=name, owner=_owner(key), dictionaries=combined(dictionaries))
+        self._store(glossary, None)
         return glossary
 
     def change(self, number: str, key: str, edit: Callable[[StoredGlossary], StoredGlossary]) -> StoredGlossary:
         """Replace a glossary with what `edit` makes of it; errors as in [`find`] and [`create`]."""
-        with self._lock:
-            changed = edit(self.find(number, key))
-            self._store(changed)
-        return changed
+        while True:
+            before = self.find(number, key)
+            if self._store(changed := edit(before), before):
+                return changed
 
     def delete(self, number: str, key: str) -> None:
         """Remove a glossary; errors as in [`find`]."""
@@ -162,16 +168,25 @@ class Glossaries:
                 (self._folder / f"{number}.json").unlink(missing_ok=True)
             del self._by_id[number], self._sizes[number]
 
-    def _store(self, glossary: StoredGlossary) -> None:
+    def _store(self, glossary: StoredGlossary, before: StoredGlossary | None) -> bool:
+        """Keep a glossary in place of the one before, unless another one has taken that place meanwhile.
+
+        Nobody waits for the terms of another's glossary.
+        """
         number, size = glossary.glossary_id, glossary.size()
         for dictionary in glossary.dictionaries:
             _glossary([dictionary])
-        if sum(self._sizes.values()) - self._sizes.get(number, 0) + size > MOST_BYTES:
-            raise APIError(400, "Too many glossaries are kept here; delete some")
-        if self._folder:
-            with atomic_write(self._folder / f"{number}.json") as path:
-                path.write_text(glossary.model_dump_json(), encoding="utf-8")
-        self._by_id[number], self._sizes[number] = glossary, size
+        content = glossary.model_dump_json() if self._folder else ""
+        with self._lock:
+            if self._by_id.get(number) is not before:
+                return False
+            if sum(self._sizes.values()) - self._sizes.get(number, 0) + size > MOST_BYTES:
+                raise APIError(400, "Too many glossaries are kept here; delete some")
+            if self._folder:
+                with atomic_write(self._folder / f"{number}.json") as path:
+                    path.write_text(content, encoding="utf-8")
+            self._by_id[number], self._sizes[number] = glossary, size
+        return True
 
     def terms(self, numbers: Sequence[str], pair: Pair, key: str) -> Glossary:
         """The terms of glossaries for a pair; where they differ, the first one counts.

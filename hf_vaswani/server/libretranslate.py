@@ -1,6 +1,5 @@
 """The routes of LibreTranslate's API, as its clients call them."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -64,12 +63,12 @@ def make_router(service: Service) -> APIRouter:
             raise APIError(400, f"Invalid request: alternatives parameter must be <= {service.limits.alternatives}")
         characters = service.check_size(call.q)
         directions = await service.directions(call.q, _source(call.source), call.target)
-        service.accounts.charge(account, characters)
-        if call.format == "html":
-            markup = await asyncio.to_thread(lambda: [read_html(text) for text in call.q])
-            results = await service.translate_markup(markup, directions)
-        else:
-            results = await service.translate(call.q, directions, 1 + call.alternatives)
+        with service.accounts.charged(account, characters):
+            if call.format == "html":
+                markup = await service.in_thread(lambda: [read_html(text) for text in call.q])
+                results = await service.translate_markup(markup, directions)
+            else:
+                results = await service.translate(call.q, directions, 1 + call.alternatives)
         answer: dict[str, Any] = {"translatedText": [result.hypotheses[0] for result in results]}
         if detected := [direction.detected for direction in directions if direction.detected]:
             answer["detectedLanguage"] = [{"confidence": one.confidence, "language": one.language} for one in detected]
@@ -88,7 +87,7 @@ def make_router(service: Service) -> APIRouter:
         service.authenticate(request, fields)
         call = _call(DetectRequest, fields)
         service.check_size(call.q)
-        ranked = await asyncio.to_thread(service.detector.rank, "\n".join(call.q))
+        ranked = await service.in_thread(service.detector.rank, "\n".join(call.q))
         return [{"confidence": one.confidence, "language": one.language} for one in ranked]
 
     @router.get("/languages")
@@ -108,10 +107,9 @@ def make_router(service: Service) -> APIRouter:
         texts = await service.reader.read(file.name, file.content)
         characters = service.check_size(texts.texts)
         [direction] = await service.directions(["\n".join(texts.texts)], _source(call.source), call.target)
-        service.accounts.charge(account, characters)
         document = Document(safe_name(file.name), len(file.content), account, characters)
-        document.result, warnings = await service.translate_document(texts, direction)
-        service.files.add(document)
+        with service.accounts.charged(account, characters), service.files.kept(document):
+            document.result, warnings = await service.translate_document(texts, direction)
         path = f"download_file/{document.id}.{quote(document.name)}"
         answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}{path}"}
         return answer | {"warnings": warnings} if warnings else answer
@@ -120,7 +118,7 @@ def make_router(service: Service) -> APIRouter:
     async def download_file(name: str) -> Response:
         """Download a translated file."""
         document = service.files.by_id.get(name.partition(".")[0])
-        if document is None or name != f"{document.id}.{document.name}":
+        if document is None or document.result is None or name != f"{document.id}.{document.name}":
             raise APIError(404, "File not found")
         return download(document)
 

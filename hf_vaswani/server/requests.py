@@ -1,9 +1,9 @@
 """Reads requests, as JSON, as a form or from the address, into checked values."""
 
-import asyncio
 import json
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -32,8 +32,12 @@ LIBRETRANSLATE_KEY = Security(
 SCHEMES, KEY_FIELDS = ("deepl-auth-key", "bearer"), ("api_key", "auth_key")
 # Fields of a request besides its texts, and lists and objects in its JSON besides those in its characters.
 MOST_FIELDS = 1000
+ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # Larger bodies are read in a thread, while others are answered.
 INLINE_BYTES = 32 * 1024
+# Larger ones are glossaries, which have few fields.
+LARGE_BYTES = 1_500_000
+MOST_NAME = 255  # characters of a file's name
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,15 @@ class Upload:
     content: bytes
 
 
-async def read_fields(request: Request, limits: Limits) -> dict[str, Any]:
+async def read_fields(
+    request: Request, limits: Limits, in_thread: Callable[..., Awaitable[dict[str, Any]]]
+) -> dict[str, Any]:
     """The fields of a request; those of a form that occur several times as lists.
 
     All text is UTF-8, percent-encoded or not.
+
+    Args:
+        in_thread: does some work while others are answered.
 
     Raises:
         APIError: the body is not what its content type says.
@@ -57,7 +66,7 @@ async def read_fields(request: Request, limits: Limits) -> dict[str, Any]:
     fields = _read_form(request.scope["query_string"], limits)
     if len(body) <= INLINE_BYTES:
         return fields | _read_body(*arguments)
-    return fields | await asyncio.to_thread(_read_body, *arguments)
+    return fields | await in_thread(_read_body, *arguments)
 
 
 def sent_key(request: Request, fields: Mapping[str, Any] | None = None) -> Any:
@@ -86,11 +95,17 @@ def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]
         return _read_form(body, limits)
     if kind == UPLOAD:
         return _read_multipart(body, content_type, limits)
-    # Each list and object takes time that nothing else has: Python's garbage collector looks at all of them.
+    # Python's garbage collector looks at all lists and objects again and again, and nothing else runs meanwhile.
     if body.count(b"[") + body.count(b"{") > limits.characters + MOST_FIELDS:
         raise APIError(400, "Invalid request: the body has too many lists and objects")
+    if len(body) > LARGE_BYTES and body.count(b'":') + body.count(b'" :') > MOST_FIELDS:
+        raise APIError(400, "Invalid request: the body has too many fields")
     try:
         content = json.loads(body) if body.strip() else {}
+        if ESCAPED_SURROGATE.search(body):
+            json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise APIError(400, "Invalid request: it holds half of a surrogate pair, which is not a character") from None
     except (ValueError, RecursionError) as error:
         raise APIError(400, f"Invalid request: the body cannot be read: {quoted(error)}") from None
     if not isinstance(content, dict):
@@ -179,6 +194,8 @@ def uploaded_file(fields: dict[str, Any], most: int) -> Upload:
         raise APIError(400, "Invalid request: missing file parameter")
     if len(upload.content) > most:
         raise APIError(413, f"Invalid request: the file has more than {most:,} bytes")
+    if len(upload.name) > MOST_NAME:
+        raise APIError(400, f"Invalid request: the file's name has more than {MOST_NAME} characters")
     if not upload.content:
         raise APIError(400, "Invalid request: the file is empty")
     return Upload(upload.name or "document.txt", upload.content)

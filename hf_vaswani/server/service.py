@@ -3,7 +3,8 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from ..documents.sentences import Alignment
 from ..text.glossary import Glossary
 from ..text.languages import is_same_language, language_code
 from .accounts import Account, Accounts, APIError, Limits, quoted
-from .catalog import Catalog, Pair, Route, language_name, public_code
+from .catalog import Catalog, Pair, Route, language_name
 from .detection import Detected, Detector
 from .documents import DocumentReader, Documents, Texts
 from .glossaries import Glossaries
@@ -25,6 +26,7 @@ from .requests import read_fields, sent_key
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
 CHUNK_TEXTS, CHUNK_CHARACTERS, CHUNKS = 32, 4_000, 8
+THREADS = 2
 # A text is in its target language if that is as many times as likely as any source language; and in a language that
 # is not served from this probability on.
 CLEARLY, SURELY = 8, 0.8
@@ -87,20 +89,26 @@ class Service:
         glossaries: Glossaries,
     ):
         self.catalog, self.handles, self.accounts, self.limits = catalog, handles, accounts, limits
-        self.detector = _detector(catalog)
+        self.detector = Detector(catalog.codes())
         # DeepL's documents have keys of their own. LibreTranslate's are for whoever knows their addresses.
         self.documents, self.files, self.reader = Documents(), Documents(), DocumentReader()
         self.glossaries, self.metrics = glossaries, Metrics()
         self.under_way, self.body_bytes, self.is_draining = 0, 0, False
+        # More threads would keep the event loop waiting for its turn, and gain nothing.
+        self._threads = ThreadPoolExecutor(THREADS, "request")
 
     def use(self, catalog: Catalog, accounts: Mapping[str, Account] | None) -> None:
         """Serve what a catalog says to these accounts from now on; the models are the same."""
-        self.catalog, self.detector = catalog, _detector(catalog)
+        self.catalog, self.detector = catalog, Detector(catalog.codes())
         self.accounts.accounts = accounts
+
+    async def in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """The result of some work of this process, which others need not wait for."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def read_fields(self, request: Request) -> dict[str, Any]:
         """The fields of a request; errors as in [`requests.read_fields`]."""
-        return await read_fields(request, self.limits)
+        return await read_fields(request, self.limits, self.in_thread)
 
     def authenticate(self, request: Request, fields: Mapping[str, Any]) -> str:
         """The account of a request; errors as in [`Accounts.authenticate`]."""
@@ -122,17 +130,15 @@ class Service:
         Raises:
             APIError: the pair is not served; the message says what is.
         """
-        found = self.catalog.find(source, target)
-        if found is not None:
+        if (found := self.catalog.find(source, target)) is not None:
             return Direction(*found)
+        own = self.catalog.alike(target)
+        if any(code in own for code in self.catalog.alike(source)):
+            return Direction(Pair(own[0], own[0]))
         sources, targets = self.catalog.sources(), self.catalog.targets()
-        codes = [code for code in (*targets, *sources) if is_same_language(public_code(target), code)]
-        if codes and is_same_language(public_code(source), public_code(target)):
-            return Direction(Pair(codes[0], codes[0]))
-        if not any(self.catalog.find(source, code) for code in targets):
-            raise APIError(400, f"{names[0]} {quoted(source)} is not supported; there are {', '.join(sources)}")
-        if not any(self.catalog.find(code, target) for code in sources):
-            raise APIError(400, f"{names[1]} {quoted(target)} is not supported; there are {', '.join(targets)}")
+        for name, code, served in zip(names, (source, target), (sources, targets)):
+            if not set(self.catalog.alike(code)) & set(served):
+                raise APIError(400, f"{name} {quoted(code)} is not supported; there are {', '.join(served)}")
         raise APIError(400, f"{source} is not translated to {target} here")
 
     async def directions(
@@ -145,39 +151,46 @@ class Service:
         """
         if source is not None:
             return [self.route(source, target, names)] * len(texts)
-        return await asyncio.to_thread(lambda: [self._guess(text, target, names) for text in texts])
+        sources = [code for code in self.catalog.sources() if self.catalog.find(code, target)]
+        if not sources:
+            raise APIError(
+                400, f"{names[1]} {quoted(target)} is not supported; there are {', '.join(self.catalog.targets())}"
+            )
+        own = self.catalog.alike(target)
+        return await self.in_thread(lambda: [self._guess(text, sources, own, target) for text in texts])
 
-    def _guess(self, text: str, target: str, names: Sequence[str]) -> "Direction":
+    def _guess(self, text: str, sources: Sequence[str], own: Sequence[str], target: str) -> Direction:
         """The direction of a text in an unknown language.
 
-        A text that is in the target language stays as it is. One in a language that is not served is translated like
-        the language among the served ones that it is most likely in.
+        A text that is in the target language, or has no letters, stays as it is. One in a language that is not served
+        is translated like the language among the served ones that it is most likely in.
+
+        Args:
+            sources: the languages that are translated into the target.
+            own: the codes of the target language itself.
         """
-        ranked = self.detector.rank(text)
-        source = next((one for one in ranked if self.catalog.find(one.language, target)), None)
-        if source is None:
-            return self.route(ranked[0].language, target, names)
-        best = self.detector.best(text)
-        own = next((one for one in ranked if is_same_language(public_code(target), one.language)), None)
-        if (
-            own
-            and own.probability >= CLEARLY * source.probability
-            and own.probability * CLEARLY > best.probability > 0
-        ):
-            return Direction(Pair(own.language, own.language), detected=own)
-        is_other = best.probability >= SURELY and not is_same_language(best.language, source.language)
-        pair, route = self.catalog.find(source.language, target) or (None, None)
-        warning = f"The text seems to be in {language_name(best.language)}, not in {language_name(source.language)}"
-        return Direction(pair, route, source, (warning,) if is_other else ())
+        probabilities = dict(self.detector.rank(text))
+        source, target_code = max(sources, key=probabilities.__getitem__), max(own, key=probabilities.__getitem__)
+        best, likely = self.detector.best(text), probabilities[target_code]
+        detected = Detected(source, probabilities[source])
+        if best.probability == 0:
+            return Direction(Pair(source, source), detected=detected)
+        if likely >= CLEARLY * detected.probability and likely * CLEARLY > best.probability:
+            return Direction(Pair(target_code, target_code), detected=Detected(target_code, likely))
+        pair, route = self.catalog.find(source, target) or (Pair(source, source), None)
+        if best.probability < SURELY or is_same_language(best.language, source):
+            return Direction(pair, route, detected)
+        warning = f"The text seems to be in {language_name(best.language)}, not in {language_name(source)}"
+        return Direction(pair, route, detected, (warning,))
 
     def check_size(self, texts: Sequence[str]) -> int:
         """The characters of texts.
 
         Raises:
             APIError: there are too many of them, or of texts, each line of which counts.
-            UnicodeEncodeError: they hold half of a surrogate pair.
         """
-        "".join(texts).encode()  # JSON may hold halves of surrogate pairs
+        if len(texts) > self.limits.texts:
+            raise APIError(400, f"Invalid request: {len(texts):,} texts exceed the limit of {self.limits.texts:,}")
         total = sum(map(len, texts))
         if total > self.limits.characters:
             raise APIError(
@@ -254,6 +267,7 @@ class Service:
     ) -> list[Translation]:
         """Markup with translations in place of its sentences; errors as in [`translate`]."""
         texts = [text for parts in markup for text in parts.texts]
+        self.check_size(texts)
         has_tags = [has for parts in markup for has in parts.has_tags]
         own = [direction for parts, direction in zip(markup, directions) for _ in parts.texts]
         translations = await self.translate(texts, own, glossary=glossary)
@@ -270,7 +284,7 @@ class Service:
                 results.append(Translation((filled,), tuple(warnings)))
             return results
 
-        return await asyncio.to_thread(fill)
+        return await self.in_thread(fill)
 
     async def translate_document(
         self, document: Texts, direction: Direction, glossary: Glossary | None = None
@@ -330,7 +344,7 @@ class Service:
         room = asyncio.Semaphore(CHUNKS)
         handle, gauge = self.handles[route.model], self.metrics.under_way.labels(route.model)
         # A glossary may be large: each text travels with those of its terms that it has.
-        terms = await asyncio.to_thread(lambda: [glossary.of_text(line) for line in lines]) if glossary else []
+        terms = await self.in_thread(lambda: [glossary.of_text(line) for line in lines]) if glossary else []
 
         async def translate(texts: list[str], terms: list[Glossary]) -> Sequence[Translation]:
             chunk = Chunk(tuple(texts), route.languages, n_best, tuple(terms), split_sentences)
@@ -350,10 +364,6 @@ class Service:
         finally:
             for task in tasks:
                 task.cancel()
-
-
-def _detector(catalog: Catalog) -> Detector:
-    return Detector(list(dict.fromkeys([*catalog.sources(), *catalog.targets()])))
 
 
 def _lines(text: str) -> list[str]:

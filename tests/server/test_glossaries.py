@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("ray.serve")
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.server.accounts import APIError
 from hf_vaswani.server.glossaries import Dictionary, Glossaries
 
 
@@ -99,7 +100,8 @@ def test_glossary_that_is_deleted_while_it_is_changed_stays_deleted():
         deleting.join(0.2)
         return glossary
 
-    stored.change(mine.glossary_id, "key", edit)
+    with pytest.raises(APIError, match="not found"):
+        stored.change(mine.glossary_id, "key", edit)
     deleting.join()
     assert stored.of_account("key") == []
 

@@ -44,7 +44,7 @@ def test_requests_of_a_minute_are_limited(serve):
 
 @pytest.mark.parametrize("limits, texts, message", [
     ({"characters": 5}, ["Hunde", "da"], "7 characters exceed the text limit of 5"),
-    ({"texts": 1}, ["Hunde", "da"], "2 lines exceed the limit of 1"),
+    ({"texts": 1}, ["Hunde", "da"], "2 texts exceed the limit of 1"),
     ({"body": 10}, ["a" * 70_000], "the body has more than 65,546 bytes"),
 ])  # fmt: skip
 def test_large_request_is_refused(serve, limits, texts, message):
