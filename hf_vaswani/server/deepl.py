@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
 from ..documents.markup import read_markup
@@ -99,7 +99,7 @@ def make_router(service: Service) -> APIRouter:
     router = APIRouter(tags=["DeepL"], dependencies=[DEEPL_KEY])
 
     @router.post("/v2/translate", openapi_extra=body_of(JSON, FORM, model=TranslateRequest))
-    async def translate(request: Request) -> dict[str, Any]:
+    async def translate(request: Request) -> Response:
         """Translate texts."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
@@ -122,7 +122,7 @@ def make_router(service: Service) -> APIRouter:
             if translation.warnings:
                 entry["warnings"] = list(translation.warnings)
             translations.append(entry)
-        return {"translations": translations}
+        return JSONResponse({"translations": translations})
 
     @router.get("/v2/languages")
     @router.post("/v2/languages", include_in_schema=False)

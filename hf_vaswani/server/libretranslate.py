@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ..documents.formats import SUFFIXES
@@ -54,7 +54,7 @@ def make_router(service: Service) -> APIRouter:
     router = APIRouter(tags=["LibreTranslate"], dependencies=[LIBRETRANSLATE_KEY])
 
     @router.post("/translate", openapi_extra=body_of(JSON, FORM, model=TranslateRequest))
-    async def translate(request: Request) -> dict[str, Any]:
+    async def translate(request: Request) -> Response:
         """Translate a text, or several."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
@@ -76,9 +76,9 @@ def make_router(service: Service) -> APIRouter:
             answer["alternatives"] = [_others(result.hypotheses) for result in results]
         if warnings := _warnings(results):
             answer["warnings"] = warnings
-        if isinstance(fields["q"], list):
-            return answer
-        return {name: values[0] for name, values in answer.items()}
+        if not isinstance(fields["q"], list):
+            answer = {name: values[0] for name, values in answer.items()}
+        return JSONResponse(answer)  # FastAPI's own way looks at each of many texts
 
     @router.post("/detect", openapi_extra=body_of(JSON, FORM, model=DetectRequest))
     async def detect(request: Request) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ LIBRETRANSLATE_KEY = Security(
 SCHEMES, KEY_FIELDS = ("deepl-auth-key", "bearer"), ("api_key", "auth_key")
 # Fields of a request besides its texts, and lists and objects in its JSON besides those in its characters.
 MOST_FIELDS = 1000
+FIELD_END = re.compile(rb'"\s*:')
 ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # Larger bodies are read in a thread, while others are answered.
 INLINE_BYTES = 32 * 1024
@@ -98,7 +99,7 @@ def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]
     # Python's garbage collector looks at all lists and objects again and again, and nothing else runs meanwhile.
     if body.count(b"[") + body.count(b"{") > limits.characters + MOST_FIELDS:
         raise APIError(400, "Invalid request: the body has too many lists and objects")
-    if len(body) > LARGE_BYTES and body.count(b'":') + body.count(b'" :') > MOST_FIELDS:
+    if len(body) > LARGE_BYTES and any(count > MOST_FIELDS for count, _ in enumerate(FIELD_END.finditer(body))):
         raise APIError(400, "Invalid request: the body has too many fields")
     try:
         content = json.loads(body) if body.strip() else {}

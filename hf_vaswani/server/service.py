@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -249,18 +249,7 @@ class Service:
         lines = [line for text in texts for line in _lines(text)]
         found = iter(await self._translate_lines(lines, direction.route, n_best, glossary, split_sentences))
         self.metrics.characters.labels(*direction.pair).inc(sum(map(len, texts)))
-        results = []
-        for text in texts:
-            translated = [next(found) for _ in _lines(text)]
-            most = max((len(line.hypotheses) for line in translated), default=1)
-            # A line with fewer translations than others keeps its best one.
-            hypotheses = tuple(
-                _filled(text, [line.hypotheses[k if k < len(line.hypotheses) else 0] for line in translated])
-                for k in range(most)
-            )
-            warnings = dict.fromkeys(warning for line in translated for warning in line.warnings)
-            results.append(Translation(hypotheses, tuple(warnings)))
-        return results
+        return await self.in_thread(_joined, texts, found)
 
     async def translate_markup(
         self, markup: Sequence[Parts], directions: Sequence[Direction], glossary: Glossary | None = None
@@ -364,6 +353,22 @@ class Service:
         finally:
             for task in tasks:
                 task.cancel()
+
+
+def _joined(texts: Sequence[str], lines: Iterator[Translation]) -> list[Translation]:
+    """The translations of texts from those of their lines."""
+    results = []
+    for text in texts:
+        translated = [next(lines) for _ in _lines(text)]
+        most = max((len(line.hypotheses) for line in translated), default=1)
+        # A line with fewer translations than others keeps its best one.
+        hypotheses = tuple(
+            _filled(text, [line.hypotheses[k if k < len(line.hypotheses) else 0] for line in translated])
+            for k in range(most)
+        )
+        warnings = dict.fromkeys(warning for line in translated for warning in line.warnings)
+        results.append(Translation(hypotheses, tuple(warnings)))
+    return results
 
 
 def _lines(text: str) -> list[str]:
