@@ -39,7 +39,7 @@ def test_training_loads_only_a_part_of_the_package():
     )
     output = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
     files, lines = map(int, output.stdout.split())
-    assert files <= 160 and lines <= 22_000
+    assert files <= 160 and lines <= 22_200
 
 
 def test_help_of_all_commands_needs_neither_torch_nor_transformers():

@@ -86,3 +86,39 @@ def test_client_that_sends_too_much_sees_why_it_is_refused(port):
         client.request("POST", "/translate", b"a" * 30_000_000, {"content-type": "application/json"})
         answer = client.getresponse()
         assert answer.status == 413 and b"the body has more than" in answer.read()
+
+
+def test_client_that_reads_nothing_is_cut_off(port, monkeypatch):
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.5)
+    with closing(socket.socket()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", port))
+        page = b"GET /static-offline-docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n"
+        connection.sendall(page * 6)
+        time.sleep(2)
+        try:
+            answer = received(connection)
+        except ConnectionError:
+            return
+        assert len(answer) < 6_000_000  # of 9
+
+
+def test_offer_of_another_protocol_is_ignored(port):
+    offer = "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"
+    with connect(port) as connection:
+        connection.sendall(request(json.dumps(HUND).encode(), *offer))
+        connection.shutdown(socket.SHUT_WR)
+        assert received(connection).endswith(b'{"translatedText":"HUND"}')
+
+
+@pytest.mark.parametrize("beginning", [
+    b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /health HTTP/1.1\r\n",
+    b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+], ids=["after a request", "after a body"])  # fmt: skip
+def test_endless_headers_are_cut_off_wherever_they_begin(port, beginning):
+    with connect(port) as connection:
+        connection.sendall(beginning)
+        with pytest.raises(ConnectionError):
+            for _ in range(1000):
+                connection.sendall(b"a:b\r\n" * 2000)

@@ -1,5 +1,6 @@
 """Glossaries of DeepL's API: created, changed, deleted, and obeyed by translations."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
@@ -185,3 +186,12 @@ def test_damaged_file_of_a_glossary_is_named(tmp_path):
 def test_pairs_of_glossaries_are_those_that_are_served(client):
     pairs = client.get("/v2/glossary-language-pairs").json()["supported_languages"]
     assert {(pair["source_lang"], pair["target_lang"]) for pair in pairs} == {("de", "en"), ("en", "de"), ("fr", "en")}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"name": "n" * 5000}, {"source_lang": "de_" + "z" * 5000}, {"entries": "a\t\ud800"}]
+)
+def test_glossary_with_endless_names_or_halves_of_characters_is_refused(client, fields):
+    content = json.dumps({"name": "animals", **table(), **fields}).encode()
+    answer = client.post("/v2/glossaries", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and len(answer.text) < 300

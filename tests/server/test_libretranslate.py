@@ -5,6 +5,13 @@ import json
 
 import pytest
 
+pytest.importorskip("ray.serve")
+
+from hf_vaswani.server.accounts import APIError
+from hf_vaswani.server.catalog import Catalog, Pair, Route
+from hf_vaswani.server.detection import Detector
+from hf_vaswani.server.documents import Document, Documents
+
 
 def translate(client, **fields):
     return client.post("/translate", json={"source": "de", "target": "en", **fields})
@@ -160,3 +167,46 @@ def test_file_that_is_not_text_is_named(client, name, content, message):
 @pytest.mark.parametrize("name", ["../../etc/passwd", "x.txt", "%2e%2e%2fetc%2fpasswd"])
 def test_only_translated_files_can_be_downloaded(client, name):
     assert client.get(f"/download_file/{name}").status_code == 404
+
+
+def test_text_without_letters_stays_as_it_is(client, model):
+    assert translate(client, q=["12345", "🙂"], source="auto").json()["translatedText"] == ["12345", "🙂"]
+    assert not model.chunks
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"source": "x" + "-" * 10_000}, "is not supported; there are de, en, fr"),
+    ({"source": "fr-" + "x" * 200_000}, "is not supported; there are de, en, fr"),
+    ({"source": "auto", "target": "fr"}, "target fr is not supported; there are de, en"),
+    ({"source": "auto", "target": "xx", "q": []}, "target xx is not supported; there are de, en"),
+])  # fmt: skip
+def test_language_that_is_not_served_is_named_briefly(client, change, message):
+    error = translate(client, **{"q": "a", **change}).json()["error"]
+    assert message in error and len(error) < 300
+
+
+@pytest.mark.parametrize("served, asked", [
+    ("zh-Hans", "zh-CN"), ("zh-Hant", "zh-TW"), ("zh-Hant", "zt"), ("pt-BR", "pb"), ("nb", "no"), ("zh", "zh-CN"),
+    ("ar", "ar"), ("en-GB", "en"), ("en", "EN-US"),
+])  # fmt: skip
+def test_codes_of_clients_find_their_languages(served, asked):
+    others = ["zh-Hans", "zh-Hant"] if served in ("zh-Hans", "zh-Hant") else [served]
+    catalog = Catalog({"m": "folder"}, {Pair(code, "de"): Route("m") for code in others})
+    assert catalog.find(asked, "de") == (Pair(served, "de"), Route("m"))
+
+
+def test_scripts_of_chinese_are_told_apart():
+    detector = Detector(["de", "zh-Hans", "zh-Hant"])
+    assert detector.rank("这是一只狗。")[0].language == "zh-Hans"
+    assert detector.rank("這是一隻狗。")[0].language == "zh-Hant"
+
+
+def test_oldest_documents_of_an_owner_make_room_for_new_ones(monkeypatch):
+    monkeypatch.setattr("hf_vaswani.server.documents.MOST_BYTES", 100)
+    documents, kept = Documents(), []
+    for number in range(3):
+        kept.append(Document(f"{number}.txt", 20, "a", result=b"x" * 20))
+        documents.add(kept[-1])
+    assert list(documents.by_id.values()) == kept[1:]
+    with pytest.raises(APIError, match="Too many documents"):
+        documents.add(Document("b.txt", 20, "b"))

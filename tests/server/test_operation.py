@@ -8,7 +8,9 @@ import re
 import pytest
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.server import api
 from hf_vaswani.server.accounts import Account, read_accounts
+from hf_vaswani.server.replica import TextError
 
 HUND = {"q": "Hund", "source": "de", "target": "en"}
 
@@ -264,3 +266,43 @@ def test_lines_count_as_texts(serve):
 def test_first_page_is_for_people(client):
     answer = client.get("/")
     assert answer.headers["content-type"].startswith("text/html") and "<textarea" in answer.text
+
+
+@pytest.mark.parametrize("failure", [TextError("it is strange"), ZeroDivisionError()])
+def test_characters_of_a_request_that_fails_are_not_charged(serve, model, failure):
+    async def fail(chunk):
+        raise failure
+
+    model.remote = fail
+    client, header = serve({"k": {"characters": 10}}), {"Authorization": "DeepL-Auth-Key k"}
+    client.post("/translate", json={**HUND, "api_key": "k"})
+    client.post("/v2/translate", json={"text": ["Hund"], "source_lang": "DE", "target_lang": "EN"}, headers=header)
+    client.post("/translate_file", data={**HUND, "api_key": "k"}, files={"file": ("a.txt", b"Hund")})
+    assert client.get("/v2/usage", headers=header).json()["character_count"] == 0
+
+
+def test_small_requests_are_read_while_large_ones_take_all_room(serve, monkeypatch):
+    client = serve()
+    monkeypatch.setattr(api, "MOST_BODY_BYTES", 100_000)
+    client.app.state.service.body_bytes = 200_000
+    assert client.post("/translate", json=HUND).status_code == 200
+    answer = client.post("/translate", json={**HUND, "q": "a" * 90_000})
+    assert answer.status_code == 503 and "Too many large requests" in answer.json()["error"]
+
+
+def test_page_is_logged_as_answered(client, caplog):
+    with caplog.at_level(logging.INFO, "hf_vaswani.server"):
+        client.get("/")
+        client.get("/static-offline-docs/swagger-ui.css")
+    assert [json.loads(record.message)["status"] for record in caplog.records] == [200, 200]
+
+
+def test_traceback_of_an_unforeseen_error_is_in_its_line_of_the_log(serve, model, caplog):
+    async def fail(chunk):
+        raise ZeroDivisionError("odd")
+
+    model.remote = fail
+    with caplog.at_level(logging.INFO, "hf_vaswani.server"):
+        serve().post("/translate", json=HUND)
+    [record] = caplog.records
+    assert "ZeroDivisionError: odd" in json.loads(record.message)["error"]

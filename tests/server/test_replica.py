@@ -133,3 +133,21 @@ def test_languages_of_clients_do_not_mix(tmp_path):
     together = lane.translate(chunks)
     alone = [lane.translate([chunk])[0] for chunk in chunks]
     assert together == alone and together[0] != together[1]
+
+
+def test_model_that_cannot_be_opened_again_leaves_the_old_one(tmp_path):
+    model, tokenizer = family("Marian", tmp_path)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    translator = Translator(str(tmp_path / "model"))
+    before, [lane, *_] = translator.version, translator.loaded.lanes
+    weights = tmp_path / "model" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(Exception, match="model.safetensors"):
+        asyncio.run(translator.reload("new"))
+    assert translator.version == before and translator.loaded.lanes[0] is lane
+    weights.write_bytes(whole)
+    assert asyncio.run(translator.reload(before)) == (translator.id, False)
+    assert asyncio.run(translator.reload("new")) == (translator.id, True)
+    assert translator.version == "new" and translator.loaded.lanes[0] is not lane
