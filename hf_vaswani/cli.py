@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import sys
 import time
 
@@ -59,6 +60,8 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
     status = 0
     accept_any_character()
     options = (parser or _parser()).parse_args(arguments)
+    if getattr(options, "reloads_at_hangup", False) and hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can
     try:
         if errors := option_errors(vars(options)):
             raise InputError.of(errors)

@@ -57,7 +57,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="print a config file for serve deploy and KubeRay instead",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, reloads_at_hangup=True)
 
 
 def run(options: argparse.Namespace) -> None:

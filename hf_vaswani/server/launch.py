@@ -52,7 +52,6 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
         InputError: a model cannot be served, or the port is not free.
     """
     # In this order, since Ray sets a handler of its own when it starts.
-    _ignore_hangups()
     print(f"Opening {counted(len(arguments.models), 'model')}; this takes half a minute or more.", flush=True)
     with served(arguments, host, port) as server, StopSignals() as signals:
         print(f"Serving at {server.url}. Its API: {server.url}/docs. Ctrl+C stops the server.", flush=True)
@@ -78,12 +77,6 @@ def wait(signals: StopSignals, reload: Callable[[], str]) -> None:
                 continue
             print(f"{done}, in {time.monotonic() - started:.1f} s.", flush=True)
     print("Stopping: requests under way are finished.", flush=True)
-
-
-def _ignore_hangups() -> None:
-    """Not end at SIGHUP while the server starts."""
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 class Server:

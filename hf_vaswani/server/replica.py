@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from uuid import uuid4
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..app.models import NO_LANGUAGES, Languages, language_choices
@@ -246,6 +247,8 @@ class _Loaded:
         from ..translation.load import load
 
         self.model, self.tokenizer = load(model)
+        # Weights are read from their file when they are used: one that is overwritten meanwhile would end the process.
+        self.model._apply(torch.clone)
         serving, count = Serving(engine, quantize), 1
         serving.work = ANY_AMOUNT
         first = _Lane(self.model, self.tokenizer, serving, keep)

@@ -295,8 +295,12 @@ class Service:
         Raises:
             APIError: it takes longer than a request may.
         """
+
+        async def run() -> Result:  # which waits for the end of what it cancels
+            return await work
+
         try:
-            return await asyncio.wait_for(work, self.limits.seconds)
+            return await asyncio.wait_for(run(), self.limits.seconds)
         except asyncio.TimeoutError:
             raise APIError(503, f"The translation took more than {self.limits.seconds:g} seconds") from None
 

@@ -1,5 +1,7 @@
 """Glossaries from files: tables and TBX, and errors that name the line."""
 
+import csv
+
 import pytest
 
 from hf_vaswani.data.glossary_files import read_glossary
@@ -69,7 +71,7 @@ def test_tbx_of_version_3(glossary):
             f"Hund\tdog\nKatze\t{'cat ' * 5000}\n",
             "a.tsv, line 2: the term '(cat ){15}'… has 19,999",
         ),
-        ("a.csv", f"Hund,{'a' * 200_000}\n", "a.csv, line 1: field larger than field limit"),
+        ("a.csv", f"Hund,{'a' * 50_000}\n", "a.csv, line 1: the term 'a.* has 50,000 characters, more than 1,024"),
         ("a.pdf", "Hund", "a.pdf is not a glossary"),
         ("a.tbx", TBX, "a.tbx has terms in de-DE, en, fr. Choose the two languages with --source_language"),
         ("a.tbx", TBX.replace("</body>", ""), r"a.tbx, line 10, column 3: not valid XML \(mismatched tag"),
@@ -79,3 +81,12 @@ def test_tbx_of_version_3(glossary):
 def test_invalid_files(glossary, name, text, error):
     with pytest.raises(InputError, match=error):
         glossary(name, text)
+
+
+def test_cell_beyond_the_limit_of_csv_is_an_error_with_its_line(glossary):
+    before = csv.field_size_limit(1000)
+    try:
+        with pytest.raises(InputError, match="a.csv, line 2: field larger than field limit"):
+            glossary("a.csv", f"Katze,cat\nHund,{'a' * 2000}\n")
+    finally:
+        csv.field_size_limit(before)
