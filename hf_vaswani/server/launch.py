@@ -116,8 +116,8 @@ async def reload_models(handles: Mapping[str, Any], catalog: Catalog, replicas: 
             try:
                 replica, has_changed = await asyncio.wait_for(handles[name].reload.remote(version), RELOAD_SECONDS)
             except Exception as error:
-                cause = getattr(error, "cause", None) or error
-                raise InputError(f"{path}: {reason(cause)}") from None
+                why = reason(getattr(error, "cause", None) or error)
+                raise InputError(why if path in why else f"{path}: {why}") from None
             seen.add(replica)
             changed += [name] * (has_changed and name not in changed)
             if len(seen) >= replicas:
