@@ -121,14 +121,18 @@ def _register_pipeline() -> None:
 
 
 def _names_missing_folder(pipeline: Callable) -> Callable:
-    """Let `pipeline()` say, of a model that cannot be loaded, that there is no such folder; it speaks of the Hub."""
+    """Let `pipeline()` say why a model cannot be loaded: there is no such folder, or its files are damaged."""
 
     @wraps(pipeline)
     def wrapper(task=None, model=None, *args, **kwargs):
         try:
             return pipeline(task, model, *args, **kwargs)
-        except OSError as error:
-            if not isinstance(model, str | Path) or Path(model).exists():
+        except Exception as error:
+            if not isinstance(model, str | Path):
+                raise
+            if Path(model).is_dir():
+                _check_files(Path(model))
+            if Path(model).exists() or not isinstance(error, OSError):
                 raise
             from .files import where_not_found
 
@@ -136,3 +140,14 @@ def _names_missing_folder(pipeline: Callable) -> Callable:
             raise OSError(f"{model}{where_not_found(model)} cannot be loaded from the Hub: {why}") from None
 
     return wrapper
+
+
+def _check_files(folder: Path) -> None:
+    """Raise an `InputError` if the files of a model are damaged, or those of its tokenizer missing."""
+    from .data.tokenizers.tokenizer import load_tokenizer
+    from .errors import InputError
+    from .models.model_files import weight_file_errors
+
+    if errors := weight_file_errors(folder):
+        raise InputError.of(errors)
+    load_tokenizer(str(folder))

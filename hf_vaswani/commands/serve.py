@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     for library in ("ray", "fastapi", "fastapi_offline", "pebble", "py3langid", "langcodes", "python_multipart"):
         import_extra(library, "serve")
     from ..server.accounts import Limits
-    from ..server.application import ServerArguments
+    from ..server.application import ServerArguments, check_arguments
     from ..server.cluster import config_file, launch_on_cluster
     from ..server.launch import launch
 
@@ -78,6 +78,8 @@ def run(options: argparse.Namespace) -> None:
         **{name: getattr(options, name) for name in ServerArguments.model_fields if name not in ("engine", "limits")},
     )
     if options.print_config:
+        with option_names():
+            check_arguments(arguments)
         print(config_file(arguments, options.host, options.port), end="")
         return
     with option_names():

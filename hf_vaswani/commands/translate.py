@@ -33,7 +33,7 @@ from .options import (
     up_to,
 )
 from .reports import LineReports, progress_bar
-from .translate_document import default_format, format_errors, translate_document
+from .translate_document import check_lines, default_format, format_errors, translate_document
 from .translate_pairs import (
     SELECTION,
     add_pair_options,
@@ -173,8 +173,11 @@ def run(options: argparse.Namespace) -> None:
     from ..runtime.process_group import launched_processes
     from ..runtime.processes import on_main_process
 
+    has_default_format = options.format is None
     options.format = options.format or default_format(options)
     with launched_processes() as processes:
+        if has_default_format:
+            on_main_process(processes, lambda: check_lines(options))
         on_main_process(processes, lambda: check_pair_options(options))
         if options.pairs:
             _make_pairs(options, processes)

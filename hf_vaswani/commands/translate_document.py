@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents.formats import DOCUMENTS, OFFICE, format_of
+from ..documents.formats import DOCUMENTS, NO_TEXT, OFFICE, format_of
 from ..errors import InputError
 from ..files import atomic_write, reading, writing
 from ..runtime.imports import quiet
@@ -39,10 +39,29 @@ def format_errors(options: argparse.Namespace) -> list[str]:
             if getattr(options, name)
         ]
         return [f"--{name} cannot be combined with --format {options.format}; leave it out." for name in names]
-    kind = format_of(options.input or "")
-    if kind in OFFICE:
-        return [f"{options.input} is not a file of lines. Add --format {kind}, or name the output *.{kind}, too."]
+    if (kind := format_of(options.input or "")) in OFFICE:
+        return [f"{options.input} is a document, not a file of lines. Add --format {kind}."]
     return []
+
+
+def check_lines(options: argparse.Namespace) -> None:
+    """Check files whose format is not named, and which would be translated line by line.
+
+    Raises:
+        InputError: one of them is a document, or no text at all.
+    """
+    files = [name for name in (options.input, options.output) if name]
+    if strange := [name for name in files if name.lower().endswith(NO_TEXT)]:
+        raise InputError(
+            f"{strange[0]} is no text, and not a document that can be translated: those are {', '.join(DOCUMENTS)}."
+        )
+    documents = [(name, kind) for name in files if (kind := format_of(name)) in DOCUMENTS]
+    if options.format in DOCUMENTS or not documents:
+        return
+    name, kind = documents[0]
+    remedy = f"Add --format {kind}" + (f", or name the other file *.{kind}, too" if len(files) > 1 else "")
+    lines = "" if kind in OFFICE else ", or add --format text to translate lines"
+    raise InputError(f"{name} is a document, not a file of lines. {remedy}{lines}.")
 
 
 def translate_document(

@@ -13,6 +13,12 @@ OTHER_SUFFIXES = {
 SUFFIXES = {f".{kind}": kind for kind in FORMATS} | OTHER_SUFFIXES
 
 
+# Files that are no text, and not read here.
+NO_TEXT = (
+    ".pdf", ".rtf", ".doc", ".xls", ".xlsx", ".ppt", ".ods", ".odg", ".pages", ".epub", ".zip", ".png", ".jpg",
+)  # fmt: skip
+
+
 def format_of(name: str) -> str | None:
     """The format of a file by its suffix, or `None` if it is not that of a document."""
     return SUFFIXES.get(PurePath(name).suffix.lower())

@@ -172,15 +172,27 @@ def read_accounts(path: str | None) -> dict[str, Account] | None:
         for key in found:
             if not key or key != key.strip():
                 raise ValueError(f"the key {key!r} is empty, or begins or ends with a space")
-        return accounts | {key: Account.model_validate(value) for key, value in found.items()}
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: an account is wrong: {place}: {first['msg']}") from None
+        own = {key: _account(value, number) for number, (key, value) in enumerate(found.items(), start=1)}
+        return accounts | own
     except (ValueError, RecursionError) as error:
         raise InputError(
             f'{path} is not a file of keys ({error}). Write {{"KEY": {{"characters": 500000}}}}'
         ) from None
+
+
+def _account(value: object, number: int) -> Account:
+    """The account of a key, which is a secret: an error says only which one it is."""
+    known = ", ".join(Account.model_fields)
+    if not isinstance(value, dict):
+        raise ValueError(f"the account of key {number} is not an object with {known}")
+    if unknown := [name for name in value if name not in Account.model_fields]:
+        raise ValueError(f"the account of key {number} has the field {unknown[0]!r}; there are {known}")
+    try:
+        return Account.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Input should be ")
+        raise ValueError(f"the account of key {number}: {place} must be {message}") from None
 
 
 def _distinct(items: list[tuple[str, object]]) -> dict[str, object]:

@@ -65,6 +65,18 @@ def build(arguments: ServerArguments) -> serve.Application:
     return api.bind(catalog, accounts, arguments, *translators(arguments, catalog).values())
 
 
+def check_arguments(arguments: ServerArguments) -> None:
+    """Check what needs no file of the machine that serves.
+
+    Raises:
+        ValueError: the engine is unknown or not installed, `keep` is not a pattern, or a model is named twice.
+    """
+    Serving(arguments.engine, arguments.quantize)
+    keep_patterns(arguments.keep)
+    if twice := [name for name in arguments.models if arguments.models.count(name) > 1]:
+        raise ValueError(f"{twice[0]} is named twice; name it once.")
+
+
 def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Account] | None]:
     """What is served, and the accounts by key, or `None` if no key is needed.
 
@@ -72,9 +84,7 @@ def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Accou
         InputError: a model cannot be served, or the file of keys cannot be used.
         ValueError: the engine is unknown or not installed, or `keep` is not a pattern.
     """
-    # These fail before anything starts.
-    Serving(arguments.engine, arguments.quantize)
-    keep_patterns(arguments.keep)
+    check_arguments(arguments)
     return read_catalog(arguments.models), read_accounts(arguments.keys)
 
 

@@ -114,6 +114,8 @@ class Glossaries:
         self._lock, self._indexing, self._indexed = Lock(), Lock(), _Indexed()
         if self._folder is None:
             return
+        if self._folder.exists() and not self._folder.is_dir():
+            raise InputError(f"{folder} is a file; glossaries are kept in a folder. Choose another.")
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._folder.iterdir()):

@@ -52,7 +52,6 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
         InputError: a model cannot be served, or the port is not free.
     """
     # In this order, since Ray sets a handler of its own when it starts.
-    print(f"Opening {counted(len(arguments.models), 'model')}; this takes half a minute or more.", flush=True)
     with served(arguments, host, port) as server, StopSignals() as signals:
         print(f"Serving at {server.url}. Its API: {server.url}/docs. Ctrl+C stops the server.", flush=True)
         wait(signals, server.reload)
@@ -139,10 +138,11 @@ def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> It
             print(f"{name}: {warning}", file=sys.stderr, flush=True)
     check_port(host, port)
     glossaries = Glossaries(arguments.glossaries)
+    log_requests(arguments.log_file)
+    print(f"Opening {counted(len(arguments.models), 'model')}; this takes half a minute or more.", flush=True)
     with connected(arguments):
         serve.start(proxy_location=ProxyLocation.Disabled)
         handles = _open_models(arguments, catalog)
-        log_requests(arguments.log_file)
         app = make_app(catalog, handles, Accounts(accounts), arguments.limits, glossaries)
         service: Service = app.state.service
         service.detector.rank("a")  # loads it, which would keep the first clients waiting

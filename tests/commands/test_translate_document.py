@@ -48,10 +48,23 @@ def test_standard_input_is_read_as_the_format_says(translate, monkeypatch):
     assert status == 0 and re.fullmatch(r'\{"a": ".*\{b\}", "c": 1\}', out)
 
 
-def test_other_names_mean_lines(translate, tmp_path):
+@pytest.mark.parametrize("output", ["out", "out.txt", "out.docx"])
+def test_document_becomes_lines_only_where_the_format_says_so(translate, tmp_path, output):
     (tmp_path / "page.html").write_text("w1\nw2\n")
-    assert translate("--input", tmp_path / "page.html", "--output", tmp_path / "out")[0] == 0
-    assert (tmp_path / "out").read_text().count("\n") == 2
+    files = "--input", tmp_path / "page.html", "--output", tmp_path / output
+    status, _, error = translate(*files)
+    assert status == 2 and "page.html is a document, not a file of lines. Add --format html, or name" in error
+    assert not (tmp_path / output).exists()
+    if output != "out.docx":
+        assert translate(*files, "--format", "text")[0] == 0
+        assert (tmp_path / output).read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.RTF", "a.xlsx"])
+def test_file_that_is_no_text_is_refused(translate, tmp_path, name):
+    (tmp_path / name).write_text("w1\n")
+    status, _, error = translate("--input", tmp_path / name, "--output", tmp_path / f"b{name[1:]}")
+    assert status == 2 and "is no text, and not a document that can be translated: those are html" in error
 
 
 def test_document_without_text_is_copied(translate, tmp_path):
@@ -63,7 +76,7 @@ def test_document_without_text_is_copied(translate, tmp_path):
 @pytest.mark.parametrize("name, content, options, message", [
     ("a.xml", "<a>\n<b></a>", [], "a.xml cannot be read as xml: Line 2, column 6: mismatched tag. Correct it."),
     ("a.html", "w1", ["--n_best", "1", "--resume"], "--n_best cannot be combined with --format html; leave it out."),
-    ("a.docx", "w1", ["--format", "text"], "a.docx is not a file of lines. Add --format docx,"),
+    ("a.docx", "w1", ["--format", "text"], "a.docx is a document, not a file of lines. Add --format docx"),
     ("missing.html", None, [], "missing.html cannot be read: No such file or directory"),
     ("a.html", "w1", ["--output", "folder"], "folder is a folder. Choose another file."),
     ("a.html", "w1", ["--output", "old.html"], "old.html exists. Choose another file, or replace it (--overwrite)."),

@@ -193,7 +193,10 @@ def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("content, mode, message", [
     ("{}", 0o644, "other users may read it"), ("[]", 0o600, "is not a file of keys"), ("{", 0o600, "is not a file"),
-    ('{"a": {"letters": 1}}', 0o600, "an account is wrong: letters"), ('{"": {}}', 0o600, "the key '' is empty"),
+    ('{"a": {}, "b": {"letters": 1}}', 0o600, "the account of key 2 has the field 'letters'; there are name"),
+    ('{"a": 5}', 0o600, "the account of key 1 is not an object"),
+    ('{"a": {"characters": "many"}}', 0o600, "the account of key 1: characters must be a valid integer"),
+    ('{"": {}}', 0o600, "the key '' is empty"),
     ('{"a ": {}}', 0o600, "the key 'a ' is empty, or begins or ends with a space"),
     ('{"a": {}, "a": {"characters": 1}}', 0o600, "'a' is there twice"),
 ])  # fmt: skip

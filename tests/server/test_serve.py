@@ -153,6 +153,9 @@ def test_stopped_server_finishes_what_is_under_way(server, folder):
     (["de-en={model}", "--port", "{port}"], "Nothing can be served on 127.0.0.1, port"),
     (["de-en={model}", "--keys", "{keys}"], "other users may read it"),
     (["de-en={model}", "--replicas", "3", "--max_replicas", "2"], "--max_replicas 2 is less than"),
+    (["de-en={model}", "--glossaries", "{keys}"], "keys.json is a file; glossaries are kept in a folder"),
+    (["de-en={model}", "--keep", "urls", "--print_config"], "'urls' is not one of code, url"),
+    (["de-en={model}", "de-en={model}", "--print_config"], "is named twice"),
 ])  # fmt: skip
 def test_wrong_call_is_one_line_before_anything_starts(folder, tmp_path, capsys, options, message):
     pytest.importorskip("ray.serve")

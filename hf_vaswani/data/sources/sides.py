@@ -46,8 +46,10 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
         name: what the texts are called.
         language, other: the codes of both languages, if known.
     """
-    if not language or len(texts) < FEWEST:
+    if not language:
         return None
+    if len(texts) < FEWEST:
+        return _few_texts_warning(name, texts, language, other)
     from ...text.language_evidence import SCRIPTS, WORDS, language_evidence  # only for languages that are known
 
     if (here := language_evidence(language, texts)) is None:
@@ -59,6 +61,18 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
         return None
     question = "Are source and target swapped?" if found == other else "Is it the right file?"
     return f"warning: {name} looks like {found}, not like {language}. {question}"
+
+
+def _few_texts_warning(name: str, texts: Sequence[str], language: str, other: str | None) -> str | None:
+    """The warning about texts each of which is certainly in another language."""
+    from ...text.other_language import other_language
+
+    found = {other_language(text, language) for text in texts if text.strip()}
+    if len(texts) < 2 or len(found) != 1 or found == {None}:
+        return None
+    code = found.pop()
+    question = "Are source and target swapped?" if code == other else "Is it the right file?"
+    return f"warning: {name} looks like {code}, not like {language}. {question}"
 
 
 def shifted_lines(name: str, pairs: Sequence[Pair]) -> str | None:

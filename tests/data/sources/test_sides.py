@@ -63,8 +63,14 @@ def test_text_in_the_other_language_of_a_model_gives_a_warning():
     assert language_warning("x", english, "de", "en") == (
         "warning: x looks like en, not like de. Are source and target swapped?"
     )
-    for texts, languages in ((german, ("de", "en")), (english[:19], ("de", "en")), (english, (None, None))):
+    for texts, languages in ((german, ("de", "en")), (english[:1], ("de", "en")), (english, (None, None))):
         assert language_warning("x", texts, *languages) is None
+
+
+def test_few_texts_give_a_warning_if_each_is_certainly_in_the_other_language():
+    english = ["The dog is in the town.", "She has a house and a dog."]
+    assert language_warning("x", english, "de", "en").startswith("warning: x looks like en, not like de.")
+    assert language_warning("x", [*english, "Dogs."], "de", "en") is None
 
 
 def test_few_pairs_give_no_warning():
