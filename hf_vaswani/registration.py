@@ -5,6 +5,7 @@ Importing these takes seconds, so each is imported and registered only after the
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -128,7 +129,7 @@ def _names_missing_folder(pipeline: Callable) -> Callable:
         try:
             return pipeline(task, model, *args, **kwargs)
         except Exception as error:
-            if not isinstance(model, str | Path):
+            if not isinstance(model, str | Path) or _is_own(error):
                 raise
             if Path(model).is_dir():
                 _check_files(Path(model))
@@ -140,6 +141,12 @@ def _names_missing_folder(pipeline: Callable) -> Callable:
             raise OSError(f"{model}{where_not_found(model)} cannot be loaded from the Hub: {why}") from None
 
     return wrapper
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether this package has raised an error, rather than a library."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return Path(__file__).parent in Path(last.filename).parents
 
 
 def _check_files(folder: Path) -> None:

@@ -95,7 +95,9 @@ def make_app(
 
     @app.exception_handler(HTTPException)
     async def wrong_address(request: Request, error: HTTPException) -> JSONResponse:
-        return _error(request, error.status_code, str(error.detail))
+        answer = _error(request, error.status_code, f"{error.detail}; /docs describes all calls")
+        answer.headers.update(error.headers or {})
+        return answer
 
     app.add_middleware(RequestMiddleware, service=service)
     return app

@@ -1,6 +1,7 @@
 """Loading anywhere: through the Auto classes with the package, as remote code without it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -173,3 +174,12 @@ def test_state_dict_needs_only_one_of_tied_weights(tied):
     report = model.load_state_dict(saved, strict=False)
     assert report.missing_keys == ([] if tied else ["lm_head.weight"]) and not report.unexpected_keys
     assert torch.equal(model.lm_head.weight, other.lm_head.weight) == tied
+
+
+def test_pipeline_names_the_damaged_file_of_a_folder(saved_model, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(saved_model, folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="model.safetensors cannot be read: it is truncated or damaged"):
+        pipeline("translation", model=str(folder))

@@ -77,8 +77,9 @@ def test_unforeseen_error_is_answered_and_does_not_show_its_text(serve, model):
 
 
 def test_unknown_address_is_answered_in_the_form_of_its_api(client):
-    assert client.get("/nowhere").json() == {"error": "Not Found"}
-    assert client.get("/v2/nowhere").json() == {"message": "Not Found"}
+    assert client.get("/nowhere").json() == {"error": "Not Found; /docs describes all calls"}
+    assert client.get("/v2/nowhere").json() == {"message": "Not Found; /docs describes all calls"}
+    assert client.get("/translate").headers["allow"] == "POST"
 
 
 def test_server_that_is_about_to_stop_refuses_work_but_lives(client):
