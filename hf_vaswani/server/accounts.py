@@ -116,11 +116,11 @@ class Accounts:
         try:
             yield
         except BaseException:
-            self.charge(key, -characters)
+            self.refund(key, characters)
             raise
 
     def charge(self, key: str, characters: int) -> None:
-        """Count characters for a key, or with a negative number give them back.
+        """Count characters for a key.
 
         Raises:
             APIError: the key's quota does not suffice.
@@ -129,6 +129,10 @@ class Accounts:
         if limit is not None and used.characters + characters > limit:
             raise APIError(456, "Quota exceeded: this key has no characters left for this request")
         used.characters += characters
+
+    def refund(self, key: str, characters: int) -> None:
+        """Take back what was charged."""
+        self._use(key).characters -= characters
 
     def used_characters(self, key: str) -> int:
         return self._use(key).characters

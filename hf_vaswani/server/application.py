@@ -17,7 +17,7 @@ from ray.serve.handle import DeploymentHandle
 from ..pipeline.serving import Serving
 from ..text.keep import keep_patterns
 from .accounts import Account, Accounts, Limits, read_accounts
-from .api import make_app
+from .api import MOST_REQUESTS, make_app
 from .catalog import Catalog, read_catalog
 from .glossaries import Glossaries
 from .replica import Translator
@@ -25,8 +25,8 @@ from .service import Service
 
 NAME, API = "hf_vaswani", "Api"
 IMPORT_PATH = f"{__name__}:build"
-# Requests of any kind that are under way, and parts of requests that wait for one model, at most.
-MOST_REQUESTS, MOST_CHUNKS = 1000, 2000
+# Parts of requests that wait for one model, at most.
+MOST_CHUNKS = 2000
 DRAIN_SECONDS = 60
 
 
@@ -46,7 +46,7 @@ class ServerArguments(BaseModel):
     keys: str | None = Field(None, description="file of keys, see accounts.py")
     glossaries: str | None = Field(None, description="folder of glossaries; default: kept until the server stops")
     log_file: str | None = Field(
-        None, description="file for a line of JSON per request; default: standard error, but no terminal"
+        None, description="file for a line of JSON per request; default: standard error, unless it is a terminal"
     )
     limits: Limits = Limits()
 
@@ -82,7 +82,7 @@ def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Accou
 
     Raises:
         InputError: a model cannot be served, or the file of keys cannot be used.
-        ValueError: the engine is unknown or not installed, or `keep` is not a pattern.
+        ValueError: as in [`check_arguments`].
     """
     check_arguments(arguments)
     return read_catalog(arguments.models), read_accounts(arguments.keys)

@@ -19,8 +19,8 @@ from ..text.languages import is_same_language, language_pairs
 from ..translation.load import adapter_base
 
 LONGEST_CODE, MOST_KNOWN = 40, 4096
-# LibreTranslate's own codes, and Norwegian, which is written in the one way that has another code.
-ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "no": "nb", "no-no": "nb", "no_no": "nb"}
+# LibreTranslate's own codes.
+ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}
 # A model may be given with its languages: de-en=outputs/my_model.
 WITH_LANGUAGES = re.compile(r"(?P<source>[A-Za-z]{2,3}(?:_\w+)?)-(?P<target>[A-Za-z]{2,3}(?:_\w+)?)=(?P<model>.+)")
 
@@ -70,7 +70,8 @@ class Catalog:
         return sorted({target for targets in self._targets.values() for target in targets})
 
     @cached_property
-    def _all_codes(self) -> list[str]:
+    def codes(self) -> list[str]:
+        """All languages that are served, as sources or targets."""
         return list(dict.fromkeys([*self.sources(), *self.targets()]))
 
     @cached_property
@@ -101,12 +102,8 @@ class Catalog:
         if code not in self._known:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[code] = _alike(public_code(code), self.codes())
+            self._known[code] = _alike(public_code(code), self.codes)
         return self._known[code]
-
-    def codes(self) -> list[str]:
-        """All languages that are served, as sources or targets."""
-        return self._all_codes
 
 
 def _alike(code: str, codes: Sequence[str]) -> list[str]:
@@ -125,6 +122,8 @@ def public_code(code: str) -> str:
     except ValueError:
         return code.lower()
     language = Language.get(tag)
+    if language.language == "no":  # as it is nearly always written
+        return "nb"
     if language.language == "zh" and language.territory and not language.script:
         return f"zh-{language.maximize().script}"
     return tag

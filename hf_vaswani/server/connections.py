@@ -30,7 +30,10 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        was_refused = self._is_refused
         super().data_received(data)
+        if was_refused and not self._is_refused:  # all of it has arrived
+            self._stop_timer()
         if self.conn.their_state is h11.IDLE:  # a part of the next request's headers
             self._start_timer(HEADER_SECONDS)
         elif not self._is_refused:

@@ -177,7 +177,7 @@ def make_router(service: Service) -> APIRouter:
                 document.result, document.warnings = await service.translate_document(texts, direction, glossary)
             except Exception as error:
                 document.error = str(error) if isinstance(error, APIError) else "The document could not be translated"
-                service.accounts.charge(account, -characters)
+                service.accounts.refund(account, characters)
             finally:
                 service.under_way -= 1
 

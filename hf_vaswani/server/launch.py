@@ -133,7 +133,7 @@ def reload_report(changed: Sequence[str]) -> str:
 def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> Iterator[Server]:
     """Serve while the block runs."""
     catalog, accounts = read_arguments(arguments)
-    for name, path in catalog.models.items():
+    for name, path in catalog.models.items() if arguments.keep else ():
         if warning := keep_warning(load_tokenizer(path), arguments.keep):
             print(f"{name}: {warning}", file=sys.stderr, flush=True)
     check_port(host, port)

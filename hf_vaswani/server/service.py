@@ -89,7 +89,7 @@ class Service:
         glossaries: Glossaries,
     ):
         self.catalog, self.handles, self.accounts, self.limits = catalog, handles, accounts, limits
-        self.detector = Detector(catalog.codes())
+        self.detector = Detector(catalog.codes)
         # DeepL's documents have keys of their own. LibreTranslate's are for whoever knows their addresses.
         self.documents, self.files, self.reader = Documents(), Documents(), DocumentReader()
         self.glossaries, self.metrics = glossaries, Metrics()
@@ -99,7 +99,7 @@ class Service:
 
     def use(self, catalog: Catalog, accounts: Mapping[str, Account] | None) -> None:
         """Serve what a catalog says to these accounts from now on; the models are the same."""
-        self.catalog, self.detector = catalog, Detector(catalog.codes())
+        self.catalog, self.detector = catalog, Detector(catalog.codes)
         self.accounts.accounts = accounts
 
     async def in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:

@@ -122,3 +122,14 @@ def test_endless_headers_are_cut_off_wherever_they_begin(port, beginning):
         with pytest.raises(ConnectionError):
             for _ in range(1000):
                 connection.sendall(b"a:b\r\n" * 2000)
+
+
+def test_connection_goes_on_after_a_request_that_was_refused_while_it_arrived(port, monkeypatch):
+    monkeypatch.setattr(connections, "REFUSED_SECONDS", 0.5)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    client.request("POST", "/translate", b"a" * 30_000_000, {"content-type": "application/json"})
+    assert client.getresponse().read()
+    time.sleep(1)
+    client.auto_open = False  # on the same connection
+    client.request("POST", "/translate", json.dumps(HUND), {"content-type": "application/json"})
+    assert json.loads(client.getresponse().read()) == {"translatedText": "HUND"}

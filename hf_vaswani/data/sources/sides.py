@@ -46,10 +46,23 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
         name: what the texts are called.
         language, other: the codes of both languages, if known.
     """
-    if not language:
+    find = _language_of_few if len(texts) < FEWEST else _language_of_many
+    if not language or not (found := find(texts, language, other)):
         return None
-    if len(texts) < FEWEST:
-        return _few_texts_warning(name, texts, language, other)
+    question = "Are source and target swapped?" if found == other else "Is it the right file?"
+    return f"warning: {name} looks like {found}, not like {language}. {question}"
+
+
+def _language_of_few(texts: Sequence[str], language: str, other: str | None) -> str | None:
+    """The one other language that each of some texts is certainly in, if so."""
+    from ...text.other_language import other_language
+
+    found = {other_language(text, language) for text in texts if text.strip()}
+    return found.pop() if len(texts) > 1 and len(found) == 1 else None
+
+
+def _language_of_many(texts: Sequence[str], language: str, other: str | None) -> str | None:
+    """The other language that texts taken together give more evidence of, if so."""
     from ...text.language_evidence import SCRIPTS, WORDS, language_evidence  # only for languages that are known
 
     if (here := language_evidence(language, texts)) is None:
@@ -57,22 +70,7 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
     others = dict.fromkeys(filter(None, (other, *WORDS, *(codes.split()[0] for codes in SCRIPTS.values()))))
     signs = {code: language_evidence(code, texts) or 0.0 for code in others}
     found = max(signs, key=signs.__getitem__)
-    if signs[found] <= 0.1 or here >= signs[found] / 3:
-        return None
-    question = "Are source and target swapped?" if found == other else "Is it the right file?"
-    return f"warning: {name} looks like {found}, not like {language}. {question}"
-
-
-def _few_texts_warning(name: str, texts: Sequence[str], language: str, other: str | None) -> str | None:
-    """The warning about texts each of which is certainly in another language."""
-    from ...text.other_language import other_language
-
-    found = {other_language(text, language) for text in texts if text.strip()}
-    if len(texts) < 2 or len(found) != 1 or found == {None}:
-        return None
-    code = found.pop()
-    question = "Are source and target swapped?" if code == other else "Is it the right file?"
-    return f"warning: {name} looks like {code}, not like {language}. {question}"
+    return found if signs[found] > 0.1 and here < signs[found] / 3 else None
 
 
 def shifted_lines(name: str, pairs: Sequence[Pair]) -> str | None:
