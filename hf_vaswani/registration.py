@@ -29,7 +29,7 @@ def register() -> None:
     for looks_up, own, registers in (
         *((f"{auto}.configuration_auto", CONFIGS[kind][0], partial(_register_config, kind)) for kind in CONFIGS),
         (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
-        ("transformers.pipelines", "pipeline.translation", _register_pipeline),
+        ("transformers.pipelines", "translator.pipeline", _register_pipeline),
     ):
         own = f"{__package__}.{own}"
         # Two callbacks rather than one: if our own module is what imports the transformers module, it is not complete
@@ -81,8 +81,8 @@ def _register_tokenizer() -> None:
 def _register_pipeline() -> None:
     from transformers import AutoModelForSeq2SeqLM, pipelines
 
-    from .pipeline.translation import TranslationPipeline
     from .text.languages import TRANSLATION_TASK
+    from .translator.pipeline import TranslationPipeline
 
     class TaskAliases(dict):
         """Task aliases that also accept `translation_xx_to_yy`, which transformers 4 parsed and 5 does not."""

@@ -102,7 +102,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
     from ..text.normalization import is_blank
-    from ..translation.load import load
+    from ..translator.load import load
 
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
@@ -170,7 +170,7 @@ def _compare(
     from ..hub.export_card import Comparison, MetricLoss, ShortlistGain
     from ..text.languages import own_languages
     from ..text.normalization import is_blank
-    from ..translation.translate import translate
+    from ..translator.translate import translate
 
     target = FORMATS[options.to]
     exported, is_greedy = target.open(folder, model), target.num_beams == 1

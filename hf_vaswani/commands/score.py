@@ -25,7 +25,7 @@ from .reports import LineReports, progress_bar, write_result
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..translation.pair_scores import PairScore
+    from ..translator.pair_scores import PairScore
 
 DESCRIPTION = """\
 Write, for each pair of lines, the probability of the target as a translation of the source. Text has three columns
@@ -77,8 +77,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import iterate_parallel
-    from ..translation.load import check_gives_probabilities, load_ensemble
-    from ..translation.pair_scores import score_pairs
+    from ..translator.load import check_gives_probabilities, load_ensemble
+    from ..translator.pair_scores import score_pairs
 
     _check(options)
     model, tokenizer = load_ensemble([options.model, *options.ensemble])

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from ..pipeline.serving import Serving
 from ..text.keep import keep_patterns
+from ..translator.backends.selection import BackendSelection
 from .accounts import Account, Accounts, Limits, read_accounts
 from .api import MOST_REQUESTS, make_app
 from .catalog import Catalog, read_catalog
@@ -71,7 +71,7 @@ def check_arguments(arguments: ServerArguments) -> None:
     Raises:
         ValueError: the engine is unknown or not installed, `keep` is not a pattern, or a model is named twice.
     """
-    Serving(arguments.engine, arguments.quantize)
+    BackendSelection(arguments.engine, arguments.quantize)
     keep_patterns(arguments.keep)
     if twice := [name for name in arguments.models if arguments.models.count(name) > 1]:
         raise ValueError(f"{twice[0]} is named twice; name it once.")

@@ -16,7 +16,7 @@ from ..data.tokenizers.tokenizer import load_tokenizer
 from ..errors import InputError
 from ..files import collect_errors
 from ..text.languages import is_same_language, language_pairs
-from ..translation.load import adapter_base
+from ..translator.load import adapter_base
 
 LONGEST_CODE, MOST_KNOWN = 40, 4096
 # LibreTranslate's own codes.

@@ -23,7 +23,7 @@ from ..data.tokenizers.tokenizer import load_tokenizer
 from ..errors import InputError, counted, listed, reason
 from ..runtime.signals import StopSignals
 from ..text.source_warnings import keep_warning
-from ..translation.translator_settings import content_digest
+from ..translator.translator_settings import content_digest
 from .accounts import Accounts
 from .api import make_app
 from .application import DRAIN_SECONDS, NAME, ServerArguments, log_requests, read_arguments, translators

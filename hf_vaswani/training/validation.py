@@ -22,7 +22,7 @@ from ..evaluation.score_settings import ScoreSettings
 from ..records.run_report import TermShares, TestScores
 from ..runtime.processes import say
 from ..text.languages import check_languages, language_code
-from ..translation.translate import translate
+from ..translator.translate import translate
 from .recipe.arguments import COMPARED, RERANKER, EvaluationArguments, TrainingArguments
 from .recipe.recipe import Recipe
 from .setup.splits import model_languages
@@ -30,7 +30,7 @@ from .setup.tokenizer_and_model import named
 
 if TYPE_CHECKING:
     from ..text.glossary import Glossary
-    from ..translation.reranking import Reranker
+    from ..translator.reranking import Reranker
 
 SAMPLING_SEED = 0
 # What computes the translations that are scored, as the pipeline's `engine`.
@@ -46,7 +46,7 @@ class Translations:
 
     def write(self, path: Path) -> None:
         """Write the translations to a file, one per line."""
-        from ..translation.lines import write_translations
+        from ..translator.lines import write_translations
 
         write_translations(path, self.texts)
 
@@ -149,7 +149,7 @@ def load_reranker(recipe: Recipe) -> "Reranker | None":
     name = recipe.evaluation.rerank_with
     if not name:
         return None
-    from ..translation.reranking import open_reranker
+    from ..translator.reranking import open_reranker
 
     source, target = map(language_code, model_languages(recipe.data))
     reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
@@ -165,7 +165,7 @@ def load_compared(recipe: Recipe) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     """
     if not (names := recipe.evaluation.compared):
         return None
-    from ..translation.load import load_ensemble
+    from ..translator.load import load_ensemble
 
     model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
     _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)

@@ -8,8 +8,8 @@ from hf_vaswani.app.translate import translate_text
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError
-from hf_vaswani.pipeline.translation import TranslationPipeline
 from hf_vaswani.text.markers import KEEP_TOKENS
+from hf_vaswani.translator.pipeline import TranslationPipeline
 
 from ..conftest import tiny_model
 

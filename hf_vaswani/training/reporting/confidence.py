@@ -3,8 +3,8 @@
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...errors import InputError
 from ...evaluation.confidence import calibrate
-from ...pipeline.translation import TranslationPipeline
 from ...runtime.processes import say
+from ...translator.pipeline import TranslationPipeline
 from ..build import TrainingSetup
 
 MOST_PAIRS = 2000

@@ -162,7 +162,7 @@ def model_inputs(recipe: Recipe) -> list[tuple[str, str]]:
 
 def local_digests(recipe: Recipe) -> dict[str, str]:
     """The digests of a run's models and tokenizers that are in folders, by the key that names them."""
-    from ...translation.translator_settings import content_digest
+    from ...translator.translator_settings import content_digest
 
     found: dict[str, list[str]] = {}
     if recipe.augmentation.glossary:
@@ -175,7 +175,7 @@ def local_digests(recipe: Recipe) -> dict[str, str]:
 
 def run_inputs(recipe: Recipe) -> list[Input]:
     """Everything that a run is made from besides its own text, with provenance."""
-    from ...translation.translator_settings import content_digest
+    from ...translator.translator_settings import content_digest
 
     found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]

@@ -18,8 +18,8 @@ from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting.figures import readable_sentences
 from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
-from hf_vaswani.translation.lines import write_translations
-from hf_vaswani.translation.mbr import translate_mbr
+from hf_vaswani.translator.lines import write_translations
+from hf_vaswani.translator.mbr import translate_mbr
 
 from ..helpers import records
 
