@@ -84,7 +84,7 @@ def test_failed_sentence_is_marked_and_does_not_affect_the_others(loaded, monkey
                 for text in texts
             ]
 
-    monkeypatch.setattr(translate, "make_engine", lambda *_: Engine())
+    monkeypatch.setattr(translate, "make_translator", lambda *_: Engine())
     [*_, last] = translate_text(loaded, "w1. w2. w3.")
     assert last.text == "<w1.> [not translated: RuntimeError: out of <memory>] <w3.>"
 
