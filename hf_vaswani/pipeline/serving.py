@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..engines.converters import CONVERTERS
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..engines.engine_cache import EngineDiffers, find_converted, find_key, note_key, open_converted, weights_key
 from ..engines.engine_model import EngineModel
 from ..errors import InputError
+from ..generation.fast_model import VaswaniForConditionalGeneration
 from ..generation.mixin import is_watched
 from .arguments import GenerateArguments
 

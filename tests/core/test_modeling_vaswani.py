@@ -14,14 +14,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_layers import (
-    ATTENTION_FUNCTIONS,
-    VaswaniDropout,
     layer_norm,
     scaled_dot_product_attention,
     sinusoidal_positions,
 )
 from hf_vaswani.fast import label_smoothing as smoothing_module
-from hf_vaswani.fast.attention import attention_weights, without_cudnn
+from hf_vaswani.fast.attention import VaswaniAttention, attention_weights, without_cudnn
+from hf_vaswani.fast.dropout import VaswaniDropout
 from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, sequence_loss
 
 from .. import reference
@@ -820,7 +819,7 @@ def test_attention_on_a_gpu_does_without_cudnn(cudnn_of_attention, monkeypatch):
     attention = tiny_model(attn_implementation="sdpa").model.encoder.layers[0].self_attn
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda *args, **kwargs: (cudnn_of_attention(), args, kwargs))
     query = SimpleNamespace(device=torch.device("cuda"))
-    attend = ATTENTION_FUNCTIONS["sdpa"]
+    attend = VaswaniAttention.functions["sdpa"]
     assert attend(attention, query, 1, dropout=0.5) == (False, (attention, query, 1), {"dropout": 0.5})
     assert cudnn_of_attention()
 
