@@ -21,7 +21,7 @@ from hf_vaswani.core.modeling_layers import (
 from hf_vaswani.fast import label_smoothing as smoothing_module
 from hf_vaswani.fast.attention import VaswaniAttention, attention_weights, without_cudnn
 from hf_vaswani.fast.dropout import VaswaniDropout
-from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, sequence_loss
+from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, FusedLoss, sequence_loss
 
 from .. import reference
 from ..conftest import tiny_config, tiny_model
@@ -748,7 +748,7 @@ def test_loss_on_a_gpu_equals_cross_entropy_in_float64(dtype, label_smoothing, m
     logits = torch.randn(11, 50).mul_(3).to(dtype).requires_grad_()
     labels = torch.randint(50, (11,))
     labels[[2, 10]] = -100
-    loss = DeviceCrossEntropy.apply(logits, labels, label_smoothing, torch.tensor(9.0))
+    loss = FusedLoss.apply(logits, labels, torch.tensor(9.0), DeviceCrossEntropy(label_smoothing))
     (2 * loss).backward()
     exact = logits.detach().double().requires_grad_()
     expected = F.cross_entropy(exact, labels, label_smoothing=label_smoothing)
@@ -761,7 +761,7 @@ def test_loss_on_a_gpu_equals_cross_entropy_in_float64(dtype, label_smoothing, m
 
 def test_impossible_tokens_leave_the_loss_on_a_gpu_finite():
     logits = torch.tensor([[1.0, 2.0, -torch.inf]], requires_grad=True)
-    loss = DeviceCrossEntropy.apply(logits, torch.tensor([0]), 0.0, 1.0)
+    loss = FusedLoss.apply(logits, torch.tensor([0]), 1.0, DeviceCrossEntropy(0.0))
     loss.backward()
     torch.testing.assert_close(loss, torch.tensor(1.0).exp().add(1).log())
     torch.testing.assert_close(logits.grad, torch.tensor([[-0.731059, 0.731059, 0.0]]))
@@ -780,7 +780,8 @@ def test_loss_on_a_gpu_reads_no_value_from_the_device_and_copies_no_more_than_a_
     # The meta device has no values to read.
     logits = torch.zeros(11, 50, dtype=torch.bfloat16, device="meta", requires_grad=True)
     with Watch():
-        DeviceCrossEntropy.apply(logits, torch.zeros(11, dtype=torch.long, device="meta"), 0.1, 9.0).backward()
+        labels = torch.zeros(11, dtype=torch.long, device="meta")
+        FusedLoss.apply(logits, labels, 9.0, DeviceCrossEntropy(0.1)).backward()
     assert logits.grad.is_meta and max(sizes) == 150
 
 
