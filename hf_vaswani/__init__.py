@@ -15,10 +15,10 @@ from .runtime.signals import end_at_ctrl_c, is_own_command
 if TYPE_CHECKING:
     from .core.configuration_vaswani import VaswaniConfig
     from .core.generation_vaswani import VaswaniGenerationMixin
-    from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
     from .core.tokenization_vaswani import VaswaniTokenizer
     from .engines.ctranslate2_model import CTranslate2Model
     from .engines.onnx.onnx_model import OnnxModel
+    from .generation.fast_model import VaswaniForConditionalGeneration, VaswaniModel
     from .presets import preset
     from .translator.pipeline import TranslationPipeline
 
@@ -39,9 +39,9 @@ _MODULES = {
     "OnnxModel": ".engines.onnx.onnx_model",
     "TranslationPipeline": ".translator.pipeline",
     "VaswaniConfig": ".core.configuration_vaswani",
-    "VaswaniForConditionalGeneration": ".core.modeling_vaswani",
+    "VaswaniForConditionalGeneration": ".generation.fast_model",
     "VaswaniGenerationMixin": ".core.generation_vaswani",
-    "VaswaniModel": ".core.modeling_vaswani",
+    "VaswaniModel": ".generation.fast_model",
     "VaswaniTokenizer": ".core.tokenization_vaswani",
     "preset": ".presets",
 }

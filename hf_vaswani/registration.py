@@ -25,7 +25,6 @@ def register() -> None:
     """Register everything; calling it again changes nothing."""
     auto = "transformers.models.auto"
     after_import(f"{auto}.modeling_auto", _register_models)
-    after_import(f"{__package__}.core.modeling_vaswani", _install_fast_paths)
     for looks_up, own, registers in (
         *((f"{auto}.configuration_auto", CONFIGS[kind][0], partial(_register_config, kind)) for kind in CONFIGS),
         (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
@@ -36,12 +35,6 @@ def register() -> None:
         # yet when that import ends.
         after_import(own, registers)
         after_import(looks_up, partial(importlib.import_module, own))
-
-
-def _install_fast_paths() -> None:
-    from .generation.install import install
-
-    install()
 
 
 def _register_config(model_type: str) -> None:

@@ -12,12 +12,9 @@ from torch.nn import functional as F
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_utils import AttentionInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_vaswani import VaswaniConfig
-
-# transformers' attention functions by name; those that are registered here are for this model alone.
-ATTENTION_FUNCTIONS = AttentionInterface()
 
 
 def sinusoidal_positions(
@@ -132,6 +129,8 @@ def masked_scores(
 class VaswaniAttention(nn.Module):
     """Multi-head attention (section 3.2.2) through transformers' attention interface, with key–value caches."""
 
+    functions = ALL_ATTENTION_FUNCTIONS
+
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool = False):
         super().__init__()
         self.config = config
@@ -171,7 +170,7 @@ class VaswaniAttention(nn.Module):
         else:
             key, value = self._cross_attention_states(encoder_hidden_states, cache)
         query = split_heads(self.q_proj(hidden_states), self.d_k)
-        attend = ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
+        attend = self.functions.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
         attended, weights = attend(
             self,
             query,
@@ -222,11 +221,13 @@ class VaswaniDropout(nn.Dropout):
 class VaswaniLayer(GradientCheckpointingLayer):
     """What encoder and decoder layers share: residual sub-layers (3.1) and the feed-forward network (3.3)."""
 
+    attention_class, dropout_class = VaswaniAttention, VaswaniDropout
+
     def __init__(self, config: VaswaniConfig, ffn_dim: int):
         super().__init__()
         self.norm_first = config.norm_position == "pre"
-        self.dropout = VaswaniDropout(config.dropout)
-        self.activation_dropout = VaswaniDropout(config.activation_dropout)
+        self.dropout = self.dropout_class(config.dropout)
+        self.activation_dropout = self.dropout_class(config.activation_dropout)
         self.activation_fn = ACT2FN[config.activation_function]
         self.fc1 = nn.Linear(config.d_model, ffn_dim, bias=config.ffn_bias)
         self.fc2 = nn.Linear(ffn_dim, config.d_model, bias=config.ffn_bias)
@@ -248,7 +249,7 @@ class VaswaniEncoderLayer(VaswaniLayer):
 
     def __init__(self, config: VaswaniConfig, layer_idx: int):
         super().__init__(config, config.encoder_ffn_dim)
-        self.self_attn = VaswaniAttention(config, config.encoder_attention_heads, layer_idx)
+        self.self_attn = self.attention_class(config, config.encoder_attention_heads, layer_idx)
         self.self_attn_layer_norm = layer_norm(config)
 
     def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
@@ -265,9 +266,9 @@ class VaswaniDecoderLayer(VaswaniLayer):
     def __init__(self, config: VaswaniConfig, layer_idx: int):
         super().__init__(config, config.decoder_ffn_dim)
         heads = config.decoder_attention_heads
-        self.self_attn = VaswaniAttention(config, heads, layer_idx, is_causal=True)
+        self.self_attn = self.attention_class(config, heads, layer_idx, is_causal=True)
         self.self_attn_layer_norm = layer_norm(config)
-        self.encoder_attn = VaswaniAttention(config, heads, layer_idx)
+        self.encoder_attn = self.attention_class(config, heads, layer_idx)
         self.encoder_attn_layer_norm = layer_norm(config)
 
     def forward(

@@ -32,7 +32,6 @@ from .modeling_layers import (
     POSITIONS,
     VaswaniAttention,
     VaswaniDecoderLayer,
-    VaswaniDropout,
     VaswaniEncoderLayer,
     layer_norm,
 )
@@ -57,7 +56,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.embed_positions = POSITIONS[config.position_type](config)
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
-        self.dropout = VaswaniDropout(dropout)
+        self.dropout = self.layer_class.dropout_class(dropout)
         self.word_dropout = word_dropout
         self.layers = nn.ModuleList(layers)
         self.layerdrop = layerdrop
@@ -148,11 +147,12 @@ class VaswaniStack(VaswaniPreTrainedModel):
 class VaswaniEncoder(VaswaniStack):
     """N layers of self-attention and a feed-forward network over the source (section 3.1)."""
 
+    layer_class = VaswaniEncoderLayer
     ids_name = "input_ids"
     _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
 
     def __init__(self, config: VaswaniConfig):
-        layers = [VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)]
+        layers = [self.layer_class(config, i) for i in range(config.encoder_layers)]
         super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop, config.encoder_word_dropout)
 
     @records_outputs
@@ -181,6 +181,7 @@ if hasattr(DECODER_STATES, "num_hidden_layers_key"):  # older transformers do no
 class VaswaniDecoder(VaswaniStack):
     """N layers of causal self-attention, cross-attention and a feed-forward network (section 3.1)."""
 
+    layer_class = VaswaniDecoderLayer
     ids_name = "decoder_input_ids"
     _can_record_outputs = {
         "hidden_states": DECODER_STATES,
@@ -189,7 +190,7 @@ class VaswaniDecoder(VaswaniStack):
     }
 
     def __init__(self, config: VaswaniConfig):
-        layers = [VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers)]
+        layers = [self.layer_class(config, i) for i in range(config.decoder_layers)]
         super().__init__(
             config, config.decoder_vocab_size, layers, config.decoder_layerdrop, config.decoder_word_dropout
         )
@@ -250,6 +251,7 @@ class VaswaniDecoder(VaswaniStack):
 class VaswaniModel(VaswaniPreTrainedModel):
     """Encoder and decoder without the LM head. By default, source and target share one embedding matrix."""
 
+    encoder_class, decoder_class = VaswaniEncoder, VaswaniDecoder
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
 
     def __init__(self, config: VaswaniConfig):
@@ -260,8 +262,8 @@ class VaswaniModel(VaswaniPreTrainedModel):
                 "encoder.embed_tokens.weight": "shared.weight",
                 "decoder.embed_tokens.weight": "shared.weight",
             }
-        self.encoder = VaswaniEncoder(config)
-        self.decoder = VaswaniDecoder(config)
+        self.encoder = self.encoder_class(config)
+        self.decoder = self.decoder_class(config)
         self.post_init()
 
     def init_parallel_plans(self) -> None:
@@ -405,6 +407,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
     ```
     """
 
+    model_class = VaswaniModel
     _tp_plan = {"lm_head": "colwise_gather_output"}
     sequence_loss = staticmethod(sequence_loss)
     accepts_loss_kwargs = True  # tells the Trainer about `num_items_in_batch`
@@ -419,7 +422,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         if config.tie_word_embeddings:
             tied["lm_head.weight"] = tied.get(target, target)
         self._tied_weights_keys = tied
-        self.model = VaswaniModel(config)
+        self.model = self.model_class(config)
         self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)
         self.post_init()
 

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
+from ..core import modeling_layers
 from ..core.modeling_layers import masked_scores
 
 # Up to these numbers, of queries in a search step and of keys in training, plain matrix products are faster on a CPU
@@ -86,3 +87,10 @@ def without_cudnn(attend: Callable, *args: Any, **kwargs: Any) -> Any:
         return attend(*args, **kwargs)
     finally:
         backends.enable_cudnn_sdp(True)
+
+
+class VaswaniAttention(modeling_layers.VaswaniAttention):
+    """The model's attention by the functions above; others are those of transformers."""
+
+    functions = AttentionInterface()
+    functions.update(eager=product_attention, sdpa=sdpa_attention)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.modules import module
 from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 
-from ..core.modeling_layers import VaswaniAttention, VaswaniDecoderLayer, VaswaniDropout, split_heads
+from ..core.modeling_layers import VaswaniAttention, VaswaniDecoderLayer, split_heads
 from .attention import attention_weights
 from .packed_linear import is_plain, packed_or_plain
 
@@ -180,12 +180,16 @@ def can_step(decoder: nn.Module, lm_head: nn.Module) -> bool:
 
 def is_own(layer: nn.Module) -> bool:
     """Whether a layer and all its parts are of the original classes, without adapters for example."""
-    own = (VaswaniAttention, VaswaniDropout, nn.LayerNorm)
-    return type(layer) is VaswaniDecoderLayer and all(
-        is_plain(part) if isinstance(part, nn.Linear) else type(part) in own
-        for name, part in layer.named_modules()
-        if name and part is not layer.activation_fn
+    return all(
+        is_plain(part) if isinstance(part, nn.Linear) else type(part) is nn.LayerNorm or is_own_class(type(part))
+        for part in layer.modules()
+        if part is not layer.activation_fn
     )
 
 
-__all__ = ["DecoderStep", "StepInput", "can_step"]
+def is_own_class(cls: type) -> bool:
+    """Whether a class is defined in this package."""
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+__all__ = ["DecoderStep", "StepInput", "can_step", "is_own_class"]

@@ -9,15 +9,17 @@ import math
 import torch
 from torch.nn import functional as F
 
-from ..core.modeling_layers import VaswaniDropout
+from ..core import modeling_layers
 
 
-def dropout(module: VaswaniDropout, states: torch.Tensor) -> torch.Tensor:
-    """The forward pass of [`VaswaniDropout`], states of any shape."""
-    p, training = module.p, module.training
-    dropped = round(p * 2**16)
-    if not training or dropped in (0, 2**16) or states.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(states, p=p, training=training)
-    drawn = torch.empty(math.ceil(states.numel() / 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = drawn[: states.numel()].view(states.shape) >= dropped - 2**15
-    return states * kept.to(states.dtype).mul_(1 / (1 - dropped / 2**16))
+class VaswaniDropout(modeling_layers.VaswaniDropout):
+    """The model's dropout, for states of any shape."""
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        p, training = self.p, self.training
+        dropped = round(p * 2**16)
+        if not training or dropped in (0, 2**16) or states.device.type != "cpu" or torch.compiler.is_compiling():
+            return F.dropout(states, p=p, training=training)
+        drawn = torch.empty(math.ceil(states.numel() / 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        kept = drawn[: states.numel()].view(states.shape) >= dropped - 2**15
+        return states * kept.to(states.dtype).mul_(1 / (1 - dropped / 2**16))

@@ -1,8 +1,7 @@
 """The model's generation, faster where nothing but the hypotheses is asked for, with its settings checked.
 
-[`install`](install.py) puts [`FastGenerationMixin`] into the model's class. Beam search, greedy search and sampling
-are those of `fast_beam_search.py`, with the hypotheses of a sentence side by side; whatever needs one row of the batch
-for each hypothesis is left to the model's own search or to transformers.
+Beam search, greedy search and sampling are those of `fast_beam_search.py`, with the hypotheses of a sentence side by
+side; whatever needs one row of the batch for each hypothesis is left to the model's own search or to transformers.
 """
 
 import inspect
@@ -33,7 +32,7 @@ from ..core.generation_vaswani import (
     other_criteria,
 )
 from ..core.modeling_cache import CACHE_NAME
-from ..fast.decoder_step import DecoderStep, can_step
+from ..fast.decoder_step import DecoderStep, can_step, is_own_class
 from .adapters import base_error
 from .beam_decoder import MASKED_ATTENTION, ModuleStep, SharedSourceDecoder
 from .fast_beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
@@ -283,11 +282,6 @@ def is_overridden(cls: type[nn.Module]) -> bool:
         if any(name in vars(base) for name in BYPASSED):
             return any(map(is_own_class, cls.__mro__[number:]))
     return False
-
-
-def is_own_class(cls: type) -> bool:
-    """Whether a class is one of the model's own."""
-    return cls.__module__.startswith(VaswaniGenerationMixin.__module__.rpartition(".")[0] + ".")
 
 
 def check_own_settings(generation_config: GenerationConfig) -> None:

@@ -11,9 +11,9 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_layers import sinusoidal_positions
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, listed, reason
 from ..files import AGAIN
+from ..generation.fast_model import VaswaniForConditionalGeneration
 from ..models.model_loading import REPORTING, foreign_classes, report_errors
 from ..runtime.imports import quiet
 

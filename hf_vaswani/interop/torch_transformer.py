@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
+from ..generation.fast_model import VaswaniForConditionalGeneration
 from ..presets import check_fields
 from .conversion import SHARED, SOURCE_EMBEDDINGS, Conversion, make_config, split_projections
 

@@ -19,9 +19,9 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_cache import CACHE_NAME, accepts_past_key_values
-from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..fast.decoder_step import StepInput
 from ..generation.beam_decoder import ModuleStep
+from ..generation.fast_model import VaswaniForConditionalGeneration
 from ..generation.mixin import FastGenerationMixin
 from ..text.languages import fits_pair, own_languages
 

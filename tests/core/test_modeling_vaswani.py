@@ -14,15 +14,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_layers import (
-    ATTENTION_FUNCTIONS,
-    VaswaniDropout,
     layer_norm,
     scaled_dot_product_attention,
     sinusoidal_positions,
 )
 from hf_vaswani.fast import label_smoothing as smoothing_module
-from hf_vaswani.fast.attention import attention_weights, without_cudnn
-from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, sequence_loss
+from hf_vaswani.fast.attention import VaswaniAttention, attention_weights, without_cudnn
+from hf_vaswani.fast.dropout import VaswaniDropout
+from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, FusedLoss, sequence_loss
 
 from .. import reference
 from ..conftest import tiny_config, tiny_model
@@ -749,7 +748,7 @@ def test_loss_on_a_gpu_equals_cross_entropy_in_float64(dtype, label_smoothing, m
     logits = torch.randn(11, 50).mul_(3).to(dtype).requires_grad_()
     labels = torch.randint(50, (11,))
     labels[[2, 10]] = -100
-    loss = DeviceCrossEntropy.apply(logits, labels, label_smoothing, torch.tensor(9.0))
+    loss = FusedLoss.apply(logits, labels, torch.tensor(9.0), DeviceCrossEntropy(label_smoothing))
     (2 * loss).backward()
     exact = logits.detach().double().requires_grad_()
     expected = F.cross_entropy(exact, labels, label_smoothing=label_smoothing)
@@ -762,7 +761,7 @@ def test_loss_on_a_gpu_equals_cross_entropy_in_float64(dtype, label_smoothing, m
 
 def test_impossible_tokens_leave_the_loss_on_a_gpu_finite():
     logits = torch.tensor([[1.0, 2.0, -torch.inf]], requires_grad=True)
-    loss = DeviceCrossEntropy.apply(logits, torch.tensor([0]), 0.0, 1.0)
+    loss = FusedLoss.apply(logits, torch.tensor([0]), 1.0, DeviceCrossEntropy(0.0))
     loss.backward()
     torch.testing.assert_close(loss, torch.tensor(1.0).exp().add(1).log())
     torch.testing.assert_close(logits.grad, torch.tensor([[-0.731059, 0.731059, 0.0]]))
@@ -781,7 +780,8 @@ def test_loss_on_a_gpu_reads_no_value_from_the_device_and_copies_no_more_than_a_
     # The meta device has no values to read.
     logits = torch.zeros(11, 50, dtype=torch.bfloat16, device="meta", requires_grad=True)
     with Watch():
-        DeviceCrossEntropy.apply(logits, torch.zeros(11, dtype=torch.long, device="meta"), 0.1, 9.0).backward()
+        labels = torch.zeros(11, dtype=torch.long, device="meta")
+        FusedLoss.apply(logits, labels, 9.0, DeviceCrossEntropy(0.1)).backward()
     assert logits.grad.is_meta and max(sizes) == 150
 
 
@@ -820,7 +820,7 @@ def test_attention_on_a_gpu_does_without_cudnn(cudnn_of_attention, monkeypatch):
     attention = tiny_model(attn_implementation="sdpa").model.encoder.layers[0].self_attn
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda *args, **kwargs: (cudnn_of_attention(), args, kwargs))
     query = SimpleNamespace(device=torch.device("cuda"))
-    attend = ATTENTION_FUNCTIONS["sdpa"]
+    attend = VaswaniAttention.functions["sdpa"]
     assert attend(attention, query, 1, dropout=0.5) == (False, (attention, query, 1), {"dropout": 0.5})
     assert cudnn_of_attention()
 

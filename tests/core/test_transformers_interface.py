@@ -26,7 +26,7 @@ IMPORTED = {
         "Seq2SeqLMOutput",
         "Seq2SeqModelOutput",
     },
-    "transformers.modeling_utils": {"AttentionInterface"},
+    "transformers.modeling_utils": {"ALL_ATTENTION_FUNCTIONS"},
     "transformers.pipelines.base": {"ChunkPipeline"},
     "transformers.utils": {"ModelOutput", "can_return_tuple", "is_torchdynamo_exporting", "logging"},
     "transformers.utils.generic": {"merge_with_config_defaults"},

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.prepared import tokenizer_digest
 from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ...errors import InputError, listed, reason
 from ...files import collect_errors
+from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import vocabulary_error
 from ...ledger import Provenance, is_finished, make_input, new_folder, read_provenance
 from ...models.model_files import check_settings, model_kind

@@ -1,5 +1,6 @@
 """The loss of a training step: smoothed cross-entropy, alone, with R-Drop, or with a teacher's distributions."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -8,10 +9,11 @@ from torch import nn
 from ...core.modeling_vaswani import IGNORED_LABEL
 from ...fast.label_smoothing import (
     CACHED_LOGITS,
-    LossWithGradient,
-    logits_by_row,
+    CrossEntropy,
+    LossesAndGradients,
+    fused_loss,
+    is_fused,
     sequence_loss,
-    smoothed_entropies,
     softmax_into,
 )
 
@@ -83,8 +85,10 @@ def r_drop_loss(
         label_smoothing: epsilon of the cross-entropies, as in [`sequence_loss`].
         target_tokens: divisor of the sums over all positions.
     """
-    if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        return RDrop.apply(logits_by_row(logits), labels.flatten(), label_smoothing, float(target_tokens), alpha)
+    if is_fused(logits, "cpu"):
+        divisor = float(target_tokens)
+        loss = RDrop(label_smoothing, entropy_share=1 / (2 * divisor), divergence_share=alpha / (4 * divisor))
+        return fused_loss(logits, labels, 1, loss)
     cross_entropies = sequence_loss(logits, torch.cat([labels, labels]), label_smoothing, 2 * target_tokens)
     first, second = (half.log_softmax(-1) for half in logits.float().chunk(2))
     # KL(p, q) + KL(q, p). If the labels that count were an index, a GPU would have to finish all its work first.
@@ -92,48 +96,36 @@ def r_drop_loss(
     return cross_entropies + alpha / 4 / target_tokens * divergences
 
 
-class RDrop(LossWithGradient):
-    """R-Drop's loss on a CPU, for logits `(2 n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some
-    rows at a time, as in `fast/label_smoothing.py`.
+@dataclass(frozen=True)
+class RDrop(CrossEntropy):
+    """R-Drop's loss on a CPU, for [`fused_loss`].
 
     With log-probabilities l and m and probabilities p and q of the two passes, d = l - m and K = sum(p d), the
     gradient of both divergences with respect to the first pass's logits is p (d - K) + p - q; with respect to the
     second's, the same with p and q swapped and -d for d.
+
+    Attributes:
+        entropy_share, divergence_share: factors of the cross-entropies and of the divergences.
     """
 
-    @staticmethod
-    def forward(
-        ctx, logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, divisor: float, alpha: float
-    ) -> torch.Tensor:
-        gradient = torch.empty_like(logits)
-        total = logits.new_zeros((), dtype=torch.float32)
-        n, vocab_size = len(labels), logits.shape[1]
-        entropy_share, divergence_share = 1 / (2 * divisor), alpha / (4 * divisor)
-        smoothed = logits.new_tensor(-entropy_share * label_smoothing / vocab_size, dtype=torch.float32)
-        step = max(1, CACHED_LOGITS // 2 // vocab_size)
-        for start in range(0, n, step):
-            end = min(start + step, n)
-            counted = labels[start:end] != IGNORED_LABEL
-            right = labels[start:end].where(counted, 0).unsqueeze(1)
-            passes = [logits[start:end].float(), logits[n + start : n + end].float()]
-            parts = [torch.empty_like(rows) for rows in passes]
-            log_sums = [softmax_into(part, rows) for rows, part in zip(passes, parts)]
-            log_ratio = (passes[0] - passes[1]).sub_(log_sums[0] - log_sums[1])
-            difference = parts[0] - parts[1]
-            for rows, part, log_sum, sign in zip(passes, parts, log_sums, (1, -1)):
-                divergence = sign * torch.linalg.vecdot(part, log_ratio).unsqueeze(1)
-                entropy = smoothed_entropies(rows, log_sum, right, label_smoothing)
-                value = entropy_share * entropy + divergence_share * divergence
-                total += value.squeeze(1).where(counted, 0).sum()
-                factor = torch.add(
-                    entropy_share - divergence_share * divergence, log_ratio, alpha=sign * divergence_share
-                )
-                rest = torch.add(smoothed, difference, alpha=sign * divergence_share)
-                torch.addcmul(rest, part, factor, out=part)
-                part.scatter_add_(1, right, part.new_full(right.shape, entropy_share * (label_smoothing - 1)))
-            if not counted.all():
-                for part in parts:
-                    part.masked_fill_(~counted.unsqueeze(1), 0)
-            gradient[start:end], gradient[n + start : n + end] = parts
-        ctx.save_for_backward(gradient)
-        return total
+    entropy_share: float = 0.5
+    divergence_share: float = 0.25
+
+    passes, logits_at_once = 2, CACHED_LOGITS // 2
+
+    def __call__(
+        self, passes: list[torch.Tensor], right: torch.Tensor, scale: torch.Tensor, rows: slice
+    ) -> LossesAndGradients:
+        parts, values = [torch.empty_like(logits) for logits in passes], []
+        log_sums = [softmax_into(part, logits) for logits, part in zip(passes, parts)]
+        log_ratio = (passes[0] - passes[1]).sub_(log_sums[0] - log_sums[1])
+        difference = parts[0] - parts[1]
+        every, more = self.shares(difference.shape[1], self.entropy_share)
+        shares = self.divergence_share, -self.divergence_share
+        for logits, part, log_sum, share in zip(passes, parts, log_sums, shares):
+            divergence = share * torch.linalg.vecdot(part, log_ratio).unsqueeze(1)
+            values.append(self.entropy_share * self.entropies(logits, log_sum, right) + divergence)
+            factor = torch.add(self.entropy_share - divergence, log_ratio, alpha=share)
+            torch.addcmul(torch.add(part.new_tensor(-every), difference, alpha=share), part, factor, out=part)
+            part.scatter_add_(1, right, part.new_full(right.shape, -more)).mul_(scale)
+        return values, parts

@@ -11,11 +11,11 @@ import torch
 
 from ...core.modeling_vaswani import IGNORED_LABEL, VaswaniForConditionalGeneration
 from ...fast.label_smoothing import (
-    CACHED_LOGITS,
-    LossWithGradient,
+    CrossEntropy,
+    fused_loss,
+    is_fused,
     logits_by_row,
     sequence_loss,
-    smoothed_entropies,
     softmax_into,
 )
 from .weights import tensors_digest
@@ -174,52 +174,10 @@ def distillation_loss(
         label_smoothing: epsilon of the labels, as in [`sequence_loss`]; the teacher's distribution is not smoothed.
         target_tokens: divisor of the sum over all positions.
     """
-    if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        return WordDistillation.apply(
-            logits_by_row(logits), expected.by_row(), labels.flatten(), label_smoothing, float(target_tokens), weight
-        )
+    if is_fused(logits, "cpu"):
+        mixed = CrossEntropy(label_smoothing, expected.by_row(), weight)
+        return fused_loss(logits, labels, float(target_tokens), mixed)
     words = expected.by_row().mean_of(logits.float().log_softmax(-1).flatten(0, -2))
     # If the labels that count were an index, a GPU would have to finish all its work first.
     word_loss = -words.where(labels.flatten() != IGNORED_LABEL, 0).sum() / target_tokens
     return (1 - weight) * sequence_loss(logits, labels, label_smoothing, target_tokens) + weight * word_loss
-
-
-class WordDistillation(LossWithGradient):
-    """The loss on a CPU, for logits `(n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some rows
-    at a time, as in `fast/label_smoothing.py`.
-
-    Both cross-entropies are linear in their targets, so the gradient is softmax minus the mean of the smoothed
-    labels and the teacher's distribution, weighted like the loss.
-    """
-
-    @staticmethod
-    def forward(
-        ctx,
-        logits: torch.Tensor,
-        expected: TeacherLogits | TopTokens,
-        labels: torch.Tensor,
-        label_smoothing: float,
-        divisor: float,
-        weight: float,
-    ) -> torch.Tensor:
-        gradient = torch.empty_like(logits)
-        total = logits.new_zeros((), dtype=torch.float32)
-        vocab_size = logits.shape[1]
-        smoothed = (1 - weight) * label_smoothing / vocab_size
-        step = max(1, CACHED_LOGITS // 2 // vocab_size)
-        for start in range(0, len(logits), step):
-            rows = slice(start, start + step)
-            counted = labels[rows] != IGNORED_LABEL
-            right = labels[rows].where(counted, 0).unsqueeze(1)
-            part_logits = logits[rows].float()
-            part = torch.empty_like(part_logits)
-            log_sums = softmax_into(part, part_logits)
-            losses = (1 - weight) * smoothed_entropies(part_logits, log_sums, right, label_smoothing)
-            losses += weight * log_sums - expected.at(rows).subtract_gradient(part, part_logits, weight)
-            total += losses.squeeze(1).where(counted, 0).sum()
-            if smoothed:
-                part -= smoothed
-            part.scatter_add_(1, right, part.new_full(right.shape, (1 - weight) * (label_smoothing - 1)))
-            gradient[rows] = part.mul_((counted / divisor).unsqueeze(1))
-        ctx.save_for_backward(gradient)
-        return total / divisor

@@ -7,7 +7,7 @@ from pathlib import Path
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...generation.fast_model import VaswaniForConditionalGeneration
 from ..recipe.recipe import Recipe
 from .tokenizer_and_model import make_model
 from .training_batches import TEXT_FIELDS

@@ -11,11 +11,11 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ... import interop
 from ...core.configuration_vaswani import VaswaniConfig
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import dropout_encoder
 from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
 from ...errors import InputError, reason
+from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import spare_ids, vocabulary_error
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind
 from ...text.languages import fits_pair, is_multilingual, language_code, pairs_in_words

@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...engines.engine_model import EngineModel
 from ...errors import InputError
+from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.mixin import is_watched
 from .conversions import EngineDiffers, find_converted, find_key, note_key, open_converted, weights_key
 from .registry import BACKENDS, backend_of
