@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from ..errors import InputError
 from ..files import collect_errors
 from ..models.model_files import check_settings, find_model_kind
-from ..text.languages import is_multilingual, language_codes, language_pairs
+from ..text.languages import NO_LANGUAGES, Languages, is_multilingual, language_codes, language_pairs
 from ..translator.backends.selection import AUTO, BackendSelection
 from ..translator.load import adapter_base, check_folder, load
 from ..translator.pipeline import TranslationPipeline
@@ -24,20 +24,6 @@ from ..translator.pipeline import TranslationPipeline
 TITLE = "Translation"
 QUICKSTART = Path("outputs/quickstart")
 KEPT = 2
-
-
-class Languages(NamedTuple):
-    """Codes of the languages chosen on the page; None where none is chosen."""
-
-    source: str | None = None
-    target: str | None = None
-
-    def arguments(self) -> dict[str, str]:
-        """Those that are chosen, as arguments of the pipeline."""
-        return {name: code for name, code in (("src_lang", self.source), ("tgt_lang", self.target)) if code}
-
-
-NO_LANGUAGES = Languages()
 
 
 class LanguageChoices(NamedTuple):

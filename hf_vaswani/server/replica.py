@@ -12,86 +12,23 @@ from uuid import uuid4
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..app.models import NO_LANGUAGES, Languages, language_choices
+from ..app.models import language_choices
 from ..documents.sentences import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
 from ..text.glossary import Glossary
+from ..text.languages import NO_LANGUAGES, Languages
 from ..translator.backends.selection import BackendSelection
 from ..translator.pipeline import TranslationPipeline
 from ..translator.segments import SourceTooLong
 from ..translator.translator import Translator as TextTranslator
 from ..translator.translator_settings import content_digest
+from .messages import Chunk, Pairs, TextError, Translated, Translation
 
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
 ANY_AMOUNT = 10**12
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Texts of one request.
-
-    Attributes:
-        texts: a line each.
-        n_best: number of translations of each text.
-        glossaries: the terms of each text; or none at all.
-        split_sentences: as in the pipeline.
-    """
-
-    texts: tuple[str, ...]
-    languages: Languages = NO_LANGUAGES
-    n_best: int = 1
-    glossaries: tuple[Glossary, ...] = ()
-    split_sentences: bool | None = None
-
-    @property
-    def has_terms(self) -> bool:
-        return any(glossary.entries for glossary in self.glossaries)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Texts of one request with their translations."""
-
-    texts: tuple[str, ...]
-    translations: tuple[str, ...]
-    languages: Languages = NO_LANGUAGES
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The translations of a text.
-
-    Attributes:
-        hypotheses: the best one first.
-        warnings: why they may be wrong.
-    """
-
-    hypotheses: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Translated:
-    """The translations of a chunk.
-
-    Attributes:
-        translations: one for each text.
-        tokens: source tokens of the chunk.
-        batch_tokens: source tokens that were translated together with it.
-        waited: seconds until it was begun.
-    """
-
-    translations: tuple[Translation, ...]
-    tokens: int
-    batch_tokens: int
-    waited: float
-
-
-class TextError(ValueError):
-    """A text cannot be translated."""
 
 
 # The translations of a chunk, or why there are none.

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...engines import ctranslate2_export, ctranslate2_spec
 from ...engines.ctranslate2_config import CTranslate2Config
 from ...engines.ctranslate2_model import CTranslate2Model
@@ -15,6 +14,7 @@ from ...engines.engine_model import EngineModel
 from ...engines.onnx import onnx_export
 from ...engines.onnx.onnx_config import OnnxConfig
 from ...engines.onnx.onnx_model import OnnxModel
+from ...generation.fast_model import VaswaniForConditionalGeneration
 from .ctranslate2_backend import CTranslate2Backend
 from .torch_backend import SearchBackend, TorchBackend
 
