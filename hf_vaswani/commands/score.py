@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..backends import BACKENDS
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
 from .options import (
@@ -66,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     score.add_argument(
         "--engine",
-        choices=["auto", "torch", "ctranslate2"],
+        choices=["auto", "torch", *BACKENDS],
         default="torch",
         help="what computes: PyTorch; CTranslate2, for which the model is converted once; or auto: CTranslate2 where "
         "it gives the same and there is enough text (default: torch)",

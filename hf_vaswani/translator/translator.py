@@ -24,8 +24,7 @@ from ..generation.output_scores import Hypothesis
 from ..text.inputs import not_texts, not_texts_error
 from ..text.languages import check_languages, own_languages, unmarked_warning
 from ..text.normalization import clean, is_blank
-from .backends.registry import backend_of
-from .backends.selection import BackendSelection
+from .backends.selection import BackendSelection, backend_of
 from .backends.torch_backend import SearchBackend, SearchRequest
 from .batches import LAST_WINDOW, window_size
 from .encoder import FIRST_TOKEN, Encoder

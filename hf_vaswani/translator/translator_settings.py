@@ -12,13 +12,12 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrain
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..data.tokenizers.tokenizer import SAVED_FILES, load_tokenizer
-from ..engines.engine_folders import WEIGHT_FILES
+from ..engines.engine_folders import weight_patterns
 from ..errors import InputError, reason
 from ..files import file_digest
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE, check_settings, has_weights
 from ..text.languages import group_languages, language_pairs
-from .backends.registry import backend_of
-from .backends.selection import BackendSelection, note_files
+from .backends.selection import BackendSelection, backend_of, note_files
 from .lines import Line, LineTranslator
 from .load import adapter_base, load_ensemble
 from .reranking import open_reranker
@@ -31,7 +30,6 @@ ENGINE_FILES = ("*_vocabulary.json", SHORTLIST_FILE, "*_tokenizer/*.json")
 BYTES_A_TOKEN = 4
 # Arguments with which only the model itself can translate.
 NEEDS_MODEL = {"return_alignments", "do_sample", "utility", "assistant_model", "terms", "keep"}
-PATTERNS = (*WEIGHT_FILES, "adapter_model.bin", *SAVED_FILES, *SETTINGS_FILES, *ENGINE_FILES)
 
 
 def content_digest(model: str) -> str:
@@ -57,7 +55,8 @@ def content_digest(model: str) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted({path for pattern in PATTERNS for path in folder.glob(pattern) if path.is_file()})
+    patterns = (*weight_patterns(), "adapter_model.bin", *SAVED_FILES, *SETTINGS_FILES, *ENGINE_FILES)
+    return sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
 
 
 def _digest_of(path: Path) -> str:

@@ -47,9 +47,9 @@ class KeptSpans:
         if self.patterns and search.options.return_tensors:
             raise ValueError("keep needs translations as text, not as token ids: leave out return_tensors.")
         what = "Patterns to keep, without learned placeholders,"
-        if self.patterns and not self.placeholders:
-            if error := search_obstacle(search.request.arguments, search.backend, what):
-                raise ValueError(error)
+        is_searched = bool(self.patterns) and not self.placeholders
+        if is_searched and (error := search_obstacle(search.request.arguments, search.backend, what)):
+            raise ValueError(error)
 
     def mask(self, text: str) -> tuple[str, list[str]]:
         """A text with [`MASK`], which has no end of a sentence in it, for each span to be kept; and these spans."""
