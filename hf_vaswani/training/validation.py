@@ -22,7 +22,7 @@ from ..evaluation.score_settings import ScoreSettings
 from ..records.run_report import TermShares, TestScores
 from ..runtime.processes import say
 from ..text.languages import check_languages, language_code
-from ..translator.translate import translate
+from ..translator.pipeline import translate
 from .recipe.arguments import COMPARED, RERANKER, EvaluationArguments, TrainingArguments
 from .recipe.recipe import Recipe
 from .setup.splits import model_languages
@@ -165,7 +165,7 @@ def load_compared(recipe: Recipe) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     """
     if not (names := recipe.evaluation.compared):
         return None
-    from ..translator.load import load_ensemble
+    from ..models.load import load_ensemble
 
     model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
     _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)

@@ -7,6 +7,7 @@ It serves every sequence-to-sequence model in transformers: Marian, T5, M2M100, 
 
 import inspect
 import os
+import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
+from tqdm import tqdm
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_token_ids import FIT
 from ..core.tokenization_vaswani import private_copy
@@ -44,6 +46,7 @@ from .translator import Memory, Stages, Translator
 
 if TYPE_CHECKING:
     from ..generation.term_automaton import TermAutomata
+    from .reranking import Reranker
 
 # Options that a stage of the pipeline takes, by the stage; the others are the translator's.
 PREPROCESS = ("src_lang", "tgt_lang", "truncation", "max_source_length")
@@ -488,4 +491,53 @@ def _flat(result: Result) -> Hypothesis | Result:
     return result[0] if isinstance(result, list) and len(result) == 1 else result
 
 
-__all__ = ["TranslationPipeline"]
+def translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    batch_size: int | None = None,
+    show_progress: bool = False,
+    utility: str | None = None,
+    samples: int | None = None,
+    reranker: "Reranker | None" = None,
+    **options,
+) -> list[str]:
+    """Translate texts.
+
+    Texts that are too long for the model are cut, with a warning that counts them, so that one long text among
+    thousands does not stop the others. The model stays on its device, and in training mode if it is in training mode.
+
+    Args:
+        texts: sentences; the order is kept.
+        batch_size: maximum number of sentences in a batch; default: as many as the size of the model allows.
+        show_progress: show a progress bar, if there is a terminal.
+        utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
+        reranker: if given, it chooses among the translations of the beam.
+        options: arguments of the pipeline, of its call and of `model.generate()`, such as `num_beams=4`.
+
+    Returns:
+        One translation for each text.
+    """
+    check_many("texts", texts)
+    texts = list(texts)
+    # A model that is spread over several devices cannot be moved to one.
+    device = None if getattr(model, "hf_device_map", None) else model.device
+    # The pipeline must know the languages from the start to choose T5's prefix.
+    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "engine", "quantize") if name in options}
+    translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
+    with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
+        options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
+        if utility:
+            from .mbr import DEFAULT_SAMPLES, translate_mbr
+
+            rankings = translate_mbr(translator, texts, samples or DEFAULT_SAMPLES, utility, **options)
+            return [ranking[0].text for ranking in rankings]
+        if reranker:
+            from .reranking import beam_candidates
+
+            options |= beam_candidates(model, options.get("num_beams"))
+            return [ranked[0]["translation_text"] for ranked in reranker(texts, translator(texts, **options))]
+        return [result["translation_text"] for result in translator(texts, **options)]
+
+
+__all__ = ["TranslationPipeline", "translate", "translation_task"]

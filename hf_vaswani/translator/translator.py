@@ -26,10 +26,9 @@ from ..text.languages import check_languages, own_languages, unmarked_warning
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .backends.torch_backend import SearchBackend, SearchRequest
-from .batches import LAST_WINDOW, window_size
 from .encoder import FIRST_TOKEN, Encoder
 from .options import TranslationOptions
-from .search import Search
+from .search import LAST_WINDOW, Search, window_size
 from .segments import MASK, MissingTerm, Result, Row, Segment, SourceTooLong, attempt
 from .steps import Step
 from .steps.sentences import Sentences, knows_training_text

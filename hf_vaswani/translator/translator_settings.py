@@ -12,14 +12,14 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrain
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..data.tokenizers.tokenizer import SAVED_FILES, load_tokenizer
-from ..engines.engine_folders import weight_patterns
 from ..errors import InputError, reason
 from ..files import file_digest
+from ..models.engine_folders import weight_patterns
+from ..models.load import adapter_base, load_ensemble
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE, check_settings, has_weights
 from ..text.languages import group_languages, language_pairs
 from .backends.selection import BackendSelection, backend_of, note_files
 from .lines import Line, LineTranslator
-from .load import adapter_base, load_ensemble
 from .reranking import open_reranker
 from .segments import SourceTooLong
 

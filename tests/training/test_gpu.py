@@ -37,7 +37,7 @@ def test_run_is_the_same_whether_it_waits_for_each_step(recipe, monkeypatch):
     monkeypatch.setattr(run_module, "FIRST_STEPS", 0)
     ahead = train(recipe(output="ahead")).folder
     monkeypatch.setattr(loop, "may_run_ahead", lambda run: False)
-    assert_close(ahead, train(recipe(output="one_by_one")).folder)
+    assert_close(ahead, train(recipe(output="sequential")).folder)
 
 
 @pytest.mark.parametrize("options", [(), ("--mixed_precision=bf16",), ("--r_drop=1",), ("--max_grad_norm=1",)])

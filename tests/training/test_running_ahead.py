@@ -48,9 +48,9 @@ def assert_same(folder, other):
     ],
 )
 def test_run_is_the_same_bit_for_bit(recipe, monkeypatch, options):
-    one_by_one = train(recipe(*options, output="one_by_one")).folder
+    sequential = train(recipe(*options, output="sequential")).folder
     run_ahead(monkeypatch)
-    assert_same(train(recipe(*options, output="ahead")).folder, one_by_one)
+    assert_same(train(recipe(*options, output="ahead")).folder, sequential)
 
 
 @pytest.mark.slow
@@ -114,11 +114,11 @@ def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, loss_of_pass
         loss_of_pass(lambda number, loss: loss * {3: float("nan"), 4: float("inf"), 9: float("nan")}.get(number, 1))
 
     spoil_three()
-    one_by_one = train(recipe(output="one_by_one")).folder
+    sequential = train(recipe(output="sequential")).folder
     told = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
     spoil_three()
     run_ahead(monkeypatch)
-    assert_same(train(recipe(output="ahead")).folder, one_by_one)
+    assert_same(train(recipe(output="ahead")).folder, sequential)
     assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == told
     assert len(told) == 3
 
