@@ -18,6 +18,11 @@ import yaml
 from transformers import pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+
+pytest.importorskip("fastapi_offline")
+
+from hf_vaswani.server.catalog import read_catalog
 
 from ..conftest import tiny_model, word_tokenizer
 
@@ -88,7 +93,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(folder, tmp_path_factory):
-    pytest.importorskip("fastapi_offline")
     server = Server(folder, tmp_path_factory.mktemp("server"))
     yield server
     server.process.kill()
@@ -111,6 +115,7 @@ def test_process_that_clients_reach_has_not_loaded_torch(server):
     assert loads_torch(worker) and not loads_torch(psutil.Process(server.process.pid))
 
 
+@pytest.mark.slow
 def test_killed_process_is_replaced(server, folder):
     [worker] = psutil.Process(server.process.pid).children(recursive=True)
     worker.kill()
@@ -170,7 +175,6 @@ def test_server_on_ray_answers_reloads_and_finishes_what_is_under_way(folder, tm
 
 
 @pytest.mark.parametrize("options, message", [
-    (["{model}"], "does not say what it translates. Name its languages: de-en="),
     (["de-en={model}", "--port", "{port}"], "Nothing can be served on 127.0.0.1, port"),
     (["de-en={model}", "--keys", "{keys}"], "other users may read it"),
     (["de-en={model}", "--replicas", "3", "--max_replicas", "2"], "--max_replicas 2 is less than"),
@@ -179,18 +183,27 @@ def test_server_on_ray_answers_reloads_and_finishes_what_is_under_way(folder, tm
     (["de-en={model}", "de-en={model}", "--print_config"], "is named twice"),
 ])  # fmt: skip
 def test_wrong_call_is_one_line_before_anything_starts(folder, tmp_path, capsys, options, message):
-    pytest.importorskip("fastapi_offline")
-    shutil.copytree(folder, tmp_path / "copy")
     keys = tmp_path / "keys.json"
     keys.write_text("{}")
     keys.chmod(0o644)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        values = {"model": folder, "copy": tmp_path / "copy", "port": taken.getsockname()[1], "keys": keys}
+        values = {"model": folder, "port": taken.getsockname()[1], "keys": keys}
         assert main(["serve", *(option.format(**values) for option in options)]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("models, message", [
+    (["nowhere"], "nowhere"),
+    (["{model}"], "does not say what it translates. Name its languages: de-en="),
+    (["de-en={model}", "de-en={copy}"], "both translate de to en"),
+])  # fmt: skip
+def test_model_that_cannot_be_served_is_named(folder, tmp_path, models, message):
+    shutil.copytree(folder, tmp_path / "copy")
+    with pytest.raises(InputError, match=message):
+        read_catalog([model.format(model=folder, copy=tmp_path / "copy") for model in models])
 
 
 def test_config_file_is_one_that_ray_serve_accepts(folder, capsys):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 pytest.importorskip("fastapi_offline")
 
+from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.server import worker, workers
 from hf_vaswani.server.accounts import APIError
@@ -180,6 +182,15 @@ def test_failing_starts_are_all_reported_and_leave_no_process(folder, tmp_path):
         run(test, folder, tmp_path / "fr", tmp_path / "es")
     assert str(error.value) == f"{tmp_path / 'fr'} is damaged\n{tmp_path / 'es'} is damaged"
     assert not [child for child in psutil.Process().children() if "hf_vaswani" in " ".join(child.cmdline())]
+
+
+def test_command_ends_with_the_error_of_a_model_that_cannot_be_served(folder, capsys):
+    (folder / "wrong").touch()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert main(["serve", str(folder), "--port", str(port)]) == 2
+    assert capsys.readouterr().err == f"error: {folder} is damaged\n"
 
 
 def test_two_models_for_one_pair_are_refused(folder, tmp_path):
