@@ -116,7 +116,7 @@ class ModelWorkers:
         """Wait until a process has ended, and end it if it does not answer, or one of those for high load is idle."""
         while not worker.reading.done():
             await asyncio.wait({worker.reading}, timeout=HEALTH_SECONDS)
-            if is_further and time.monotonic() - worker.last_used > IDLE_SECONDS:
+            if is_further and not worker.calls and time.monotonic() - worker.last_used > IDLE_SECONDS:
                 return
             try:
                 await asyncio.wait_for(worker.call("check"), HEALTH_SECONDS)
