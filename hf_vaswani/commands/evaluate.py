@@ -316,7 +316,8 @@ def _translate(
 ) -> list[list[str]]:
     """Translate with each model, and write its translations as soon as they are complete."""
     from ..translator.documents import translate_markup
-    from ..translator.lines import translate, write_translations
+    from ..translator.lines import write_translations
+    from ..translator.pipeline import translate
 
     systems = []
     for (model, tokenizer), selection, path in zip_longest(models, selections, options.output):
