@@ -20,11 +20,12 @@ from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
 from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .check import CheckedRecipe, open_model, open_teacher, path_errors
+from .check import CheckedRecipe, find_teacher, open_model, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .optimization.step_batches import Corpus
 from .recipe.recipe import Recipe
+from .setup.inputs import RunInputs
 from .setup.output import begin_output, check_weights, lock_output
 from .setup.precision import choose_precision
 from .setup.resume import Circumstances, is_resumed, local_digests
@@ -54,6 +55,7 @@ class TrainingSetup:
         filters: the filters applied to the training text; their `max_length` may be derived from the text.
         counts: what the filters found in it.
         validator: measures models on the validation set.
+        inputs: what else the recipe names.
         is_resumed: whether the output folder holds this very run.
         repository: the Hub repository that the model is uploaded to; `None` without an upload.
         teacher: the models that are distilled word by word; `None` if there are none.
@@ -70,6 +72,7 @@ class TrainingSetup:
     filters: FilterSettings
     counts: dict[str, int]
     validator: Validator
+    inputs: RunInputs
     is_resumed: bool
     repository: str | None = None
     teacher: "WordTeacher | None" = None
@@ -89,7 +92,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     Raises:
         InputError: if the texts, tokenizer, model or output folder cannot be used.
     """
-    recipe, processes, sources = checked.recipe, checked.processes, checked.sources
+    recipe, processes, sources, inputs = checked.recipe, checked.processes, checked.sources, checked.inputs
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
     known_by = circumstances(recipe, splits, processes)
     resumed = on_main_process(processes, lambda: is_resumed(recipe, known_by, splits.test_sets))
@@ -102,11 +105,11 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
 
         if errors := shortlist_errors(tokenizer, model.config):
             raise InputError.of([f"training.shortlist: {error}" for error in errors])
-    teacher = first_on_each_machine(processes, lambda: open_teacher(recipe, tokenizer, model))
+    teacher = first_on_each_machine(processes, lambda: find_teacher(inputs, tokenizer, model))
     choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
-    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
+    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(inputs, splits, tokenizer, limit))
     describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
     aligner = None
     if recipe.training.guided_alignment:
@@ -131,6 +134,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         filters,
         counts,
         validator,
+        inputs,
         resumed,
         checked.repository,
         teacher,

@@ -18,18 +18,17 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
-from ..hub.repository import hub_id
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.artifacts import RECIPE_FILE
 from .optimization.optimizer import freeze
-from .recipe.arguments import COMPARED, RERANKER
+from .recipe.arguments import COMPARED, RERANKER, TEACHER
 from .recipe.recipe import Recipe
+from .setup.inputs import RunInputs
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
 from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, named, new_config
-from .validation import load_compared, load_reranker
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher
@@ -44,6 +43,7 @@ class CheckedRecipe:
         sources: the sources of each split.
         tokenizer, model: those that the recipe names; `None` if it names none, or if the run may be resumed, in which
             case they are opened later.
+        inputs: what else the recipe names, all of it opened in the main process.
         repository: the Hub repository, with its namespace; `None` without `push_to_hub`.
     """
 
@@ -52,6 +52,7 @@ class CheckedRecipe:
     sources: dict[str, list[TextSource]]
     tokenizer: PreTrainedTokenizerBase | None
     model: VaswaniForConditionalGeneration | None
+    inputs: RunInputs
     repository: str | None = None
 
 
@@ -63,11 +64,11 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
-    model = None
+    model, inputs = None, RunInputs(recipe)
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:
         nonlocal model
-        errors, sources, tokenizer, model = look_at(recipe, processes)
+        errors, sources, tokenizer, model = look_at(inputs, processes)
         repository = collect_errors(errors, lambda: open_hub(recipe, create=not errors))
         if errors:
             raise InputError.of(errors)
@@ -77,7 +78,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     if tokenizer is not None and recipe.training.start_from:
         # The main process has it already; the others read it once the recipe is known to be valid.
         model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer))
-    return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
+    return CheckedRecipe(recipe, processes, sources, tokenizer, model, inputs, repository)
 
 
 def open_hub(recipe: Recipe, create: bool) -> str | None:
@@ -103,6 +104,8 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
 
 def adapter_upload_errors(recipe: Recipe) -> list[str]:
     """An error if an adapter would be uploaded whose base is not on the Hub: others could not load it."""
+    from ..hub.repository import hub_id
+
     base = recipe.training.start_from
     if recipe.peft.is_used and not recipe.peft.merge and not hub_id(base):
         return [
@@ -113,7 +116,7 @@ def adapter_upload_errors(recipe: Recipe) -> list[str]:
 
 
 def look_at(
-    recipe: Recipe, processes: Accelerator
+    inputs: RunInputs, processes: Accelerator
 ) -> tuple[
     list[str], dict[str, list[TextSource]], PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None
 ]:
@@ -122,7 +125,7 @@ def look_at(
     Returns:
         The errors, the sources of each split, the tokenizer and the model.
     """
-    errors, tokenizer, model = [], None, None
+    recipe, errors, tokenizer, model = inputs.recipe, [], None, None
     sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
     errors += source_errors(recipe.data, sources)
     wrong_paths = path_errors(recipe)
@@ -133,14 +136,9 @@ def look_at(
         collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
     if not wrong_paths:
         tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
-        collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
-        if recipe.augmentation.glossary or recipe.evaluation.glossary:
-            from .setup.glossaries import SECTIONS, open_glossary
-
-            for section in SECTIONS:
-                collect_errors(errors, partial(open_glossary, recipe, section))
-        collect_errors(errors, lambda: load_reranker(recipe))
-        collect_errors(errors, lambda: load_compared(recipe))
+        collect_errors(errors, lambda: find_teacher(inputs, tokenizer, model))
+        for name in ("augmenting_glossary", "scored_glossary", "reranker", "compared"):
+            collect_errors(errors, partial(getattr, inputs, name))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
     errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
     errors += process_errors(processes.num_processes)
@@ -184,15 +182,15 @@ def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     return with_adapter(model, recipe).get_base_model()
 
 
-def open_teacher(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
+def find_teacher(
+    inputs: RunInputs, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
 ) -> "WordTeacher | None":
-    """The models of `training.distill_from`; `None` if there are none. Arguments as in [`open_word_teacher`]."""
-    if not recipe.training.teachers:
+    """The models of `training.distill_from`; `None` if there are none. Arguments as in [`word_teacher`]."""
+    if not inputs.recipe.training.teachers:
         return None
-    from .setup.word_teacher import open_word_teacher
+    from .setup.word_teacher import word_teacher
 
-    return open_word_teacher(recipe, tokenizer, model)
+    return word_teacher(inputs, tokenizer, model)
 
 
 def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfig) -> list[str]:
@@ -212,7 +210,7 @@ def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfi
 def path_errors(recipe: Recipe) -> list[str]:
     """Why the system cannot use paths of the recipe, apart from those of its texts."""
     inputs = [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
-    inputs += [("training.distill_from", name) for name in recipe.training.teachers]
+    inputs += [(TEACHER, name) for name in recipe.training.teachers]
     inputs += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
     outputs = [("training.output_dir", recipe.training.output_dir), ("data.cache_dir", recipe.data.cache_dir)]
     return [

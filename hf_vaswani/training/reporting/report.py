@@ -35,9 +35,10 @@ from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
 from ..optimization.progress import Progress
 from ..optimization.weights import weights
+from ..scoring import ScoredTest
 from ..setup.resume import run_inputs
 from ..setup.splits import TESTS
-from ..validation import ScoredTest, perplexity
+from ..validation import perplexity
 from .log import last_logged
 
 EXAMPLES = 8

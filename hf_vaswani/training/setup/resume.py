@@ -9,9 +9,10 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ...configuration.keys import Sections, traits
 from ...data.sources.text_source import text_file_digest
+from ...engines.model_digest import content_digest
 from ...errors import InputError
 from ...ledger import Input, Provenance, differences, make_input
-from ...records.run_report import RESULTS_FILE
+from ...records import RESULTS_FILE
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
@@ -162,8 +163,6 @@ def model_inputs(recipe: Recipe) -> list[tuple[str, str]]:
 
 def local_digests(recipe: Recipe) -> dict[str, str]:
     """The digests of a run's models and tokenizers that are in folders, by the key that names them."""
-    from ...translation.translator_settings import content_digest
-
     found: dict[str, list[str]] = {}
     if recipe.augmentation.glossary:
         found["augmentation.glossary"] = [text_file_digest(recipe.augmentation.glossary)]
@@ -175,8 +174,6 @@ def local_digests(recipe: Recipe) -> dict[str, str]:
 
 def run_inputs(recipe: Recipe) -> list[Input]:
     """Everything that a run is made from besides its own text, with provenance."""
-    from ...translation.translator_settings import content_digest
-
     found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
     found += [make_input("data.text", name, text_file_digest(name)) for name in pairs]

@@ -16,7 +16,8 @@ from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.hub.repository import hub_id
 from hf_vaswani.ledger import HAS_LOCKS
-from hf_vaswani.records.run_report import EVAL_RESULTS, Source
+from hf_vaswani.records import EVAL_RESULTS
+from hf_vaswani.records.run_report import Source
 from hf_vaswani.training.checkpoints.artifacts import locked_output
 from hf_vaswani.training.reporting import report
 from hf_vaswani.training.reporting.report import greatest_lengths
