@@ -21,6 +21,7 @@ from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...evaluation.score_settings import default_tokenizer
 from ...presets import preset_fields
+from ..schedule import SCHEDULES
 from .arguments import (
     HUB_KEYS,
     SPLITS,
@@ -401,8 +402,10 @@ def remove_replaced(values: Sections, options: dict[str, dict[str, str]]) -> Non
 
 def _remove_from_training(values: Keys, options: dict[str, str]) -> None:
     """Remove a learning rate meant for another kind of schedule, and the file's choice of final weights."""
-    replaced, schedule = set(), values.get("lr_scheduler_type", "paper")
-    if (options.get("lr_scheduler_type", schedule) == "paper") != (schedule == "paper"):
+    replaced, default = set(), TrainingArguments.model_fields["lr_scheduler_type"].default
+    schedule = values.get("lr_scheduler_type", default)
+    before, now = (SCHEDULES.get(str(name)) for name in (schedule, options.get("lr_scheduler_type", schedule)))
+    if before and now and (before.default_peak is None) != (now.default_peak is None):
         replaced.add("learning_rate")
     if options.keys() & {"average", "average_last"}:
         replaced.add("average")
