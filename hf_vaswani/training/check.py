@@ -19,16 +19,14 @@ from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..runtime.launcher import is_set, process_errors
-from ..runtime.processes import first_on_each_machine, on_main_process
-from .checkpoints.artifacts import RECIPE_FILE
+from ..runtime.processes import on_main_process
 from .optimization.optimizer import freeze
-from .recipe.arguments import COMPARED, RERANKER, TEACHER
 from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, named, new_config
+from .setup.tokenizer_and_model import drops_layers, named, new_config
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher
@@ -41,8 +39,6 @@ class CheckedRecipe:
     Attributes:
         processes: the processes that train.
         sources: the sources of each split.
-        tokenizer, model: those that the recipe names; `None` if it names none, or if the run may be resumed, in which
-            case they are opened later.
         inputs: what else the recipe names, all of it opened in the main process.
         repository: the Hub repository, with its namespace; `None` without `push_to_hub`.
     """
@@ -50,8 +46,6 @@ class CheckedRecipe:
     recipe: Recipe
     processes: Accelerator
     sources: dict[str, list[TextSource]]
-    tokenizer: PreTrainedTokenizerBase | None
-    model: VaswaniForConditionalGeneration | None
     inputs: RunInputs
     repository: str | None = None
 
@@ -64,21 +58,18 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
-    model, inputs = None, RunInputs(recipe)
+    inputs = RunInputs(recipe)
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:
-        nonlocal model
-        errors, sources, tokenizer, model = look_at(inputs, processes)
+        errors, sources = validate_recipe(inputs, processes)
         repository = collect_errors(errors, lambda: open_hub(recipe, create=not errors))
         if errors:
             raise InputError.of(errors)
-        return sources, tokenizer, repository
+        return sources, inputs.tokenizer, repository
 
-    sources, tokenizer, repository = on_main_process(processes, check_all)
-    if tokenizer is not None and recipe.training.start_from:
-        # The main process has it already; the others read it once the recipe is known to be valid.
-        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer))
-    return CheckedRecipe(recipe, processes, sources, tokenizer, model, inputs, repository)
+    # The other processes open models once the recipe is known to be valid.
+    sources, inputs.tokenizer, repository = on_main_process(processes, check_all)
+    return CheckedRecipe(recipe, processes, sources, inputs, repository)
 
 
 def open_hub(recipe: Recipe, create: bool) -> str | None:
@@ -115,15 +106,11 @@ def adapter_upload_errors(recipe: Recipe) -> list[str]:
     return []
 
 
-def look_at(
-    inputs: RunInputs, processes: Accelerator
-) -> tuple[
-    list[str], dict[str, list[TextSource]], PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None
-]:
+def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str], dict[str, list[TextSource]]]:
     """Find all errors in a recipe, as seen from this process, and open what that takes.
 
     Returns:
-        The errors, the sources of each split, the tokenizer and the model.
+        The errors, and the sources of each split.
     """
     recipe, errors, tokenizer, model = inputs.recipe, [], None, None
     sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
@@ -135,51 +122,20 @@ def look_at(
 
         collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
     if not wrong_paths:
-        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
+        tokenizer = collect_errors(errors, lambda: inputs.tokenizer)
+        model = tokenizer and collect_errors(errors, lambda: inputs.model)
         collect_errors(errors, lambda: find_teacher(inputs, tokenizer, model))
         for name in ("augmenting_glossary", "scored_glossary", "reranker", "compared"):
             collect_errors(errors, partial(getattr, inputs, name))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-    errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
-    errors += process_errors(processes.num_processes)
+    if tokenizer is not None or not recipe.tokenizer_source:
+        collect_errors(errors, lambda: check_freeze(recipe, tokenizer))
+    errors += precision_errors(recipe, processes.device) + process_errors(processes.num_processes)
     config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
     errors += launcher_errors(recipe, processes, config)
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
-    return errors, sources, tokenizer, model
-
-
-def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
-    """The tokenizer and the model that a new run begins with, each `None` unless the recipe names it.
-
-    Raises:
-        InputError: if they cannot be used.
-    """
-    source = recipe.training.start_from
-    is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
-    if is_begun or not recipe.tokenizer_source:
-        return None, None  # a run that may be resumed has a tokenizer of its own
-    if source:
-        check_is_model("training.start_from", source)
-    tokenizer = existing_tokenizer(recipe)
-    if source:
-        return tokenizer, open_model(recipe, tokenizer)
-    check_names(new_config(recipe, tokenizer), recipe.training.freeze)
-    return tokenizer, None
-
-
-def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
-    """The model that training begins with, with the recipe's adapter, if any, in its layers.
-
-    Raises:
-        InputError: as in [`make_model`] and [`with_adapter`].
-    """
-    model = make_model(recipe, tokenizer)
-    if not recipe.peft.is_used:
-        return model
-    from .setup.adapter import with_adapter
-
-    return with_adapter(model, recipe).get_base_model()
+    return errors, sources
 
 
 def find_teacher(
@@ -209,9 +165,7 @@ def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfi
 
 def path_errors(recipe: Recipe) -> list[str]:
     """Why the system cannot use paths of the recipe, apart from those of its texts."""
-    inputs = [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
-    inputs += [(TEACHER, name) for name in recipe.training.teachers]
-    inputs += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
+    inputs = recipe.model_names + recipe.scoring_model_names
     outputs = [("training.output_dir", recipe.training.output_dir), ("data.cache_dir", recipe.data.cache_dir)]
     return [
         f"{key}: {error}"
@@ -221,20 +175,14 @@ def path_errors(recipe: Recipe) -> list[str]:
     ]
 
 
-def freeze_errors(recipe: Recipe) -> list[str]:
-    """What is wrong with `training.freeze`; with an existing tokenizer or model, it is checked when that is opened."""
-    if recipe.tokenizer_source:
-        return []
-    errors: list[str] = []
-    collect_errors(errors, lambda: check_names(VaswaniConfig(**recipe.model), recipe.training.freeze))
-    return errors
-
-
-def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
-    """Raise the [`InputError`] that [`freeze`] would, on a model without memory for its parameters."""
-    if patterns:
+def check_freeze(recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None) -> None:
+    """Raise the [`InputError`] that [`freeze`] would for a new model, on one without memory for its parameters."""
+    if recipe.training.start_from:
+        return  # checked when that model is opened
+    config = new_config(recipe, tokenizer) if tokenizer else VaswaniConfig(**recipe.model)
+    if recipe.training.freeze:
         with torch.device("meta"):
-            freeze(VaswaniForConditionalGeneration(config), patterns)
+            freeze(VaswaniForConditionalGeneration(config), recipe.training.freeze)
 
 
 def bleu_errors(tokenize: str) -> list[str]:

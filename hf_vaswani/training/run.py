@@ -316,7 +316,7 @@ class TrainingRun:
             return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
-    def is_awaited(self, batches: StepBatches) -> bool:
+    def needs_sync(self, batches: StepBatches) -> bool:
         """Whether a step has to end before the next one begins: if its weights are recorded, validated or saved, if it
         may be the last one, or if the next one's batches may be long in coming."""
         arguments, step = self.arguments, self.progress.step + 1

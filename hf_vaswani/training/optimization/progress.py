@@ -128,7 +128,18 @@ class ValidationResult:
 
 
 class StepListener:
-    """Base class of a run's listeners, called in every process; subclasses override the methods that they need."""
+    """Base class of a run's listeners, called in every process; subclasses override the methods that they need.
+
+    Example:
+
+    ```python
+    >>> class LossPrinter(StepListener):
+    ...     def on_step_end(self, result):
+    ...         print(result.progress.step, result.loss)
+
+    >>> train(load_recipe("quickstart"), listeners=[LossPrinter()])
+    ```
+    """
 
     def on_run_begin(self, progress: Progress) -> None:
         """Called before the first step."""

@@ -23,8 +23,11 @@ from ...evaluation.score_settings import default_tokenizer
 from ...presets import preset_fields
 from ..schedule import SCHEDULES
 from .arguments import (
+    COMPARED,
     HUB_KEYS,
+    RERANKER,
     SPLITS,
+    TEACHER,
     DataArguments,
     EvaluationArguments,
     GenerationArguments,
@@ -64,6 +67,18 @@ class Recipe(BaseModel):
     def to_dict(self) -> Sections:
         """The sections with plain values, as in the YAML file."""
         return self.model_dump()
+
+    @property
+    def model_names(self) -> list[tuple[str, str]]:
+        """The models and tokenizers that it trains with, by folder or Hub id, each with the key that names it."""
+        named = [("tokenizer.path", self.tokenizer.path), ("training.start_from", self.training.start_from)]
+        return [(key, name) for key, name in named if name] + [(TEACHER, name) for name in self.training.teachers]
+
+    @property
+    def scoring_model_names(self) -> list[tuple[str, str]]:
+        """The same of models that only take part in scoring what it made."""
+        reranker, compared = self.evaluation.rerank_with, self.evaluation.compared
+        return [(RERANKER, reranker)] * bool(reranker) + [(COMPARED, name) for name in compared]
 
     @property
     def tokenizer_source(self) -> str | None:

@@ -1,6 +1,7 @@
-"""The models and glossaries that a recipe names besides those that it trains: each is opened once in a process."""
+"""The models, tokenizers and glossaries that a recipe names: each is opened once in a process."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -8,14 +9,29 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...errors import InputError
 from ...text.languages import check_languages, language_code
+from ..checkpoints.artifacts import RECIPE_FILE
 from ..recipe.arguments import COMPARED, RERANKER, TEACHER
 from ..recipe.recipe import Recipe
 from .splits import model_languages
-from .tokenizer_and_model import check_is_model, named, read_model, tokenizer_of
+from .tokenizer_and_model import check_is_model, existing_tokenizer, make_model, named, read_model, tokenizer_of
 
 if TYPE_CHECKING:
     from ...text.glossary import Glossary
     from ...translation.reranking import Reranker
+
+
+def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that training begins with, with the recipe's adapter, if any, in its layers.
+
+    Raises:
+        InputError: as in [`make_model`] and [`with_adapter`].
+    """
+    model = make_model(recipe, tokenizer)
+    if not recipe.peft.is_used:
+        return model
+    from .adapter import with_adapter
+
+    return with_adapter(model, recipe).get_base_model()
 
 
 class RunInputs:
@@ -25,6 +41,23 @@ class RunInputs:
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
         self._teachers: dict[str, tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase]] = {}
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase | None:
+        """The tokenizer that a new run begins with; a run that may be resumed has one of its own."""
+        training = self.recipe.training
+        is_begun = (Path(training.output_dir) / RECIPE_FILE).exists() and not training.overwrite
+        if is_begun or not self.recipe.tokenizer_source:
+            return None
+        if training.start_from:
+            check_is_model("training.start_from", training.start_from)
+        return existing_tokenizer(self.recipe)
+
+    @cached_property
+    def model(self) -> VaswaniForConditionalGeneration | None:
+        """The model that a new run starts from, as in [`open_model`]."""
+        is_needed = self.tokenizer is not None and self.recipe.training.start_from
+        return open_model(self.recipe, self.tokenizer) if is_needed else None
 
     def teacher(self, name: str) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase]:
         """A model of `training.distill_from`, on the CPU, in evaluation mode, and its tokenizer."""

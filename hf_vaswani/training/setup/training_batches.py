@@ -111,7 +111,7 @@ def make_corpus(
 
 def aligned_sample(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs from which word translations are learned: drawn at random, or the first ones of a stream."""
-    from .token_aligner import ALIGNED_SAMPLE, random_rows
+    from ..optimization.guided_alignment import ALIGNED_SAMPLE, random_rows
 
     if splits.train is None:
         return StreamSample(recipe, splits, ALIGNED_SAMPLE)
