@@ -90,8 +90,8 @@ class Recipe(BaseModel):
     def validate(self) -> list[str]:
         """Errors for keys that contradict each other, although each is valid by itself, one line each."""
         sections = (self.data, self.tokenizer, self.training, self.augmentation)
-        errors = [error for section in sections for error in section.validate()]
-        return errors + self._data_errors() + self._tokenizer_errors() + self._peft_errors() + self._model_errors()
+        errors = self._data_errors() + [error for section in sections for error in section.validate()]
+        return errors + self._tokenizer_errors() + self._peft_errors() + self._model_errors()
 
     def _data_errors(self) -> list[str]:
         data, training = self.data, self.training
