@@ -15,7 +15,8 @@ from ..configuration.yaml_reader import read_yaml
 from ..errors import InputError
 from ..models.engine_folders import weights_size
 from ..models.model_files import CONFIG_FILE
-from ..records.run_report import RESULTS_FILE, read_report
+from ..records import RESULTS_FILE
+from ..records.run_report import read_report
 from ..text.languages import own_languages
 from .markdown import fenced, in_comment, one_line, plain, quoted, table, usage_code
 from .metadata import hub_languages

@@ -14,7 +14,8 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, counted
 from ..generation.model_checks import damaged_weights
 from ..models.model_files import CONFIG_FILE, SHORTLIST_FILE
-from ..records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
+from ..records import EVAL_RESULTS, RESULTS_FILE
+from ..records.run_report import RunReport
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
 from .build import TrainingSetup
 from .checkpoints.artifacts import (
@@ -41,10 +42,10 @@ from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .schedule import SCHEDULES
+from .scoring import ScoredTest, calibrate_confidence, score_test
 from .setup.final_model import FinalModel
 from .setup.splits import sample_pairs
 from .setup.training_batches import tokenizer_text
-from .validation import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -87,13 +88,11 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
 
     def save() -> RunReport:
         if recipe.evaluation.confidence:
-            from .reporting.confidence import calibrate_confidence
-
             calibrate_confidence(setup, model)
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        if teacher := load_compared(recipe):
+        if teacher := setup.inputs.compared:
             from .reporting.teacher import compare
 
             report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
@@ -119,12 +118,8 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     """Translate and score each test set; the results by name, with the recipe's own test set first."""
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     recipe, test_sets = setup.recipe, setup.splits.test_sets
-    reranker = first_on_each_machine(setup.processes, lambda: load_reranker(recipe)) if test_sets else None
-    beams, scoring, glossary = recipe.generation.num_beams, setup.validator.scoring, None
-    if recipe.evaluation.glossary:
-        from .setup.glossaries import open_glossary
-
-        glossary = open_glossary(recipe, "evaluation")
+    reranker = first_on_each_machine(setup.processes, lambda: setup.inputs.reranker) if test_sets else None
+    beams, scoring, glossary = recipe.generation.num_beams, setup.validator.scoring, setup.inputs.scored_glossary
     return {
         name: score_test(translate, pairs, recipe.evaluation, beams, scoring, reranker, glossary)
         for name, pairs in test_sets.items()

@@ -1,6 +1,6 @@
 """The third phase: the steps of a run, and the listeners that follow them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from .checkpoints.best_weights import BestWeights
 from .describe import DeviceListener, EnergyListener, describe
 from .optimization.progress import Progress, StepListener
 from .recorder import TrailRecorder
-from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun
 
@@ -40,12 +39,18 @@ class TrainingOutcome:
     uploads: "HubUploads | None" = None
 
 
-def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
+def fit(
+    setup: TrainingSetup,
+    checkpoint: Path | None,
+    steps: Callable[[TrainingRun], None],
+    listeners: Sequence[StepListener] = (),
+) -> TrainingOutcome:
     """Train to the end, with validations and checkpoints along the way; the last step always saves a checkpoint.
 
     Args:
         checkpoint: the checkpoint to resume from, if there is one.
         steps: runs the optimizer steps.
+        listeners: called after those of the package.
 
     Raises:
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
@@ -65,6 +70,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         *make_listeners(run, setup),
         TrailRecorder(setup, run, steps),
         *([uploads] if uploads else []),
+        *listeners,
     ]
     if not run.is_over():
         try:
@@ -73,6 +79,8 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         except TrainingInterrupted:
             on_main_process(processes, lambda: uploads.wait() if uploads else None)
             raise
+        from .reporting.figures import draw_run_curves
+
         on_main_process(processes, lambda: draw_run_curves(setup.folder))
         reason = run.early_end()
     else:

@@ -31,7 +31,7 @@ from .schedule import SCHEDULES
 RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
 # These are recorded by their effects: the tokenizer, the initial weights, those of a teacher, and the precision of the
 # environment.
-KNOWN_OTHERWISE = {
+EXCLUDED_KEYS = {
     ("tokenizer", "path"), ("training", "start_from"), ("training", "distill_from"), ("training", "mixed_precision"),
 }  # fmt: skip
 
@@ -179,7 +179,7 @@ def deciding_keys(recipe: Sections) -> Sections:
         for name, value in recipe.get(section, {}).items():
             is_free = traits(keys.model_fields[name]).resumable and not (name == "max_steps" and falls_to_end)
             is_given = value or (section == "model" and value is not None)
-            if is_given and not is_free and (section, name) not in KNOWN_OTHERWISE:
+            if is_given and not is_free and (section, name) not in EXCLUDED_KEYS:
                 deciding.setdefault(section, {})[name] = value
     if "r" not in deciding.get("peft", {}):
         deciding.pop("peft", None)

@@ -36,8 +36,8 @@ def test_run_takes_the_steps_of_a_cpu(recipe, monkeypatch):
 def test_run_is_the_same_whether_it_waits_for_each_step(recipe, monkeypatch):
     monkeypatch.setattr(run_module, "FIRST_STEPS", 0)
     ahead = train(recipe(output="ahead")).folder
-    monkeypatch.setattr(loop, "may_run_ahead", lambda run: False)
-    assert_close(ahead, train(recipe(output="sequential")).folder)
+    monkeypatch.setattr(loop, "may_run_async", lambda run: False)
+    assert_close(ahead, train(recipe(output="one_by_one")).folder)
 
 
 @pytest.mark.parametrize("options", [(), ("--mixed_precision=bf16",), ("--r_drop=1",), ("--max_grad_norm=1",)])

@@ -49,7 +49,8 @@ def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
         with processes_of(given) as processes:
             checked = check(given, processes)
         assert isinstance(checked, CheckedRecipe) and list(checked.sources) == ["train", "validation", "test"]
-        assert checked.tokenizer is not None and (checked.model is not None) is has_model
+        opened = {name for name in ("tokenizer", "model") if vars(checked.inputs).get(name) is not None}
+        assert opened == ({"tokenizer", "model"} if has_model else {"tokenizer"})
     assert not (tmp_path / "second").exists()
 
 

@@ -20,7 +20,7 @@ from ...hub.model_card import unfinished_card
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
 from ...hub.repository import MODEL_PATTERNS, commit_folder
-from ...records.run_report import RESULTS_FILE
+from ...records import RESULTS_FILE
 from ...runtime.processes import say
 from ..build import TrainingSetup
 from ..checkpoints.artifacts import CARD_FILE, FIGURES, UPLOADS

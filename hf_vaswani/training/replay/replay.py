@@ -89,8 +89,8 @@ class ReplayRun(TrainingRun):
     def is_over(self) -> bool:
         return self.progress.step >= self.last
 
-    def is_awaited(self, batches: StepBatches) -> bool:
-        return super().is_awaited(batches) or self.progress.step + 1 >= self.last
+    def needs_sync(self, batches: StepBatches) -> bool:
+        return super().needs_sync(batches) or self.progress.step + 1 >= self.last
 
     def validate(self) -> None:
         pass

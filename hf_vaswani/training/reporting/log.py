@@ -15,7 +15,6 @@ from ...runtime.processes import say
 from ..checkpoints.artifacts import LOG_FILE, saving
 from ..describe import Stopwatch
 from ..optimization.progress import Progress, StepListener, StepResult, ValidationResult
-from .figures import draw_run_curves
 
 # Drawing takes a second, which should not slow down a run noticeably.
 SECONDS_BETWEEN_FIGURES = 60
@@ -110,6 +109,8 @@ class TrainingLog(StepListener):
         """Record the scores, and draw the curves unless they were drawn less than a minute ago."""
         self.record(result.progress, **{f"validation_{name}": score for name, score in result.scores.items()})
         if self.folder and time.monotonic() - self.drawn >= SECONDS_BETWEEN_FIGURES:
+            from .figures import draw_run_curves
+
             draw_run_curves(self.folder)
             self.drawn = time.monotonic()
 
