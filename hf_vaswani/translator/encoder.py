@@ -1,5 +1,6 @@
 """Texts → token ids, with the languages and the prefix that the model expects."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
@@ -11,7 +12,17 @@ from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import text_mask, to_tokens
 from ..generation.arguments import GenerateArguments
 from ..generation.output_scores import decoder_start
-from ..text.languages import group_prefix, is_multilingual, mark_target
+from ..text.inputs import check_text
+from ..text.languages import (
+    TRANSLATION_TASK,
+    check_pair,
+    fits_pair,
+    group_prefix,
+    is_multilingual,
+    mark_target,
+    task_parameters,
+    translation_tasks,
+)
 from ..text.normalization import clean, normalized
 from ..text.vocabularies import target_encoding_error
 from .segments import Row, Segment
@@ -111,4 +122,40 @@ def tokenize(
     return dict(found)
 
 
-__all__ = ["FIRST_TOKEN", "Encoder", "tokenize"]
+def translation_task(
+    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The task that a model is used for, and the parameters that its config has for it.
+
+    T5's config has a prefix for sources, and search parameters, under the name of a task such as
+    `"translation_en_to_fr"`. The languages select the task, whether its name or the other arguments give them; if they
+    leave a choice, the first task is used, with a warning.
+
+    Returns:
+        The task, and its parameters: `prefix`, "" without one, and search parameters.
+
+    Raises:
+        ValueError: the model has prefixes, but none for these languages.
+    """
+    parameters_by_task, own_tasks = task_parameters(model.config), translation_tasks(model.config)
+    named = TRANSLATION_TASK.fullmatch(task)
+    if own_tasks:
+        languages = (
+            (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
+        )
+        check_pair(languages, list(own_tasks.values()), "Choose one of these pairs.")
+        task, *others = [name for name, pair in own_tasks.items() if fits_pair(languages, pair)]
+        if others:
+            warnings.warn(
+                f"Several of this model's tasks fit: {', '.join([task, *others])}. "
+                f'Using "{task}". Pass src_lang and tgt_lang to choose another.',
+                UserWarning,
+                stacklevel=3,
+            )
+    parameters = dict(parameters_by_task.get(task, {}))
+    prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
+    check_text("The prefix in the model's config", prefix)
+    return task, {**parameters, "prefix": clean(prefix)}
+
+
+__all__ = ["FIRST_TOKEN", "Encoder", "tokenize", "translation_task"]

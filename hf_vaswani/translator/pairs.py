@@ -31,7 +31,7 @@ from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans, words_at
 from ..text.words import Span
 from .backends.selection import TORCH, BackendSelection
-from .pipeline import translation_task
+from .encoder import translation_task
 from .search import token_batches
 
 logger = logging.getLogger(__name__)

@@ -30,16 +30,12 @@ from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
-    fits_pair,
     language_pairs,
-    task_parameters,
-    translation_tasks,
 )
-from ..text.normalization import clean
 from ..text.vocabularies import vocabularies
 from .backends.selection import BackendSelection
 from .backends.torch_backend import SearchRequest, collate, own_arguments, search_batch
-from .encoder import tokenize
+from .encoder import tokenize, translation_task
 from .options import OPTIONS, Terms, TranslationOptions, help_of
 from .segments import Candidate, Result, Row
 from .translator import Memory, Stages, Translator
@@ -57,42 +53,6 @@ OWN = tuple(name for name in OPTIONS if name not in (*PREPROCESS, *FORWARD, *POS
 STAGES = ("collate", "forward", "_forward", "postprocess")
 # Earlier names of options.
 RENAMED = {"on_unmet": "on_missing_term"}
-
-
-def translation_task(
-    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
-) -> tuple[str, dict[str, Any]]:
-    """The task that a model is used for, and the parameters that its config has for it.
-
-    T5's config has a prefix for sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. The languages select the task, whether its name or the other arguments give them; if they
-    leave a choice, the first task is used, with a warning.
-
-    Returns:
-        The task, and its parameters: `prefix`, "" without one, and search parameters.
-
-    Raises:
-        ValueError: the model has prefixes, but none for these languages.
-    """
-    parameters_by_task, own_tasks = task_parameters(model.config), translation_tasks(model.config)
-    named = TRANSLATION_TASK.fullmatch(task)
-    if own_tasks:
-        languages = (
-            (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
-        )
-        check_pair(languages, list(own_tasks.values()), "Choose one of these pairs.")
-        task, *others = [name for name, pair in own_tasks.items() if fits_pair(languages, pair)]
-        if others:
-            warnings.warn(
-                f"Several of this model's tasks fit: {', '.join([task, *others])}. "
-                f'Using "{task}". Pass src_lang and tgt_lang to choose another.',
-                UserWarning,
-                stacklevel=3,
-            )
-    parameters = dict(parameters_by_task.get(task, {}))
-    prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
-    check_text("The prefix in the model's config", prefix)
-    return task, {**parameters, "prefix": clean(prefix)}
 
 
 class TranslationPipeline(Pipeline):
@@ -540,4 +500,4 @@ def translate(
         return [result["translation_text"] for result in translator(texts, **options)]
 
 
-__all__ = ["TranslationPipeline", "translate", "translation_task"]
+__all__ = ["TranslationPipeline", "translate"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..generation.arguments import ONE_BY_ONE
 from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
 from ..generation.output_scores import Hypothesis
@@ -85,6 +86,18 @@ class Search:
                     segment.is_unfinished = result is None
                 self.finished([segment for segment in batches[number] if not segment.is_unfinished])
             waiting = [segment for segment in waiting if segment.is_unfinished and segment.is_open]
+
+    def constraint_error(self, what: str) -> str | None:
+        """Why no search for constraints is possible, which `what` may need; or None."""
+        others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if self.request.arguments.get(name)]
+        if others:
+            return f"{what} need a beam search, which cannot be combined with {', '.join(others)}."
+        if self.backend.takes_constraints:
+            return None
+        return (
+            f"{what} need a search with PyTorch, and the model was exported for {self.backend.title}. Use the original "
+            "model."
+        )
 
     def _knows_stragglers(self) -> bool:
         """Whether a search may leave sentences without a result."""

@@ -249,9 +249,9 @@ class Translator:
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
         from .steps.kept_spans import drop_surplus
-        from .steps.terms import Terms, search_obstacle
+        from .steps.terms import Terms
 
-        obstacle = search_obstacle(self.request.arguments, self.search.backend, "terms")
+        obstacle = self.search.constraint_error("terms")
         search = replace(self.search, clean=drop_surplus)
         tokens = self.encoder.source_tokens
         return Terms(glossaries, search, self._speller, tokens, self.empty, keeps_spans, obstacle, first)
@@ -259,9 +259,9 @@ class Translator:
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):
             from ..text.markers import has_term_tokens
-            from .steps.terms import check_terms, search_obstacle
+            from .steps.terms import check_terms
 
-            obstacle = search_obstacle(self.request.arguments, self.search.backend, "terms")
+            obstacle = self.search.constraint_error("terms")
             is_learned = has_term_tokens(self.tokenizer)
             check_terms(self._speller, glossaries, obstacle, self.options.on_missing_term, is_learned)
 

@@ -17,7 +17,6 @@ from ...text.keep import find_kept
 from ...text.markers import KEEPS, without_markers
 from ..search import Search
 from ..segments import MASK, Segment
-from .terms import search_obstacle
 
 PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
 
@@ -47,8 +46,7 @@ class KeptSpans:
         if self.patterns and search.options.return_tensors:
             raise ValueError("keep needs translations as text, not as token ids: leave out return_tensors.")
         what = "Patterns to keep, without learned placeholders,"
-        is_searched = bool(self.patterns) and not self.placeholders
-        if is_searched and (error := search_obstacle(search.request.arguments, search.backend, what)):
+        if self.patterns and not self.placeholders and (error := search.constraint_error(what)):
             raise ValueError(error)
 
     def mask(self, text: str) -> tuple[str, list[str]]:
