@@ -22,7 +22,7 @@ from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
 from ..data.sources.text_files import Pair, compressed
 from ..errors import TrainingError, counted
 from ..files import atomic_write
-from ..generation.model_checks import position_limit
+from ..generation.settings import position_limit
 from ..text.normalization import is_blank
 from ..translator.lines import Line
 from ..translator.mbr import UTILITIES

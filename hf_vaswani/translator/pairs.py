@@ -21,10 +21,8 @@ from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..engines.engine_model import EngineModel
 from ..generation.alignment import evaluation, to_tokens
-from ..generation.arguments import GenerateArguments
-from ..generation.model_checks import position_limit
 from ..generation.output_scores import align, decoder_start, forced_output, token_log_probabilities
-from ..generation.settings import check_number
+from ..generation.settings import GenerateArguments, check_number, position_limit
 from ..text.inputs import check_many, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized

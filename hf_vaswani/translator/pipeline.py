@@ -10,23 +10,23 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.data import Dataset, IterableDataset
 from tqdm import tqdm
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_token_ids import FIT
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import evaluation
-from ..generation.arguments import GenerateArguments
 from ..generation.fast_beam_search import Stragglers
 from ..generation.model_checks import damaged_weights, tokenizer_warning, vocabulary_error
-from ..generation.output_scores import Hypothesis
-from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
+from ..generation.settings import GenerateArguments
+from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
@@ -34,11 +34,11 @@ from ..text.languages import (
 )
 from ..text.vocabularies import vocabularies
 from .backends.selection import BackendSelection
-from .backends.torch_backend import SearchRequest, collate, own_arguments, search_batch
+from .backends.torch_backend import collate, own_arguments, search_batch
 from .encoder import tokenize, translation_task
 from .options import OPTIONS, Terms, TranslationOptions, help_of
-from .segments import Candidate, Result, Row
-from .translator import Memory, Stages, Translator
+from .segments import Candidate, Hypothesis, Result, Row, SearchRequest
+from .translator import EXPECTED, Memory, Stages, Translator, not_texts, not_texts_error
 
 if TYPE_CHECKING:
     from ..generation.term_automaton import TermAutomata
@@ -166,7 +166,8 @@ class TranslationPipeline(Pipeline):
         terms_of_texts = terms if isinstance(terms, list | tuple) else ()
         translator = self.translator(terms=None if terms_of_texts else terms, **options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
-        check_many("prefixes", prefixes)
+        if prefixes != ():
+            check_many("prefixes", prefixes)
         for name, each, given in (("prefixes", "prefix", prefixes), ("terms", "dict", terms_of_texts)):
             if given and (is_lazy or len(given) != len(texts)):
                 many = "texts read piece by piece" if is_lazy else f"{len(texts)} text{'s' * (len(texts) != 1)}"
@@ -435,6 +436,22 @@ class PipelineBackend:
 
     def computes_the_same(self, request: SearchRequest) -> bool:
         return True
+
+
+def as_texts(inputs: Any) -> tuple[Iterable, bool]:
+    """Inputs of the pipeline other than a single text → an iterable of texts, and whether to read it lazily.
+
+    Raises:
+        ValueError: the pipeline does not accept such inputs.
+    """
+
+    if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
+        return (inputs[i] for i in range(len(inputs))), True
+    is_sequence = isinstance(inputs, Sequence) or (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__"))
+    is_other = isinstance(inputs, (bytes, bytearray, Mapping, set, frozenset))  # sets have no order
+    if is_other or not (is_sequence or isinstance(inputs, Iterable)):
+        raise ValueError(f"{EXPECTED}, got {type(inputs).__name__}: {shown(inputs)}")
+    return inputs, not is_sequence
 
 
 def _own_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..generation.arguments import ONE_BY_ONE
 from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
-from ..generation.output_scores import Hypothesis
-from ..generation.settings import suggest_argument
-from .backends.torch_backend import SearchBackend, SearchRequest
+from ..generation.settings import ONE_BY_ONE, suggest_argument
 from .options import OPTIONS, TranslationOptions
-from .segments import Candidate, Segment, attempt
+from .segments import Candidate, Hypothesis, SearchBackend, SearchRequest, Segment, attempt
 from .workers import can_fork, side_by_side
 
 if TYPE_CHECKING:

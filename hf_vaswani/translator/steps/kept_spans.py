@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...core.pipeline_sentences import Piece
-from ...generation.output_scores import Hypothesis
 from ...text.glossary import Demand, Term, words
 from ...text.keep import find_kept
 from ...text.markers import KEEPS, without_markers
 from ..search import Search
-from ..segments import MASK, Segment
+from ..segments import MASK, Hypothesis, Segment
 
 PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
 

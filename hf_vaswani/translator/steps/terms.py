@@ -13,13 +13,12 @@ import torch
 
 from ...errors import listed
 from ...generation.constrained_search import MOST_STATES, SearchSize
-from ...generation.output_scores import Hypothesis
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Demand, Glossary, Term, shown_demands
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from ..search import Search
-from ..segments import MissingTerm, Segment
+from ..segments import Hypothesis, MissingTerm, Segment
 
 # Fewer hypotheses leave no choice of where the terms stand.
 LEAST_BEAMS = 4
