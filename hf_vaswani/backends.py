@@ -1,4 +1,4 @@
-"""The engines that can compute a model in PyTorch's place: what each is called, needs and can do, and where its code is.
+"""The engines that can compute a model in PyTorch's place: what each is called and can do, and where its code is.
 
 An engine is one record (`registration.register_backend`): the options of pipeline and commands, exports, folders that
 are loaded as models, cards and messages follow from it. Importing this module imports neither torch nor the engines.

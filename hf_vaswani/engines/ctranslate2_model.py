@@ -108,7 +108,7 @@ class CTranslate2Model(EngineModel):
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
         original, generation_config: those of the model that was converted, if the folder does not have them.
-        dtype: the type to compute in, one of the types of CTranslate2; by default, the type that the weights were stored for.
+        dtype: the type to compute in, of those of CTranslate2; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Attributes:

@@ -14,18 +14,17 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
 from ..core.generation_beam_search import LARGEST_PENALTY, LENGTH_PENALTY_TYPES, Scoring
 from ..core.generation_vaswani import own_max_length
+from ..text.inputs import LARGEST_NUMBER, check_number
 
 # Generous: a search takes memory in proportion to its beam, and a model that never ends continues to the limit.
 LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
-LARGEST_NUMBER = 2**31 - 1
 # Tokens after which an output ends if neither the call nor the model says so.
 DEFAULT_MAX_NEW_TOKENS = 256
 
@@ -161,22 +160,6 @@ def _is_whole(value: Any) -> bool:
 def _shown(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def check_number(name: str, value: Any, least: int = 1) -> None:
-    """Refuse anything but a whole number of 32 bits, at least `least`, or `None` for a number that is not given."""
-    if isinstance(value, torch.Tensor) and value.dim() == 0:
-        value = value.item()
-    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-    if value is not None and value > LARGEST_NUMBER:
-        raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
-
-
-def check_switch(name: str, value: Any) -> None:
-    """Refuse anything but true, false, or `None` for a switch that is not given: any text would count as true."""
-    if value not in (True, False, None):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:

@@ -1,12 +1,14 @@
-"""Checks that what is given is text, in any of the forms that a translator takes, and in the right encoding."""
+"""Checks arguments: that texts are texts, and in the right encoding; numbers and switches."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 from .normalization import clean
 
 SHOWN_ERRORS = 5
+LARGEST_NUMBER = 2**31 - 1
 # The bytes 0x80 to 0xBF, with which a character in UTF-8 continues, as Latin-1 and Windows-1252 read them.
 _CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
 # A Western letter or punctuation mark, or two characters in a row of any script. "MANHÃ…" is Portuguese.
@@ -23,6 +25,22 @@ def check_many(name: str, value: Any, of: str = "str") -> None:
     """Refuse what cannot be iterated, a single text, which is iterable too, and a set, whose order is undefined."""
     if isinstance(value, (str, bytes, set, frozenset)) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {shown(value)}")
+
+
+def check_number(name: str, value: Any, least: int = 1) -> None:
+    """Refuse anything but a whole number of 32 bits, at least `least`, or `None` for a number that is not given."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a tensor
+        value = value.item()
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if value is not None and value > LARGEST_NUMBER:
+        raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Refuse anything but true, false, or `None` for a switch that is not given: any text would count as true."""
+    if value not in (True, False, None):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:

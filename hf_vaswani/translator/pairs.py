@@ -22,8 +22,8 @@ from ..data.tokenizers.tokenizer import check_target_encoding
 from ..engines.engine_model import EngineModel
 from ..generation.alignment import evaluation, to_tokens
 from ..generation.output_scores import align, decoder_start, forced_output, token_log_probabilities
-from ..generation.settings import GenerateArguments, check_number, position_limit
-from ..text.inputs import check_many, check_text, text_pairs
+from ..generation.settings import GenerateArguments, position_limit
+from ..text.inputs import check_many, check_number, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans, words_at

@@ -36,7 +36,7 @@ from ..text.vocabularies import vocabularies
 from .backends.selection import BackendSelection
 from .backends.torch_backend import collate, own_arguments, search_batch
 from .encoder import tokenize, translation_task
-from .options import OPTIONS, Terms, TranslationOptions, help_of
+from .options import MEANINGS, Terms, TranslationOptions, described
 from .segments import Candidate, Hypothesis, Result, Row, SearchRequest
 from .translator import EXPECTED, Memory, Stages, Translator, not_texts, not_texts_error
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 PREPROCESS = ("src_lang", "tgt_lang", "truncation", "max_source_length")
 FORWARD = ("n_best", "return_scores", "return_alignments")
 POSTPROCESS = ("as_tensors", "clean_up_tokenization_spaces")
-OWN = tuple(name for name in OPTIONS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS, "return_tensors"))
+OWN = tuple(name for name in MEANINGS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS, "return_tensors"))
 # The methods that a batch passes through.
 STAGES = ("collate", "forward", "_forward", "postprocess")
 # Earlier names of options.
@@ -128,40 +128,40 @@ class TranslationPipeline(Pipeline):
     ):
         """Translate texts.
 
-                Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
-                translation does not depend on the batch that it is in, except slightly with `quantize="int8"`.
+        Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
+        translation does not depend on the batch that it is in, except slightly with `quantize="int8"`.
 
-                Args:
-                    inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
-                        piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
-                        such as transformers' `KeyDataset`. The translation of a text with nothing visible is empty.
-                        Lone surrogates are read as U+FFFD, and spaces of any kind, soft hyphens, byte order marks and the like
-                        make no difference unless the vocabulary has them.
-                    prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
-                        empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
-                        prefix is not split.
-                    terms: an option, see below; or a list of such, one for each text.
-                    options: those below, and anything that `generate()` takes.
-        OPTIONS
-                    return_text (`bool`): return text, the default.
-                    return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
-                        transformers 4.
-                    stop_sequence (`str`): its first token ends a translation, as in transformers 4.
-                    assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
-                        translations for `generate()`; texts are then translated one at a time.
-                    generate_kwargs: anything that `generate()` takes, as a dict.
+        Args:
+            inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
+                such as transformers' `KeyDataset`. The translation of a text with nothing visible is empty.
+                Lone surrogates are read as U+FFFD, and spaces of any kind, soft hyphens, byte order marks and the like
+                make no difference unless the vocabulary has them.
+            prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
+                empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
+                prefix is not split.
+            terms: an option, see below; or a list of such, one for each text.
+            options: those below, and anything that `generate()` takes.
+            OPTIONS
+            return_text (`bool`): return text, the default.
+            return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
+                transformers 4.
+            stop_sequence (`str`): its first token ends a translation, as in transformers 4.
+            assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
+                translations for `generate()`; texts are then translated one at a time.
+            generate_kwargs: anything that `generate()` takes, as a dict.
 
-                Returns:
-                    For one text, a list of dicts with `translation_text`, one per hypothesis. For a list or column, a list of
-                    such dicts, or of such lists if several hypotheses are requested. For texts read piece by piece, an
-                    iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096 at a time,
-                    before it returns their results.
+        Returns:
+            For one text, a list of dicts with `translation_text`, one per hypothesis. For a list or column, a list of
+            such dicts, or of such lists if several hypotheses are requested. For texts read piece by piece, an
+            iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096 at a time,
+            before it returns their results.
 
-                Raises:
-                    ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
-                        exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
-                        iterator first returns the translations of all texts before an input that is not a text; if a text
-                        exceeds the limit, those of the texts that it read together with it are lost.
+        Raises:
+            ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
+                exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
+                iterator first returns the translations of all texts before an input that is not a text; if a text
+                exceeds the limit, those of the texts that it read together with it are lost.
         """
         terms_of_texts = terms if isinstance(terms, list | tuple) else ()
         translator = self.translator(terms=None if terms_of_texts else terms, **options)
@@ -377,10 +377,8 @@ class TranslationPipeline(Pipeline):
 
 def _with_options(doc: str) -> str:
     """A docstring with the options in it."""
-    types = {"int | None": " (`int`)", "bool | None": " (`bool`)", "str | None": " (`str`)"}
-    lines = [f"{name}{types.get(str(own.type), '')}: {help_of(name)}." for name, own in OPTIONS.items()]
     wrap = partial(textwrap.fill, width=100, initial_indent=" " * 4, subsequent_indent=" " * 8)
-    return inspect.cleandoc(doc).replace("OPTIONS", "\n".join(map(wrap, lines)).lstrip())
+    return inspect.cleandoc(doc).replace("OPTIONS", "\n".join(map(wrap, described())).lstrip())
 
 
 TranslationPipeline.__call__.__doc__ = _with_options(TranslationPipeline.__call__.__doc__ or "")

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
 from ..generation.settings import ONE_BY_ONE, suggest_argument
-from .options import OPTIONS, TranslationOptions
+from .options import MEANINGS, TranslationOptions
 from .segments import Candidate, Hypothesis, SearchBackend, SearchRequest, Segment, attempt
 from .workers import can_fork, side_by_side
 
@@ -92,8 +92,8 @@ class Search:
         if self.backend.takes_constraints:
             return None
         return (
-            f"{what} need a search with PyTorch, and the model was exported for {self.backend.title}. Use the original "
-            "model."
+            f"{what} need a search with PyTorch, and the model was exported for {self.backend.title}. Use the "
+            "original model."
         )
 
     def _knows_stragglers(self) -> bool:
@@ -178,7 +178,7 @@ class Search:
             )
         except ValueError as error:
             methods = self.model.generate, self.model.forward
-            known = [*(name for method in methods for name in signature(method).parameters), *OPTIONS]
+            known = [*(name for method in methods for name in signature(method).parameters), *MEANINGS]
             if suggestion := suggest_argument(error, [*known, "quantize", *vars(self.model.generation_config)]):
                 raise ValueError(suggestion) from None
             raise

@@ -2,8 +2,8 @@
 
 The pipeline, the commands, the server, minimum Bayes risk decoding, validation and evaluation make one with
 `TranslationPipeline.translator` and pass it their texts. Steps go around a search: they split texts into sentences,
-hide what is to be kept, look for terms, estimate confidence, and warn. The error of a text is returned in its place, or
-raised for all.
+hide what is to be kept, look for terms, estimate confidence, and warn. The error of a text is returned in its place,
+or raised for all.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Splits texts into sentences, or into pieces like those that the model was trained on, and joins their translations."""
+"""Splits texts into sentences, or into pieces like the model's training text, and joins their translations."""
 
 from collections.abc import Callable
 from dataclasses import replace
