@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .engines.ctranslate2_model import CTranslate2Model
     from .engines.onnx.onnx_model import OnnxModel
     from .generation.fast_model import VaswaniForConditionalGeneration, VaswaniModel
-    from .pipeline.translation import TranslationPipeline
     from .presets import preset
+    from .translator.pipeline import TranslationPipeline
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
 _MODULES = {
     "CTranslate2Model": ".engines.ctranslate2_model",
     "OnnxModel": ".engines.onnx.onnx_model",
-    "TranslationPipeline": ".pipeline.translation",
+    "TranslationPipeline": ".translator.pipeline",
     "VaswaniConfig": ".core.configuration_vaswani",
     "VaswaniForConditionalGeneration": ".generation.fast_model",
     "VaswaniGenerationMixin": ".core.generation_vaswani",

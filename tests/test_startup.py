@@ -101,7 +101,7 @@ ALSO_FIRST = [
     "import transformers; import hf_vaswani",
     "import transformers.modeling_utils; import hf_vaswani",
     "import hf_vaswani; import transformers.modeling_utils",
-    "import hf_vaswani.pipeline.translation",
+    "import hf_vaswani.translator.pipeline",
     "import hf_vaswani.core.tokenization_vaswani",
     "import hf_vaswani.core.configuration_vaswani",
     "import hf_vaswani.core.modeling_vaswani",

@@ -11,9 +11,9 @@ from ..documents.formats import DOCUMENTS, format_of
 from ..documents.reading import read_document
 from ..errors import InputError, counted
 from ..text.languages import language_code, own_languages
-from ..translation.document_texts import align_texts, translate_texts
-from ..translation.lines import Line, LineTranslator, as_text, translate_lines
-from ..translation.resumable_output import StreamOutput
+from ..translator.documents import align_texts, translate_texts
+from ..translator.lines import Line, LineTranslator, as_text, translate_lines
+from ..translator.resumable_output import StreamOutput
 from .limits import LARGEST_FILE, explained
 from .models import NO_LANGUAGES, Languages, LoadedModel
 
@@ -83,7 +83,7 @@ def translate_file(
             done += number
             progress(min(done, len(texts)), len(texts))
 
-        translator.engine.progress = more
+        translator.progress = more
 
         def translate(window: list[Line]):
             with loaded.lock:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from ..errors import InputError, reason
 from ..text.normalization import is_blank
-from ..translation.lines import error_message
+from ..translator.lines import error_message
 
 logger = logging.getLogger(__name__)
 

@@ -16,28 +16,14 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from ..errors import InputError
 from ..files import collect_errors
 from ..models.model_files import check_settings, find_model_kind
-from ..pipeline.serving import AUTO, Serving
-from ..pipeline.translation import TranslationPipeline
-from ..text.languages import is_multilingual, language_codes, language_pairs
-from ..translation.load import adapter_base, check_folder, load
+from ..text.languages import NO_LANGUAGES, Languages, is_multilingual, language_codes, language_pairs
+from ..translator.backends.selection import AUTO, BackendSelection
+from ..translator.load import adapter_base, check_folder, load
+from ..translator.pipeline import TranslationPipeline
 
 TITLE = "Translation"
 QUICKSTART = Path("outputs/quickstart")
 KEPT = 2
-
-
-class Languages(NamedTuple):
-    """Codes of the languages chosen on the page; None where none is chosen."""
-
-    source: str | None = None
-    target: str | None = None
-
-    def arguments(self) -> dict[str, str]:
-        """Those that are chosen, as arguments of the pipeline."""
-        return {name: code for name, code in (("src_lang", self.source), ("tgt_lang", self.target)) if code}
-
-
-NO_LANGUAGES = Languages()
 
 
 class LanguageChoices(NamedTuple):
@@ -64,7 +50,7 @@ class LoadedModel:
     engine: str = AUTO
 
     def __post_init__(self):
-        self.serving = Serving(self.engine)  # of all its pipelines, whose work adds up
+        self.selection = BackendSelection(self.engine)  # of all its pipelines, whose work adds up
         self.choices = language_choices(self.model, self.tokenizer)
         self._pipelines: dict[Languages, TranslationPipeline] = {}
 
@@ -82,7 +68,7 @@ class LoadedModel:
         with self.lock:
             if languages not in self._pipelines:
                 device = None if getattr(self.model, "hf_device_map", None) else self.model.device
-                arguments = {"device": device, "engine": self.serving, **languages.arguments()}
+                arguments = {"device": device, "engine": self.selection, **languages.arguments()}
                 try:
                     self._pipelines[languages] = TranslationPipeline(self.model, tokenizer=self.tokenizer, **arguments)
                 except ValueError as error:
@@ -103,7 +89,7 @@ class ModelShelf:
     """
 
     def __init__(self, names: Sequence[str], trust_remote_code: bool = False, engine: str = AUTO):
-        Serving(engine)  # fails before any model is loaded
+        BackendSelection(engine)  # fails before any model is loaded
         self.engine = engine
         self.names = tuple(dict.fromkeys(names))
         self.trust_remote_code = trust_remote_code

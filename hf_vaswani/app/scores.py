@@ -7,7 +7,7 @@ from ..text.languages import own_languages
 from ..text.normalization import clean
 from .limits import LONGEST_TEXT, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel
-from .translate import make_engine
+from .translate import make_translator
 from .views import paragraphs, table
 
 METRICS = ("bleu", "chrf")
@@ -28,7 +28,7 @@ def scored(loaded: LoadedModel, source: str, references: str, languages: Languag
             "line."
         )
     with loaded.lock, explained():
-        results = make_engine(loaded, languages).translate(sources)
+        results = make_translator(loaded, languages).translate(sources)
     if errors := [untranslated(result) for result in results if isinstance(result, Exception)]:
         raise InputError(f"{counted(len(errors), 'line')} cannot be scored: {errors[0]}")
     translations = [result[0]["translation_text"] for result in results]

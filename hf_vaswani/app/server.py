@@ -94,7 +94,7 @@ def served(
             place = f"host {host}, port {port or FIRST_PORT}"
             raise InputError(f"The page cannot be served on {place}: {reason(error)}") from None
         try:
-            with quiet("hf_vaswani.pipeline.engine"):  # its advice is not for visitors of the page
+            with quiet("hf_vaswani.translator"):  # its advice is not for visitors of the page
                 yield address
         finally:
             page.close(verbose=False)

@@ -7,11 +7,11 @@ from itertools import islice
 from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
 from ..generation.output_scores import Hypothesis
-from ..pipeline.engine import TranslationEngine
 from ..text.glossary import shortened
 from ..text.keep import KINDS
 from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
+from ..translator.translator import Translator
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel
 
@@ -83,27 +83,25 @@ def translate_text(
         raise InputError(f"1 to {MOST_BEAMS} translations of a sentence can be shown, not {n_best}.")
     has_links = loaded.has_attention and len(text) <= LONGEST_LINKED_TEXT
     with explained():
-        engine = make_engine(loaded, languages, n_best, has_links)
+        translator = make_translator(loaded, languages, n_best, has_links)
     # One sentence per piece; the engine divides those that are too long.
     pieces = split_text(text, lambda _: True, packs=False)
     done: list[Sentence] = []
     for group in _groups(pieces):
         with loaded.lock, explained():
-            done += _translated(engine, group)
+            done += _translated(translator, group)
         yield Translation(tuple(done), len(pieces), has_links)
 
 
-def make_engine(
-    loaded: LoadedModel, languages: Languages, n_best: int = 1, has_links: bool = False
-) -> TranslationEngine:
-    """The engine that translates with a model of the page.
+def make_translator(loaded: LoadedModel, languages: Languages, n_best: int = 1, has_links: bool = False) -> Translator:
+    """What translates with a model of the page.
 
     A text that fails does not affect the others, and the server forks no processes. A model with placeholders keeps
     what they can stand for.
     """
     beams = max(n_best, loaded.model.generation_config.num_beams or 1)
     keep = list(KINDS) if has_keep_tokens(loaded.tokenizer) else None
-    return loaded.pipeline(languages).engine(
+    return loaded.pipeline(languages).translator(
         split_sentences=True,
         on_error="return",
         return_warnings=True,
@@ -123,10 +121,10 @@ def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
         size = min(size * GROWTH, MOST_SENTENCES)
 
 
-def _translated(engine: TranslationEngine, pieces: list[Piece]) -> list[Sentence]:
+def _translated(translator: Translator, pieces: list[Piece]) -> list[Sentence]:
     """Translate pieces of a text; empty lines stay empty."""
     filled = [piece for piece in pieces if not is_blank(piece.text)]
-    results = iter(engine.translate([piece.text for piece in filled]) if filled else [])
+    results = iter(translator.translate([piece.text for piece in filled]) if filled else [])
     sentences = []
     for piece in pieces:
         if is_blank(piece.text):

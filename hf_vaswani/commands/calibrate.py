@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import line_errors, read_lines
     from ..evaluation.confidence import calibrate
     from ..models.model_files import CONFIG_FILE
-    from ..pipeline.translation import TranslationPipeline
-    from ..translation.load import load
+    from ..translator.load import load
+    from ..translator.pipeline import TranslationPipeline
     from .reports import progress_bar
 
     path = Path(options.model) / CONFIG_FILE

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ..evaluation.alignment_error import AlignmentScore, GoldAlignment
     from ..evaluation.markup import MarkupScore
     from ..evaluation.terms import TermScore
-    from ..pipeline.serving import Serving
-    from ..translation.reranking import Reranker
+    from ..translator.backends.selection import BackendSelection
+    from ..translator.reranking import Reranker
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
@@ -147,11 +147,11 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
     from ..evaluation.terms import score_terms
-    from ..translation.load import load
+    from ..translator.load import load
     from .text_warnings import score_arguments, score_warnings
 
     errors = _option_errors(options) + _output_errors(options)
-    servings = collect_errors(errors, partial(_servings, options)) or []
+    selections = collect_errors(errors, partial(_selections, options)) or []
     collect_errors(errors, lambda: make_metrics(options.metrics, **score_arguments(options, [])))
     pair = options.source_language, options.target_language
     glossary = collect_errors(errors, lambda: options.glossary and read_glossary(options.glossary, pair))
@@ -180,8 +180,8 @@ def run(options: argparse.Namespace) -> None:
             for name, model in zip(options.models, models)
             if model and hasattr(model[0], "engine_name")
         ]
-    for serving, model in zip(servings, models):
-        collect_errors(errors, partial(_check_engine, serving, model))
+    for selection, model in zip(selections, models):
+        collect_errors(errors, partial(_check_engine, selection, model))
     reranker = collect_errors(errors, lambda: _reranker(options, list(filter(None, models))))
     if errors:
         raise InputError.of(errors)
@@ -193,7 +193,7 @@ def run(options: argparse.Namespace) -> None:
     references = [texts[path] for path in options.reference]
     for warning in score_warnings(options, models, settings, texts):
         print(warning, file=sys.stderr)
-    systems = _translate(models, servings, reranker, tagged.get(options.source), options)
+    systems = _translate(models, selections, reranker, tagged.get(options.source), options)
     systems += [tagged[path] for path in options.hypotheses]
     markup: list[MarkupScore | None] = [None] * len(systems)
     if options.markup:
@@ -225,7 +225,7 @@ def run(options: argparse.Namespace) -> None:
         sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
         for hypotheses in systems
     ]
-    engines = [_engine(serving) for serving in servings] + [{}] * len(options.hypotheses)
+    engines = [_engine(selection) for selection in selections] + [{}] * len(options.hypotheses)
     record = _json(names, options.reference, engines, results, sentences, terms, markup, alignments)
     write_result(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
@@ -258,7 +258,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
 
 
 def _output_errors(options: argparse.Namespace) -> list[str]:
-    from ..translation.resumable_output import output_error
+    from ..translator.resumable_output import output_error
 
     paths, errors = options.output, []
     if options.models and paths and len(paths) != len(options.models):
@@ -278,7 +278,7 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
     """What reranks the translations of all models, if anything does."""
     from ..text.languages import language_pairs
-    from ..translation.reranking import open_reranker
+    from ..translator.reranking import open_reranker
 
     if not (options.rerank_with and options.models):
         return None
@@ -286,43 +286,43 @@ def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
     return open_reranker(options.rerank_with, options.rerank_weight, translated, languages(options))
 
 
-def _servings(options: argparse.Namespace) -> "list[Serving]":
+def _selections(options: argparse.Namespace) -> "list[BackendSelection]":
     """What computes each model's translations; an `InputError` if that is not installed."""
-    from ..pipeline.serving import Serving
+    from ..translator.backends.selection import BackendSelection
 
     with option_names():
-        return [Serving(options.engine or "auto", options.quantize) for _ in options.models]
+        return [BackendSelection(options.engine or "auto", options.quantize) for _ in options.models]
 
 
-def _check_engine(serving: "Serving", model: "tuple | None") -> None:
+def _check_engine(selection: "BackendSelection", model: "tuple | None") -> None:
     """Raise an `InputError` if the engine that was asked for cannot compute a model."""
     if model:
         with option_names():
-            serving.check(model[0])
+            selection.check(model[0])
 
 
-def _engine(serving: "Serving") -> dict[str, str]:
+def _engine(selection: "BackendSelection") -> dict[str, str]:
     """What computed a model's translations, by the names of the options."""
-    quantized = {"quantize": serving.quantize} if serving.quantize else {}
-    return {"engine": ", ".join(sorted(serving.used)), **quantized}
+    quantized = {"quantize": selection.quantize} if selection.quantize else {}
+    return {"engine": ", ".join(sorted(selection.used)), **quantized}
 
 
 def _translate(
     models: list,
-    servings: "list[Serving]",
+    selections: "list[BackendSelection]",
     reranker: "Reranker | None",
     sources: list[str] | None,
     options: argparse.Namespace,
 ) -> list[list[str]]:
     """Translate with each model, and write its translations as soon as they are complete."""
-    from ..translation.document_texts import translate_markup
-    from ..translation.lines import write_translations
-    from ..translation.translate import translate
+    from ..translator.documents import translate_markup
+    from ..translator.lines import write_translations
+    from ..translator.translate import translate
 
     systems = []
-    for (model, tokenizer), serving, path in zip_longest(models, servings, options.output):
+    for (model, tokenizer), selection, path in zip_longest(models, selections, options.output):
         settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
-        settings |= {"engine": serving, "quantize": None}
+        settings |= {"engine": selection, "quantize": None}
         translated = partial(
             translate, model, tokenizer, batch_size=options.batch_size, show_progress=True, **settings
         )
@@ -342,7 +342,7 @@ def _alignment_score(
 ) -> "AlignmentScore":
     """How a model's alignments of the source with the first reference compare with gold alignments."""
     from ..evaluation.alignment_error import score_alignments
-    from ..translation.pair_alignments import align_pairs
+    from ..translator.pair_alignments import align_pairs
 
     pairs = list(zip(texts[options.source], texts[options.reference[0]]))
     found = align_pairs(*model, pairs, **languages(options))

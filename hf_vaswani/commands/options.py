@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from ..backends import BACKENDS
 from ..configuration.name_hints import hint
 from ..errors import InputError
 from ..files import InputPath, OutputPath
@@ -24,9 +25,7 @@ OPTION_NAMES = {
     "src_lang": "--source_language",
     "tgt_lang": "--target_language",
     'quantize="int8"': "--quantize int8",
-    'engine="torch"': "--engine torch",
-    'engine="ctranslate2"': "--engine ctranslate2",
-    'engine="onnx"': "--engine onnx",
+    **{f'engine="{name}"': f"--engine {name}" for name in ("torch", *BACKENDS)},
     "return_alignments": "--alignments",
     "epsilon_cutoff": "--mbr",
 }
@@ -231,7 +230,7 @@ def add_engine_option(parser: argparse._ActionsContainer) -> None:
     """The option `--engine` of commands that translate."""
     parser.add_argument(
         "--engine",
-        choices=["auto", "torch", "ctranslate2", "onnx"],
+        choices=["auto", "torch", *BACKENDS],
         help="what computes: PyTorch; CTranslate2, several times as fast on a CPU; or ONNX Runtime, for models of "
         "this package. The model is converted once (default: CTranslate2 where it gives the same translations and "
         "there is enough text)",

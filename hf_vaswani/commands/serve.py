@@ -1,9 +1,14 @@
 """`hf-vaswani serve`: a translation server for the clients of LibreTranslate and DeepL."""
 
 import argparse
+from typing import TYPE_CHECKING
 
+from .. import load
 from ..errors import InputError
 from .options import add_engine_option, batch, option_names, up_to
+
+if TYPE_CHECKING:
+    from ..server.arguments import ServerArguments
 
 DESCRIPTION = """\
 Serve models to the clients of LibreTranslate and DeepL, on this machine or on a Ray cluster. Texts of all clients that
@@ -50,24 +55,27 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     limits.add_argument(
         "--seconds", type=batch, default=300, metavar="N", help="seconds that it may take (default: 300)"
     )
-    ray = parser.add_argument_group("Ray")
-    ray.add_argument("--address", metavar="ADDRESS", help="cluster to serve on, such as auto (default: this machine)")
+    ray = parser.add_argument_group("several machines, by Ray Serve")
+    ray.add_argument(
+        "--address",
+        metavar="ADDRESS",
+        help="cluster to serve on, such as auto (default: this machine, without Ray)",
+    )
     ray.add_argument(
         "--print_config",
         action="store_true",
         help="print a config file for serve deploy and KubeRay instead",
     )
-    parser.set_defaults(run=run, reloads_at_hangup=True)
+    parser.set_defaults(run=run, reloads_at_hangup=True, needs_torch=False)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..runtime.imports import import_extra
 
-    for library in ("ray", "fastapi", "fastapi_offline", "pebble", "py3langid", "langcodes", "python_multipart"):
+    for library in ("fastapi_offline", "pebble", "prometheus_client", "py3langid", "langcodes", "python_multipart"):
         import_extra(library, "serve")
     from ..server.accounts import Limits
-    from ..server.application import ServerArguments, check_arguments
-    from ..server.cluster import config_file, launch_on_cluster
+    from ..server.arguments import ServerArguments
     from ..server.launch import launch
 
     if options.max_replicas and options.max_replicas < options.replicas:
@@ -77,13 +85,23 @@ def run(options: argparse.Namespace) -> None:
         engine=options.engine or "auto",
         **{name: getattr(options, name) for name in ServerArguments.model_fields if name not in ("engine", "limits")},
     )
-    if options.print_config:
-        with option_names():
-            check_arguments(arguments)
-        print(config_file(arguments, options.host, options.port), end="")
-        return
     with option_names():
-        if options.address:
-            launch_on_cluster(arguments, options.host, options.port, options.address)
+        if options.address or options.print_config:
+            _run_on_ray(arguments, options)
         else:
             launch(arguments, options.host, options.port)
+
+
+def _run_on_ray(arguments: "ServerArguments", options: argparse.Namespace) -> None:
+    from ..runtime.imports import import_extra
+
+    load()
+    import_extra("ray")
+    from ..server.application import check_arguments
+    from ..server.cluster import config_file, launch_on_cluster
+
+    if options.print_config:
+        check_arguments(arguments)
+        print(config_file(arguments, options.host, options.port), end="")
+    else:
+        launch_on_cluster(arguments, options.host, options.port, options.address)

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..runtime.process_group import SingleProcess
-    from ..translation.lines import Line, LineTranslator
-    from ..translation.resumable_output import ResumableOutput, StreamOutput
-    from ..translation.translator_settings import TranslatorSettings
+    from ..translator.lines import Line, LineTranslator
+    from ..translator.resumable_output import ResumableOutput, StreamOutput
+    from ..translator.translator_settings import TranslatorSettings
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
@@ -205,9 +205,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     from accelerate.utils import gather_object
 
     from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, over_processes
-    from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
-    from ..translation.pairs import as_candidates
-    from ..translation.resumable_output import ResumableOutput
+    from ..translator.lines import as_json, as_text, one_by_one, translate_lines, translate_window
+    from ..translator.pairs import as_candidates
+    from ..translator.resumable_output import ResumableOutput
     from .text_warnings import file_warnings
 
     output = None
@@ -237,9 +237,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         raise in_all_processes(processes, error)
     write_line = as_json if options.format == "jsonl" else as_text
     if options.pairs:
-        write_line = partial(as_candidates, translate.engine)
-        if target_language := translate.engine.preprocess.get("tgt_lang"):
-            translate.engine.pipeline.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
+        write_line = partial(as_candidates, translate.translator)
+        if target_language := translate.translator.options.tgt_lang:
+            translate.translator.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
     reports = LineReports()
     is_resumable, samples = isinstance(output, ResumableOutput), bool(options.sample or options.mbr)
     lines = is_waiting = None  # in the main process alone
@@ -260,8 +260,8 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
-    with quiet("hf_vaswani.pipeline.engine"), bar:
-        translate.engine.progress = bar.update
+    with quiet("hf_vaswani.translator"), bar:
+        translate.progress = bar.update
         try:
             translate_lines(
                 lines,
@@ -306,7 +306,7 @@ def output_settings(options: argparse.Namespace, further: Collection[str] = ()) 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
     """Run all checks that do not need the model, and return the output; `None` if it is already finished."""
     from ..data.sources.text_files import check_lines
-    from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
+    from ..translator.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     errors = option_errors(options) + format_errors(options) + _stream_errors(options, processes)
     if errors and processes > 1:
@@ -428,7 +428,7 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     """The models that translate and their settings, from the options."""
     from ..data.glossary_files import read_glossary
     from ..text.keep import keep_patterns
-    from ..translation.translator_settings import TranslatorSettings
+    from ..translator.translator_settings import TranslatorSettings
 
     pair = options.source_language, options.target_language
     arguments = {
@@ -468,7 +468,7 @@ def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrain
         settings = replace(settings, expected_bytes=size)
     with option_names():
         translate = settings.open(bool(options.prefix))
-    return translate.engine.pipeline.model, translate.engine.pipeline.tokenizer, translate
+    return translate.translator.model, translate.translator.tokenizer, translate
 
 
 def _input_size(options: argparse.Namespace) -> int:
@@ -484,7 +484,7 @@ def _name(options: argparse.Namespace) -> str:
 def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
     """The lines of the input, and a function that tells whether the next one has not arrived yet."""
     from ..data.sources.text_files import iterate_lines
-    from ..translation.lines import Line
+    from ..translator.lines import Line
 
     texts = _texts(options, reports.of(_name(options)))
     is_waiting = getattr(texts, "is_waiting", lambda: False)
@@ -496,7 +496,7 @@ def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator
 def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> Iterator[str]:
     """The lines of the input file, or of standard input."""
     from ..data.sources.text_files import iterate_lines
-    from ..translation.lines import IncomingLines
+    from ..translator.lines import IncomingLines
 
     if options.pairs:
         return (text for text, _ in iterate_texts(options))
@@ -506,7 +506,7 @@ def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> I
 
 
 def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argparse.Namespace) -> "Iterator[Line]":
-    from ..translation.lines import Line
+    from ..translator.lines import Line
 
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes)):
         if text is None or prefix is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..documents.reading import Document
     from ..documents.sentences import Alignment
     from ..runtime.process_group import SingleProcess
-    from ..translation.lines import LineTranslator
+    from ..translator.lines import LineTranslator
 
 
 def default_format(options: argparse.Namespace) -> str:
@@ -78,8 +78,8 @@ def translate_document(
     """
     from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
     from ..text.languages import language_code, own_languages
-    from ..translation.document_texts import as_filled, translate_texts
-    from ..translation.lines import one_by_one, translate_window
+    from ..translator.documents import as_filled, translate_texts
+    from ..translator.lines import one_by_one, translate_window
     from .text_warnings import text_warnings
 
     document: Document | None = None
@@ -103,8 +103,8 @@ def translate_document(
         name, reports = options.input or "standard input", LineReports("text")
         for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer):
             print(warning, file=sys.stderr)
-        with quiet("hf_vaswani.pipeline.engine"), progress_bar(len(set(document.texts))) as bar:
-            translate.engine.progress = bar.update
+        with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
+            translate.progress = bar.update
             translations = translate_texts(
                 document.texts,
                 translate,
@@ -129,9 +129,9 @@ def _align(
 ) -> "Sequence[Alignment | None] | None":
     """Alignments of the texts with tags, by the model's own weights, whatever has translated."""
     from ..engines.engine_model import EngineModel
-    from ..translation.document_texts import align_texts
-    from ..translation.ensemble import Ensemble
-    from ..translation.load import load
+    from ..translator.documents import align_texts
+    from ..translator.ensemble import Ensemble
+    from ..translator.load import load
 
     if not any(document.has_tags):
         return None
@@ -142,7 +142,7 @@ def _align(
 
 def _open(options: argparse.Namespace, errors: list[str]) -> "Document":
     from ..documents.reading import read_document
-    from ..translation.resumable_output import output_error
+    from ..translator.resumable_output import output_error
 
     output = Path(options.output) if options.output else None
     if output and (not output.exists() or output.is_file() or output.is_dir()):  # not a device or a pipe

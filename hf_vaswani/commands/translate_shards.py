@@ -85,8 +85,8 @@ def run(options: argparse.Namespace) -> None:
     from ..ledger import exclusive
     from ..runtime.imports import import_extra
     from ..runtime.ray_actors import RayActors, ray_session
-    from ..translation.shard_files import Columns
-    from ..translation.shards import (
+    from ..translator.shard_files import Columns
+    from ..translator.shards import (
         OpenWorker,
         begin_folder,
         find_shards,

@@ -16,6 +16,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.generation import GenerateBeamEncoderDecoderOutput
 
+from ..backends import CTRANSLATE2
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import length_offset, own_max_length
@@ -107,7 +108,7 @@ class CTranslate2Model(EngineModel):
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
         original, generation_config: those of the model that was converted, if the folder does not have them.
-        dtype: the type to compute in, one of [`COMPUTE_TYPES`]; by default, the type that the weights were stored for.
+        dtype: the type to compute in, one of the types of CTranslate2; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Attributes:
@@ -118,9 +119,7 @@ class CTranslate2Model(EngineModel):
     """
 
     config_class = CTranslate2Config
-    engine_key, engine_name = "ctranslate2", "CTranslate2"
-    # The engine forms batches itself and distributes them to its workers.
-    makes_batches = True
+    engine_key, engine_name = CTRANSLATE2.name, CTRANSLATE2.title
     length_follows_source: bool
     # The random numbers of its workers cannot be seeded again.
     samples_follow_seed = False
@@ -220,7 +219,6 @@ class CTranslate2Model(EngineModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.LongTensor | None = None,
         decoder_input_ids: torch.LongTensor | None = None,
-        finished: Callable[[int], None] | None = None,
         **kwargs,
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
         """Translate as transformers' `generate()` does.
@@ -232,7 +230,6 @@ class CTranslate2Model(EngineModel):
             inputs, input_ids: `(batch, source_length)`; give one of the two.
             attention_mask: `(batch, source_length)`, 0 for padding.
             decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start token.
-            finished: called with the row of each source once it has been searched.
             kwargs: search settings; see `Search`.
 
         Returns:
@@ -246,7 +243,33 @@ class CTranslate2Model(EngineModel):
         search = self.search_settings(generation_config, kwargs)
         mask = torch.ones_like(source) if attention_mask is None else attention_mask
         rows = [ids[kept].tolist() for ids, kept in zip(source, mask.bool())]
-        prompts = _prompts(decoder_input_ids, len(rows), search)
+        prompts = [] if decoder_input_ids is None else decoder_input_ids.tolist()
+        found = self.search(rows, prompts if len(prompts) == len(rows) else prompts * len(rows), search)
+        scores, sequences = zip(*(hypothesis for own in found for hypothesis in own))
+        length, pad = max(map(len, sequences)), search.pad_token_id or 0
+        ids = torch.tensor([row + [pad] * (length - len(row)) for row in sequences])
+        if not search.return_dict_in_generate:
+            return ids
+        return GenerateBeamEncoderDecoderOutput(sequences=ids, sequences_scores=torch.tensor(scores))
+
+    def search(
+        self,
+        rows: Sequence[list[int]],
+        prompts: Sequence[list[int]],
+        search: Search,
+        finished: Callable[[int], None] = lambda number: None,
+    ) -> list[list[tuple[float, list[int]]]]:
+        """Search for translations of token ids.
+
+        Args:
+            prompts: what each output begins with, with or without the decoder's start token; empty for nothing.
+            finished: called with the number of each source once it has been searched.
+
+        Returns:
+            For each source its hypotheses, best first: score, and ids from the decoder's start token on.
+        """
+        start = search.decoder_start_token_id
+        prompts = [ids[1:] if ids[:1] == [start] else ids for ids in prompts] or [[]] * len(rows)
         limits = self._limits(rows, prompts, search)
         results = self._translate(rows, prompts, max(limits), search, finished)
         for limit, numbers in self._beyond(results, limits).items():
@@ -254,7 +277,7 @@ class CTranslate2Model(EngineModel):
             again = [rows[i] for i in numbers], [prompts[i] for i in numbers]
             for number, result in zip(numbers, self._translate(*again, limit, search)):
                 results[number] = result
-        return self._output(results, prompts, limits, search)
+        return [self._ranked(*found, search) for found in zip(results, prompts, limits)]
 
     def _beyond(self, results: list[Any], limits: list[int]) -> dict[int, list[int]]:
         """Limit → numbers of the sentences with that limit of which a hypothesis is longer."""
@@ -295,7 +318,7 @@ class CTranslate2Model(EngineModel):
         prompts: list[list[int]],
         longest: int,
         search: Search,
-        finished: Callable[[int], None] | None = None,
+        finished: Callable[[int], None] = lambda number: None,
     ) -> list[Any]:
         source_tokens, target_tokens = self.tokens
         eos = search.eos_token_id
@@ -334,8 +357,7 @@ class CTranslate2Model(EngineModel):
         results = []
         for row, result in enumerate(running):
             results.append(result.result())
-            if finished:
-                finished(row)
+            finished(row)
         return results
 
     def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
@@ -356,42 +378,25 @@ class CTranslate2Model(EngineModel):
             limits = [search.max_length - 1] * len(rows)
         return [min(limit, self.stored.max_position_embeddings or limit) for limit in limits]
 
-    def _output(
-        self, results: list[Any], prompts: list[list[int]], limits: list[int], search: Search
-    ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
+    def _ranked(self, result: Any, prompt: list[int], limit: int, search: Search) -> list[tuple[float, list[int]]]:
+        """The hypotheses of a source, ranked by the length penalty of the search."""
         scoring = Scoring(search.length_penalty, search.length_penalty_type)
-        sequences: list[list[int]] = []
-        scores: list[float] = []
         forced = search.forced_eos_token_id if search.max_length_offset is None else None
         forced = forced[0] if isinstance(forced, list) else forced
-        for result, prompt, limit in zip(results, prompts, limits):
-            found = []
-            for score, tokens in zip(result.scores, result.hypotheses):
-                # The engine's length includes the prefix; the model's search counts only what follows it.
-                length = min(len(tokens), limit)
-                total = score * max(length, 1) ** search.engine_penalty
-                found.append((total / scoring.penalty(max(length - len(prompt), 1)), tokens[:limit]))
-            found.sort(key=lambda pair: -pair[0])
-            for score, tokens in found[: search.num_return_sequences]:
-                ids = [self.ids[token] for token in tokens]
-                if forced is not None and len(ids) == limit:
-                    ids[-1] = forced
-                sequences.append([search.decoder_start_token_id, *ids])
-                scores.append(score)
-        length = max(map(len, sequences))
-        ids = torch.tensor([row + [search.pad_token_id or 0] * (length - len(row)) for row in sequences])
-        if not search.return_dict_in_generate:
-            return ids
-        return GenerateBeamEncoderDecoderOutput(sequences=ids, sequences_scores=torch.tensor(scores))
-
-
-def _prompts(decoder_input_ids: torch.LongTensor | None, count: int, search: Search) -> list[list[int]]:
-    """The tokens that each output begins with, after the decoder's start token."""
-    if decoder_input_ids is None:
-        return [[]] * count
-    start = [search.decoder_start_token_id]
-    rows = [ids[1:] if ids[:1] == start else ids for ids in decoder_input_ids.tolist()]
-    return rows if len(rows) == count else rows * count
+        found = []
+        for score, tokens in zip(result.scores, result.hypotheses):
+            # The engine's length includes the prefix; the model's search counts only what follows it.
+            length = min(len(tokens), limit)
+            total = score * max(length, 1) ** search.engine_penalty
+            found.append((total / scoring.penalty(max(length - len(prompt), 1)), tokens[:limit]))
+        found.sort(key=lambda pair: -pair[0])
+        ranked = []
+        for score, tokens in found[: search.num_return_sequences]:
+            ids = [self.ids[token] for token in tokens]
+            if forced is not None and len(ids) == limit:
+                ids[-1] = forced
+            ranked.append((score, [search.decoder_start_token_id, *ids]))
+        return ranked
 
 
 def _shortest(prompts: Sequence[list[int]], search: Search) -> int:
@@ -416,6 +421,14 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
     """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
+
+
+def open_conversion(
+    folder: Path, config: PreTrainedConfig, generation_config: GenerationConfig, device: str
+) -> CTranslate2Model:
+    """Open a folder without a tokenizer, with the config and the generation config of the model."""
+    stored = CTranslate2Config.from_pretrained(folder)
+    return CTranslate2Model(stored, folder, device=device, original=config, generation_config=generation_config)
 
 
 def read_tokens(folder: Path, side: str) -> list[str]:

@@ -2,33 +2,32 @@
 
 from pathlib import Path
 
+from ..backends import BACKENDS
 from ..models.model_files import model_kind
-from . import ctranslate2_config
-from .onnx import onnx_config
 
 # The files of a web page that its script and browsers read first.
 PAGE_FILE, INDEX_FILE = "page.json", "index.html"
-# The weight files of transformers, CTranslate2, ONNX, and web pages.
-WEIGHT_FILES = (
-    "*.safetensors", "pytorch_model*.bin", "model.bin", "onnx/*.onnx", "onnx/*.onnx_data", "model/onnx/*.onnx",
-)  # fmt: skip
+
+
+def weight_patterns() -> list[str]:
+    """Patterns of the weight files of transformers, of all engines, and of web pages."""
+    engines = [pattern for record in BACKENDS.values() for pattern in record.weights]
+    return ["*.safetensors", "pytorch_model*.bin", *engines, "model/onnx/*.onnx"]
 
 
 def is_engine_folder(folder: Path) -> bool:
     """Whether a folder holds the weights of an engine whose models this package can open.
 
     Raises:
-        InputError: the folder has ONNX graphs, but its config is damaged.
+        InputError: the folder has such weights, but its config is damaged.
     """
-    if onnx_config.stored_quantization(folder) is not None:
-        # transformers.js folders have graphs with the same names.
-        return model_kind(folder) == onnx_config.MODEL_TYPE
-    return ctranslate2_config.is_engine_folder(folder)
+    # transformers.js has graphs with the same names as ONNX Runtime.
+    return any(record.is_folder(folder) and model_kind(folder) == record.model_type for record in BACKENDS.values())
 
 
 def is_exported(folder: Path) -> bool:
     """Whether a folder holds the weights of any engine, including transformers.js."""
-    return onnx_config.stored_quantization(folder) is not None or ctranslate2_config.is_engine_folder(folder)
+    return any(record.is_folder(folder) for record in BACKENDS.values())
 
 
 def is_page(folder: Path) -> bool:
@@ -38,4 +37,4 @@ def is_page(folder: Path) -> bool:
 
 def weights_size(folder: Path) -> int:
     """The total size in bytes of a folder's weight files, regardless of the engine."""
-    return sum(path.stat().st_size for pattern in WEIGHT_FILES for path in folder.glob(pattern))
+    return sum(path.stat().st_size for pattern in weight_patterns() for path in folder.glob(pattern))

@@ -11,13 +11,12 @@ from ..errors import InputError
 from ..files import file_digest, read_json
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE
 from ..runtime.imports import import_extra
-from .engine_folders import WEIGHT_FILES
+from .engine_folders import weight_patterns
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)
 # Of CTranslate2, and of a tokenizer with two vocabularies beside the model of an engine.
 ENGINE_FILES = ("*_vocabulary.json", SHORTLIST_FILE, "*_tokenizer/*.json")
-PATTERNS = (*WEIGHT_FILES, "adapter_model.bin", *SAVED_FILES, *SETTINGS_FILES, *ENGINE_FILES)
 
 
 def content_digest(model: str) -> str:
@@ -43,7 +42,8 @@ def content_digest(model: str) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted({path for pattern in PATTERNS for path in folder.glob(pattern) if path.is_file()})
+    patterns = (*weight_patterns(), "adapter_model.bin", *SAVED_FILES, *SETTINGS_FILES, *ENGINE_FILES)
+    return sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
 
 
 def _digest_of(path: Path) -> str:

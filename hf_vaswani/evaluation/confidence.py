@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError, counted
 from ..generation.confidence import Calibration, TranslationStatistics
-from ..pipeline.translation import TranslationPipeline
+from ..translator.pipeline import TranslationPipeline
 from .score import sentence_scores
 
 FOLDS = 5
@@ -42,7 +42,7 @@ class CalibrationReport:
 
 
 def calibrate(
-    translator: TranslationPipeline,
+    pipeline: TranslationPipeline,
     sources: Sequence[str],
     references: Sequence[str],
     samples: int = DEFAULT_SAMPLES,
@@ -60,11 +60,11 @@ def calibrate(
     filled = [(source, reference) for source, reference in zip(sources, references) if source.strip()]
     if len(filled) < LEAST_PAIRS:
         raise InputError(f"{counted(len(filled), 'pair')} cannot calibrate a model. Give {LEAST_PAIRS} or more.")
-    engine = translator.engine(
+    recording = pipeline.translator(
         return_scores=True, return_warnings=False, split_sentences=False, truncation=True, **options
     )
-    engine.confidence = _Recorder(samples)
-    results: list[Any] = engine.translate([source for source, _ in filled])
+    recording.estimator = _Recorder(samples)
+    results: list[Any] = recording.translate([source for source, _ in filled])
     best = [result[0] for result in results]
     known: list[TranslationStatistics] = [hypothesis["confidence"] for hypothesis in best]
     texts = [hypothesis["translation_text"] for hypothesis in best]

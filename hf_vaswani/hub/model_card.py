@@ -15,6 +15,7 @@ import jinja2
 import yaml
 from huggingface_hub import ModelCardData
 
+from ..backends import backend_title
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..ledger import Provenance
@@ -36,8 +37,6 @@ from .repository import file_names
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
 MOST_FIGURES = 4
-# Names of engines, by what options call them.
-ENGINES = {"torch": "PyTorch", "ctranslate2": "CTranslate2", "onnx": "ONNX Runtime"}
 # Candidates of minimum Bayes risk decoding if a command does not name a number.
 DEFAULT_SAMPLES = 32
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
@@ -183,7 +182,7 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
 def _engines(report: RunReport) -> str:
     """The engines that computed the translations that were scored; empty if the report does not name them."""
     keys = dict.fromkeys(scores.engine for scores in report.tests.values() if scores.engine)
-    return " and ".join(ENGINES.get(key, key) for key in keys)
+    return " and ".join(map(backend_title, keys))
 
 
 def _terms(recipe: Sections, report: RunReport) -> str:

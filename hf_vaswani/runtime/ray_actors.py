@@ -212,12 +212,13 @@ def _lost(error: Exception) -> InputError:
 
 
 @contextmanager
-def ray_session(address: str | None = None) -> Iterator[None]:
+def ray_session(address: str | None = None, log_to_driver: bool = False) -> Iterator[None]:
     """Connect to a Ray cluster while the block runs; an existing connection is used, and kept afterwards.
 
     Args:
         address: `"HOST:PORT"`, `"auto"` for the cluster that this machine belongs to, or `"local"` for a new one on
             this machine alone. By default the value of RAY_ADDRESS, else this machine's cluster, else a new one.
+        log_to_driver: whether what other processes print is printed here, too.
 
     Raises:
         InputError: no cluster answers.
@@ -232,7 +233,7 @@ def ray_session(address: str | None = None) -> Iterator[None]:
     address = address or os.environ.get("RAY_ADDRESS") or None
     _check_that_it_answers(address)
     try:
-        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, include_dashboard=False, log_to_driver=log_to_driver, logging_level="ERROR")
     except Exception as error:  # a plain one, too, if Ray takes too long to start here
         why = reason(error).removesuffix(".")
         if address in (None, "local"):

@@ -11,7 +11,8 @@ CTRL_C = 130  # the exit status
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Seconds: a launcher may pass on a signal that has also arrived directly; a person presses Ctrl-C again only later.
 ANOTHER_AFTER = 2.0
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+PACKAGE = Path(__file__).resolve().parents[1]
+SCRIPTS = PACKAGE.parent / "scripts"
 
 
 def is_own_command() -> bool:
@@ -19,7 +20,7 @@ def is_own_command() -> bool:
     if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:  # while Python finds the module that it is told to run
         return sys.orig_argv[sys.orig_argv.index("-m") + 1] in ("hf_vaswani", "hf_vaswani.cli")
     program = Path(sys.argv[0]).resolve() if sys.argv and sys.argv[0] else Path()
-    return program.stem == "hf-vaswani" or program.parent == SCRIPTS
+    return program.stem == "hf-vaswani" or program.parent in (SCRIPTS, PACKAGE)
 
 
 def is_first_process() -> bool:

@@ -1,8 +1,9 @@
-"""A translation server on Ray Serve, with the HTTP APIs of LibreTranslate and DeepL, whose clients need no changes.
+"""A translation server with the HTTP APIs of LibreTranslate and DeepL, whose clients need no changes.
 
-`catalog` tells which model translates which pair, `replica` translates with one of them, `api` is the application that
-clients reach, with the routes of `libretranslate` and `deepl`; `launch` starts and stops all of it on this machine,
-`cluster` on a Ray cluster.
+`api` is the application that clients reach, with the routes of `libretranslate` and `deepl`; `catalog` tells which
+model translates which pair, and `replica` translates with one of them. On one machine, `launch` starts the application,
+and `workers` the processes that replicas run in. On several, both are deployments of Ray Serve, in `application`;
+`cluster` starts them.
 """
 
 import os

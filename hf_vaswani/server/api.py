@@ -21,7 +21,7 @@ from . import deepl, deepl_glossaries, libretranslate
 from .accounts import Accounts, APIError, Limits, quoted
 from .catalog import Catalog
 from .glossaries import Glossaries
-from .replica import TextError
+from .messages import TextError
 from .requests import UPLOAD, sent_key
 from .service import Service
 

@@ -1,23 +1,18 @@
 """The server as an application of Ray Serve, which `serve build`, `serve deploy` and KubeRay can import.
 
-A config file names `hf_vaswani.server.application:build` and gives it the fields of [`ServerArguments`]. On one
-machine, only its models are deployments: clients reach them without Ray's proxy.
+A config file names `hf_vaswani.server.application:build` and gives it the fields of [`ServerArguments`].
 """
 
 import asyncio
-import logging
-import os
-import sys
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from ..pipeline.serving import Serving
-from ..text.keep import keep_patterns
-from .accounts import Account, Accounts, Limits, read_accounts
+from ..translator.backends.selection import BackendSelection
+from .accounts import Account, Accounts, read_accounts
 from .api import MOST_REQUESTS, make_app
+from .arguments import DRAIN_SECONDS, MANY_CHUNKS, MOST_CHUNKS, ServerArguments, log_requests
 from .catalog import Catalog, read_catalog
 from .glossaries import Glossaries
 from .replica import Translator
@@ -25,34 +20,6 @@ from .service import Service
 
 NAME, API = "hf_vaswani", "Api"
 IMPORT_PATH = f"{__name__}:build"
-# Parts of requests that wait for one model, at most.
-MOST_CHUNKS = 2000
-DRAIN_SECONDS = 60
-
-
-class ServerArguments(BaseModel):
-    """What is served, and how."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    models: list[str] = Field(min_length=1, description="folders or Hub ids, also SOURCE-TARGET=MODEL")
-    engine: str = "auto"
-    quantize: str | None = None
-    keep: list[str] = Field([], description="what stays as it is in all translations, as in the pipeline")
-    replicas: int = Field(1, ge=1, description="processes that translate with each model")
-    max_replicas: int | None = Field(None, ge=1, description="as many as the load needs, up to this number")
-    threads: int | None = Field(None, ge=1, description="threads of each; default: the cores, shared by all")
-    gpus: float = Field(0, ge=0, description="GPUs of each")
-    keys: str | None = Field(None, description="file of keys, see accounts.py")
-    glossaries: str | None = Field(None, description="folder of glossaries; default: kept until the server stops")
-    log_file: str | None = Field(
-        None, description="file for a line of JSON per request; default: standard error, unless it is a terminal"
-    )
-    limits: Limits = Limits()
-
-    def threads_each(self) -> int:
-        # max_replicas need not run at once.
-        return self.threads or max((os.cpu_count() or 1) // (len(self.models) * self.replicas), 1)
 
 
 def build(arguments: ServerArguments) -> serve.Application:
@@ -62,19 +29,8 @@ def build(arguments: ServerArguments) -> serve.Application:
         serve.ingress()(_Api), name=API, max_ongoing_requests=MOST_REQUESTS, graceful_shutdown_timeout_s=DRAIN_SECONDS,
         ray_actor_options={"num_cpus": 0},
     )  # fmt: skip
-    return api.bind(catalog, accounts, arguments, *translators(arguments, catalog).values())
-
-
-def check_arguments(arguments: ServerArguments) -> None:
-    """Check what needs no file of the machine that serves.
-
-    Raises:
-        ValueError: the engine is unknown or not installed, `keep` is not a pattern, or a model is named twice.
-    """
-    Serving(arguments.engine, arguments.quantize)
-    keep_patterns(arguments.keep)
-    if twice := [name for name in arguments.models if arguments.models.count(name) > 1]:
-        raise ValueError(f"{twice[0]} is named twice; name it once.")
+    translators = [_translator(arguments, name, path) for name, path in catalog.models.items()]
+    return api.bind(catalog, accounts, arguments, *translators)
 
 
 def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Account] | None]:
@@ -88,9 +44,14 @@ def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Accou
     return read_catalog(arguments.models), read_accounts(arguments.keys)
 
 
-def translators(arguments: ServerArguments, catalog: Catalog) -> dict[str, serve.Application]:
-    """The deployment of each model, by name."""
-    return {name: _translator(arguments, name, path) for name, path in catalog.models.items()}
+def check_arguments(arguments: ServerArguments) -> None:
+    """Check what needs no file of the machines that serve.
+
+    Raises:
+        ValueError: the engine is unknown or not installed, or as in [`ServerArguments.check`].
+    """
+    arguments.check()
+    BackendSelection(arguments.engine, arguments.quantize)
 
 
 def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Application:
@@ -98,7 +59,7 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
     options: dict[str, Any] = {"num_replicas": arguments.replicas}
     if arguments.max_replicas and arguments.max_replicas > arguments.replicas:
         scaling = {"min_replicas": arguments.replicas, "max_replicas": arguments.max_replicas}
-        options = {"autoscaling_config": {**scaling, "target_ongoing_requests": 16}}
+        options = {"autoscaling_config": {**scaling, "target_ongoing_requests": MANY_CHUNKS}}
     deployment = serve.deployment(
         Translator,
         name=name,
@@ -140,17 +101,3 @@ class _Api:
 
     async def drain(self, seconds: float) -> int:
         return await asyncio.to_thread(self.service.drain, seconds)
-
-
-def log_requests(path: str | None) -> None:
-    """Write a line of JSON for each request to a file, or to standard error if nobody watches it."""
-    logger = logging.getLogger("hf_vaswani.server")
-    if path is None and sys.stderr.isatty():
-        logger.setLevel(logging.WARNING)
-        return
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    if not logger.handlers:
-        handler = logging.FileHandler(path, encoding="utf-8") if path else logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)

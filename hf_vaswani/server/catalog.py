@@ -1,7 +1,7 @@
 """Which of the served models translates which pair of languages, and how its tokenizer spells them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -9,14 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from transformers import AutoConfig
-
-from ..app.models import NO_LANGUAGES, Languages, check_model, language_choices
-from ..data.tokenizers.tokenizer import load_tokenizer
 from ..errors import InputError
 from ..files import collect_errors
-from ..text.languages import is_same_language, language_pairs
-from ..translation.load import adapter_base
+from ..text.languages import NO_LANGUAGES, Languages, is_same_language, language_pairs
 
 LONGEST_CODE, MOST_KNOWN = 40, 4096
 # LibreTranslate's own codes.
@@ -30,6 +25,18 @@ class Pair(NamedTuple):
 
     source: str
     target: str
+
+
+class GivenModel(NamedTuple):
+    """A model as the command is given it.
+
+    Attributes:
+        path: folder or Hub id.
+        languages: what it translates, if that is given, too.
+    """
+
+    path: str
+    languages: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -139,53 +146,83 @@ def language_name(code: str) -> str:
         return code
 
 
-def read_catalog(models: Sequence[str]) -> Catalog:
-    """Find out which pairs models translate; their weights are not loaded.
+def name_models(models: Iterable[str]) -> dict[str, GivenModel]:
+    """Models by the names that they are served under.
 
     Args:
         models: folders or Hub ids, each with its languages if it does not know them itself: `de-en=FOLDER`.
-
-    Raises:
-        InputError: a model cannot be served, does not know its languages, or two translate the same pair.
     """
-    names: dict[str, str] = {}
-    routes: dict[Pair, Route] = {}
-    errors: list[str] = []
+    names: dict[str, GivenModel] = {}
     for given in models:
         match = WITH_LANGUAGES.fullmatch(given)
         path = match["model"] if match else given
-        asked = (match["source"], match["target"]) if match else None
-        name = _free_name(Path(path).name, names)
-        names[name] = path
-        pairs = collect_errors(errors, lambda path=path, asked=asked: _pairs(path, asked))
-        for pair, languages in (pairs or {}).items():
+        names[_free_name(Path(path).name, names)] = GivenModel(path, match and (match["source"], match["target"]))
+    return names
+
+
+def make_catalog(models: Mapping[str, GivenModel], pairs: Iterable[Mapping[Pair, Languages]]) -> Catalog:
+    """The catalog of models with what [`model_pairs`] says of each.
+
+    Raises:
+        InputError: two translate the same pair.
+    """
+    routes: dict[Pair, Route] = {}
+    errors: list[str] = []
+    for (name, model), own in zip(models.items(), pairs):
+        for pair, languages in own.items():
             if pair in routes:
-                other = names[routes[pair].model]
-                errors.append(f"{other} and {path} both translate {pair.source} to {pair.target}; serve one of them")
+                other = models[routes[pair].model]
+                errors.append(
+                    f"{other.path} and {model.path} both translate {pair.source} to {pair.target}; serve one of them"
+                )
             else:
                 routes[pair] = Route(name, languages)
     if errors:
         raise InputError.of(errors)
-    return Catalog(names, routes)
+    return Catalog({name: model.path for name, model in models.items()}, routes)
 
 
-def _pairs(path: str, asked: tuple[str, str] | None) -> dict[Pair, Languages]:
-    """The pairs of a model, with the languages that its pipeline is told for each."""
+def read_catalog(given: Iterable[str]) -> Catalog:
+    """The catalog of models, which this process looks at itself.
+
+    Raises:
+        InputError: a model cannot be served, does not know its languages, or two translate the same pair.
+    """
+    models, errors = name_models(given), []
+    pairs = [collect_errors(errors, lambda model=model: model_pairs(model)) for model in models.values()]
+    if errors:
+        raise InputError.of(errors)
+    return make_catalog(models, [own for own in pairs if own is not None])
+
+
+def model_pairs(model: GivenModel) -> dict[Pair, Languages]:
+    """The pairs of a model, with the languages that its pipeline is told for each; its weights are not loaded.
+
+    Raises:
+        InputError: the model cannot be served, or does not know its languages.
+    """
+    # The process that clients reach does without these.
+    from transformers import AutoConfig
+
+    from ..app.models import check_model, language_choices
+    from ..data.tokenizers.tokenizer import load_tokenizer
+    from ..translator.load import adapter_base
+
+    path, asked = model
     check_model(path)
-    base = adapter_base(path) or path
-    config, tokenizer = AutoConfig.from_pretrained(base), load_tokenizer(path)
-    model: Any = SimpleNamespace(config=config)  # all that the functions below read
-    choices = language_choices(model, tokenizer)
+    config, tokenizer = AutoConfig.from_pretrained(adapter_base(path) or path), load_tokenizer(path)
+    known: Any = SimpleNamespace(config=config)  # all that the functions below read
+    choices = language_choices(known, tokenizer)
     if asked:
         return {Pair(*map(public_code, asked)): Languages(*asked) if choices.sources else NO_LANGUAGES}
     if not choices.sources:
-        pairs = [pair for pair in language_pairs(model, tokenizer) if all(pair)]
+        pairs = [pair for pair in language_pairs(known, tokenizer) if all(pair)]
         if not pairs:
             raise InputError(f"{path} does not say what it translates. Name its languages: de-en={path}")
         return {Pair(*(public_code(str(code)) for code in pair)): NO_LANGUAGES for pair in pairs}
     codes = _public_codes([*choices.sources, *choices.targets])
-    if known := language_pairs(model, tokenizer):  # T5 has prefixes for some pairs only
-        combinations = [(str(source), str(target)) for source, target in known if source and target]
+    if own := language_pairs(known, tokenizer):  # T5 has prefixes for some pairs only
+        combinations = [(str(source), str(target)) for source, target in own if source and target]
     else:
         combinations = [(source, target) for source in choices.sources for target in choices.targets]
     return {
@@ -202,7 +239,7 @@ def _public_codes(codes: Sequence[str]) -> dict[str, str]:
     return {code: tag.split("-")[0] if languages.count(tag.split("-")[0]) == 1 else tag for code, tag in own.items()}
 
 
-def _free_name(name: str, names: dict[str, str]) -> str:
+def _free_name(name: str, names: Mapping[str, Any]) -> str:
     number = 2
     free = name
     while free in names:

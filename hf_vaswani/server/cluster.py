@@ -1,6 +1,7 @@
 """Starts the server on a Ray cluster, where every node answers requests."""
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
 
@@ -8,9 +9,14 @@ from ray import serve
 from ray.serve.config import HTTPOptions, ProxyLocation
 
 from ..errors import InputError, reason
+from ..runtime.ray_actors import ray_session
 from ..runtime.signals import StopSignals
-from .application import API, DRAIN_SECONDS, IMPORT_PATH, NAME, ServerArguments, build, read_arguments
-from .launch import connected, reload_models, reload_report, wait
+from ..translator.translator_settings import content_digest
+from .application import API, IMPORT_PATH, NAME, build, read_arguments
+from .arguments import DRAIN_SECONDS, ServerArguments
+from .launch import drain_report, reload_report, wait
+
+RELOAD_SECONDS = 600
 
 
 def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address: str) -> None:
@@ -20,7 +26,10 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
         InputError: a model cannot be served, or the cluster cannot be reached.
     """
     application = build(arguments)
-    with connected(arguments, address), StopSignals() as signals:
+    # Of each line that the replicas print, such as one for each request.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    # In this order, since Ray sets a handler of its own when it starts.
+    with ray_session(address, log_to_driver=True), StopSignals() as signals:
         serve.start(proxy_location=ProxyLocation.EveryNode, http_options=HTTPOptions(host=host, port=port))
         try:
             try:
@@ -28,11 +37,7 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
             except RuntimeError as error:
                 raise InputError(f"The server could not be started: {reason(error)}") from None
             print(f"Serving on port {port} of every node. Ctrl+C stops the server.", flush=True)
-
-            def reload() -> str:
-                return asyncio.run(_reload(arguments))
-
-            wait(signals, reload)
+            wait(signals, lambda: asyncio.run(_reload(arguments)))
             _drain()
         finally:
             with suppress(Exception):
@@ -40,12 +45,32 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
 
 
 async def _reload(arguments: ServerArguments) -> str:
-    """Open models again whose files have changed, and read the keys again; errors as in [`reload_models`]."""
+    """Open models again whose files have changed, and read the keys again.
+
+    Raises:
+        InputError: a model cannot be opened; its replicas translate on with the old one.
+    """
     catalog, accounts = read_arguments(arguments)
-    handles = {name: serve.get_deployment_handle(name, NAME) for name in catalog.models}
-    changed = await reload_models(handles, catalog, arguments.replicas)
+    changed = [name for name, path in catalog.models.items() if await _reload_model(name, path, arguments.replicas)]
     await serve.get_deployment_handle(API, NAME).use.remote(catalog, accounts)
     return reload_report(changed)
+
+
+async def _reload_model(name: str, path: str, replicas: int) -> bool:
+    """Have all replicas of a model open it again if its files have changed, and tell whether they have."""
+    handle = serve.get_deployment_handle(name, NAME)
+    version, seen, has_changed = content_digest(path), set(), False
+    for _ in range(replicas * 50):  # which of them answers is up to Ray
+        try:
+            replica, changed = await asyncio.wait_for(handle.reload.remote(version), RELOAD_SECONDS)
+        except Exception as error:
+            why = reason(getattr(error, "cause", None) or error)
+            raise InputError(why if path in why else f"{path}: {why}") from None
+        seen.add(replica)
+        has_changed |= changed
+        if len(seen) >= replicas:
+            break
+    return has_changed
 
 
 def _drain() -> None:
@@ -59,8 +84,7 @@ def _drain() -> None:
     except Exception as error:
         print(f"The requests under way could not be waited for: {reason(error)}", file=sys.stderr)
         return
-    if left:
-        print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
+    drain_report(left)
 
 
 def config_file(arguments: ServerArguments, host: str, port: int) -> str:

@@ -14,7 +14,7 @@ from .accounts import APIError, quoted
 from .catalog import Pair, language_name
 from .documents import Document, safe_name
 from .libretranslate import download
-from .replica import Translation
+from .messages import Translation
 from .requests import DEEPL_KEY, FORM, JSON, UPLOAD, body_of, checked, uploaded_file
 from .service import Direction, Service
 

@@ -2,70 +2,84 @@
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
 
-import ray
 import uvicorn
 from fastapi import FastAPI
-from ray import serve
-from ray.serve.config import ProxyLocation
-from ray.serve.handle import DeploymentHandle
 
-from ..data.tokenizers.tokenizer import load_tokenizer
 from ..errors import InputError, counted, listed, reason
 from ..runtime.signals import StopSignals
-from ..text.source_warnings import keep_warning
-from ..translation.translator_settings import content_digest
-from .accounts import Accounts
+from .accounts import Accounts, read_accounts
 from .api import make_app
-from .application import DRAIN_SECONDS, NAME, ServerArguments, log_requests, read_arguments, translators
-from .catalog import Catalog
+from .arguments import DRAIN_SECONDS, ServerArguments, log_requests
 from .connections import Connection
 from .glossaries import Glossaries
 from .service import Service
+from .workers import Workers
 
-HOST, PORT = "127.0.0.1", 5000
-# The store of objects that pass between processes: texts are small.
-STORE_BYTES = 128 * 1024 * 1024
 # For connections that wait for their next request: longer than clients and proxies keep theirs, which would otherwise
 # send a request just when the server closes it.
 KEEP_ALIVE_SECONDS = 120
 # Threads that read large requests leave the others their turn after this time.
 SWITCH_SECONDS = 0.001
-RELOAD_SECONDS = 600
-# Ray gives up after half a minute each, which is too short on a busy machine.
-RAY_STARTS = 4
 
 
 def launch(arguments: ServerArguments, host: str, port: int) -> None:
     """Serve until Ctrl+C or SIGTERM; SIGHUP opens models again whose files have changed.
 
     Raises:
-        InputError: a model cannot be served, or the port is not free.
+        InputError: a model cannot be served, or can no longer be, or the port is not free.
     """
-    # In this order, since Ray sets a handler of its own when it starts.
-    with served(arguments, host, port) as server, StopSignals() as signals:
-        print(f"Serving at {server.url}. Its API: {server.url}/docs. Ctrl+C stops the server.", flush=True)
-        wait(signals, server.reload)
-        service = server.service
-        if left := service.drain(DRAIN_SECONDS):
-            print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
+    arguments.check()
+    accounts, glossaries = Accounts(read_accounts(arguments.keys)), Glossaries(arguments.glossaries)
+    check_port(host, port)
+    log_requests(arguments.log_file)
+    print(f"Opening {counted(len(arguments.models), 'model')}; this takes some seconds.", flush=True)
+    workers = Workers(arguments)
+    with event_loop() as loop:
+        try:
+            catalog = run(workers.open(), loop)
+            app = make_app(catalog, workers.handles, accounts, arguments.limits, glossaries)
+            service: Service = app.state.service
+            service.detector.rank("a")  # loads it, which would keep the first clients waiting
+            url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+
+            def reload() -> str:
+                known = read_accounts(arguments.keys)
+                catalog, changed = run(workers.reload(), loop)
+                service.use(catalog, known)
+                return reload_report(changed)
+
+            with StopSignals() as signals, listening(app, host, port, loop):
+                print(f"Serving at {url}. Its API: {url}/docs. Ctrl+C stops the server.", flush=True)
+                wait(signals, reload, lambda: workers.failure)
+                drain_report(service.drain(DRAIN_SECONDS))
+            service.reader.close()
+        finally:
+            run(workers.close(), loop)
 
 
-def wait(signals: StopSignals, reload: Callable[[], str]) -> None:
-    """Wait until the server is to stop; at SIGHUP, reload, and print what that says it did."""
+def wait(
+    signals: StopSignals, reload: Callable[[], str], failure: Callable[[], InputError | None] = lambda: None
+) -> None:
+    """Wait until the server is to stop; at SIGHUP, reload, and print what that says it did.
+
+    Raises:
+        InputError: what `failure` returns.
+    """
     wanted = Event()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: wanted.set())
     while not signals.received:
+        if (error := failure()) is not None:
+            raise error
         if wanted.wait(0.5):
             wanted.clear()
             started = time.monotonic()
@@ -78,98 +92,43 @@ def wait(signals: StopSignals, reload: Callable[[], str]) -> None:
     print("Stopping: requests under way are finished.", flush=True)
 
 
-class Server:
-    """A running server.
-
-    Attributes:
-        url: its address.
-        service: what all routes share.
-    """
-
-    def __init__(self, arguments: ServerArguments, url: str, service: Service, loop: asyncio.AbstractEventLoop):
-        self.arguments, self.url, self.service, self._loop = arguments, url, service, loop
-
-    def reload(self) -> str:
-        """Open models again whose files have changed, read the keys again, and say so.
-
-        Raises:
-            InputError: a model cannot be opened, or the file of keys cannot be used; what was open translates on.
-        """
-        catalog, accounts = read_arguments(self.arguments)
-        work = reload_models(self.service.handles, catalog, self.arguments.replicas)
-        changed = asyncio.run_coroutine_threadsafe(work, self._loop).result()
-        self.service.use(catalog, accounts)
-        return reload_report(changed)
-
-
-async def reload_models(handles: Mapping[str, Any], catalog: Catalog, replicas: int) -> list[str]:
-    """Have all replicas open the models again whose files have changed; the names of these models.
-
-    Raises:
-        InputError: a model cannot be opened; its replicas go on with the old one.
-    """
-    changed = []
-    for name, path in catalog.models.items():
-        version, seen = await asyncio.to_thread(content_digest, path), set()
-        for _ in range(replicas * 50):  # which of them answers is up to Ray
-            try:
-                replica, has_changed = await asyncio.wait_for(handles[name].reload.remote(version), RELOAD_SECONDS)
-            except Exception as error:
-                why = reason(getattr(error, "cause", None) or error)
-                raise InputError(why if path in why else f"{path}: {why}") from None
-            seen.add(replica)
-            changed += [name] * (has_changed and name not in changed)
-            if len(seen) >= replicas:
-                break
-    return changed
-
-
 def reload_report(changed: Sequence[str]) -> str:
     """What a reload has done, in words."""
     return f"Keys read again, {f'{listed(changed)} opened again' if changed else 'no model had changed'}"
 
 
+def drain_report(left: int) -> None:
+    """Tell of requests that were not finished."""
+    if left:
+        print(f"{left} requests were not finished after {DRAIN_SECONDS} seconds.", file=sys.stderr)
+
+
+def run(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
+    """The result of some work in an event loop of another thread."""
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
 @contextmanager
-def served(arguments: ServerArguments, host: str = HOST, port: int = PORT) -> Iterator[Server]:
-    """Serve while the block runs."""
-    catalog, accounts = read_arguments(arguments)
-    for name, path in catalog.models.items() if arguments.keep else ():
-        if warning := keep_warning(load_tokenizer(path), arguments.keep):
-            print(f"{name}: {warning}", file=sys.stderr, flush=True)
-    check_port(host, port)
-    glossaries = Glossaries(arguments.glossaries)
-    log_requests(arguments.log_file)
-    print(f"Opening {counted(len(arguments.models), 'model')}; this takes half a minute or more.", flush=True)
-    with connected(arguments):
-        serve.start(proxy_location=ProxyLocation.Disabled)
-        handles = _open_models(arguments, catalog)
-        app = make_app(catalog, handles, Accounts(accounts), arguments.limits, glossaries)
-        service: Service = app.state.service
-        service.detector.rank("a")  # loads it, which would keep the first clients waiting
-        url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
-        with listening(app, host, port) as loop:
-            try:
-                yield Server(arguments, url, service, loop)
-            finally:
-                service.reader.close()
-                logging.getLogger("ray.serve").setLevel(logging.ERROR)
-                with _without_output(), suppress(Exception):
-                    serve.shutdown()
-
-
-def _open_models(arguments: ServerArguments, catalog: Catalog) -> dict[str, DeploymentHandle]:
-    """Start what translates; its handles by name."""
-    deployments = translators(arguments, catalog)
-    targets = [serve.RunTarget(deployment, name, route_prefix=None) for name, deployment in deployments.items()]
+def event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own, which runs while the block does."""
     try:
-        return dict(zip(deployments, serve.run_many(targets)))
-    except RuntimeError as error:
-        raise InputError(f"The models could not be opened: {reason(error)}") from None
+        from uvloop import new_event_loop
+    except ImportError:
+        from asyncio import new_event_loop
+    loop = new_event_loop()
+    thread = Thread(target=loop.run_forever, name="server", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @contextmanager
-def listening(app: FastAPI, host: str, port: int) -> Iterator[asyncio.AbstractEventLoop]:
-    """Answer requests in a thread of its own while the block runs, and yield its event loop."""
+def listening(app: FastAPI, host: str, port: int, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Answer requests in an event loop of another thread while the block runs."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # clients that send no HTTP are no news
     sys.setswitchinterval(SWITCH_SECONDS)
     server = uvicorn.Server(uvicorn.Config(
@@ -177,17 +136,21 @@ def listening(app: FastAPI, host: str, port: int) -> Iterator[asyncio.AbstractEv
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=1,
     ))  # fmt: skip
     _allow_connections()
-    thread = Thread(target=server.run, name="server", daemon=True)
-    thread.start()
+
+    async def serve() -> None:
+        with suppress(SystemExit):  # how uvicorn says that it cannot listen
+            await server.serve()
+
+    done = asyncio.run_coroutine_threadsafe(serve(), loop)
     try:
         while not server.started:
-            if not thread.is_alive():
+            if done.done():
                 raise InputError(f"Nothing can be served on {host}, port {port}. Choose another --port.")
             time.sleep(0.02)
-        yield server.servers[0].get_loop()
+        yield
     finally:
         server.should_exit = True
-        thread.join()
+        done.result()
 
 
 def _allow_connections() -> None:
@@ -197,61 +160,6 @@ def _allow_connections() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-@contextmanager
-def connected(arguments: ServerArguments, address: str | None = None) -> Iterator[None]:
-    """Use Ray while the block runs.
-
-    Args:
-        address: of a cluster; `None` for processes of this machine alone.
-
-    Raises:
-        InputError: the cluster cannot be reached.
-    """
-    options: dict[str, Any] = {"address": address}
-    if address is None:
-        needed = arguments.threads_each() * len(arguments.models) * (arguments.max_replicas or arguments.replicas)
-        options = {"address": "local", "num_cpus": max(needed, os.cpu_count() or 1), "include_dashboard": False}
-        options |= {"object_store_memory": STORE_BYTES, "log_to_driver": False}
-        if arguments.gpus == 0:
-            options["num_gpus"] = 0
-    # Ray tells on standard error what it does at each step, and in its own files, which stay.
-    os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-    logging.getLogger("ray.serve").setLevel(logging.WARNING)
-    # Ray gives its workers the lowest priority but four, which is for batch jobs.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    _start_ray(options)
-    try:
-        yield
-    finally:
-        with _without_output():
-            ray.shutdown()
-
-
-@contextmanager
-def _without_output() -> Iterator[None]:
-    """Print nothing: Ray, while it stops, tells of calls that fail because it stops."""
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        yield
-
-
-def _start_ray(options: dict[str, Any]) -> None:
-    for left in reversed(range(RAY_STARTS)):
-        try:
-            # Its warnings are for those who run clusters.
-            level = logging.ERROR if options["address"] == "local" else logging.WARNING
-            ray.init(namespace=NAME, logging_level=level, **options)
-            return
-        except Exception as error:  # Ray raises plain ones, too
-            ray.shutdown()
-            is_slow = "timed out" in str(error) or isinstance(error, TimeoutError)
-            if is_slow and left:
-                print("Ray did not start in time: the machine is busy. Trying again.", file=sys.stderr, flush=True)
-                continue
-            place = "on this machine" if options["address"] == "local" else f"at {options['address']}"
-            raise InputError(f"Ray cannot be reached {place}: {reason(error)}") from None
 
 
 def check_port(host: str, port: int) -> None:

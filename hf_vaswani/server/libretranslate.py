@@ -13,7 +13,7 @@ from ..documents.markup import read_html
 from .accounts import APIError
 from .catalog import language_name
 from .documents import Document, safe_name
-from .replica import Translation
+from .messages import Translation
 from .requests import FORM, JSON, LIBRETRANSLATE_KEY, UPLOAD, Model, body_of, checked, uploaded_file
 from .service import Service
 

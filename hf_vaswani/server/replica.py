@@ -12,85 +12,23 @@ from uuid import uuid4
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..app.models import NO_LANGUAGES, Languages, language_choices
+from ..app.models import language_choices
 from ..documents.sentences import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
-from ..pipeline.engine import SourceTooLong, TranslationEngine
-from ..pipeline.serving import Serving
-from ..pipeline.translation import TranslationPipeline
 from ..text.glossary import Glossary
-from ..translation.translator_settings import content_digest
+from ..text.languages import NO_LANGUAGES, Languages
+from ..translator.backends.selection import BackendSelection
+from ..translator.pipeline import TranslationPipeline
+from ..translator.segments import SourceTooLong
+from ..translator.translator import Translator as TextTranslator
+from ..translator.translator_settings import content_digest
+from .messages import Chunk, Pairs, TextError, Translated, Translation
 
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
 ANY_AMOUNT = 10**12
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Texts of one request.
-
-    Attributes:
-        texts: a line each.
-        n_best: number of translations of each text.
-        glossaries: the terms of each text; or none at all.
-        split_sentences: as in the pipeline.
-    """
-
-    texts: tuple[str, ...]
-    languages: Languages = NO_LANGUAGES
-    n_best: int = 1
-    glossaries: tuple[Glossary, ...] = ()
-    split_sentences: bool | None = None
-
-    @property
-    def has_terms(self) -> bool:
-        return any(glossary.entries for glossary in self.glossaries)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Texts of one request with their translations."""
-
-    texts: tuple[str, ...]
-    translations: tuple[str, ...]
-    languages: Languages = NO_LANGUAGES
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The translations of a text.
-
-    Attributes:
-        hypotheses: the best one first.
-        warnings: why they may be wrong.
-    """
-
-    hypotheses: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Translated:
-    """The translations of a chunk.
-
-    Attributes:
-        translations: one for each text.
-        tokens: source tokens of the chunk.
-        batch_tokens: source tokens that were translated together with it.
-        waited: seconds until it was begun.
-    """
-
-    translations: tuple[Translation, ...]
-    tokens: int
-    batch_tokens: int
-    waited: float
-
-
-class TextError(ValueError):
-    """A text cannot be translated."""
 
 
 # The translations of a chunk, or why there are none.
@@ -244,20 +182,20 @@ class _Loaded:
     """
 
     def __init__(self, model: str, engine: str, quantize: str | None, keep: Sequence[str]):
-        from ..translation.load import load
+        from ..translator.load import load
 
         self.model, self.tokenizer = load(model)
         # Weights are read from their file when they are used: one that is overwritten meanwhile would end the process.
         self.model._apply(torch.clone)
-        serving, count = Serving(engine, quantize), 1
-        serving.work = ANY_AMOUNT
-        first = _Lane(self.model, self.tokenizer, serving, keep)
+        selection, count = BackendSelection(engine, quantize), 1
+        selection.work = ANY_AMOUNT
+        first = _Lane(self.model, self.tokenizer, selection, keep)
         # Converts the model, or opens its conversion.
         first.translate([Chunk(("a",), languages=self._some_languages())])
-        if isinstance(serving.opened, CTranslate2Model):
-            count = serving.opened.callers = serving.opened.workers
+        if isinstance(selection.opened, CTranslate2Model):
+            count = selection.opened.callers = selection.opened.workers
         # The languages of a tokenizer are set while it encodes, so that each thread needs its own.
-        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), serving, keep) for _ in range(count - 1)]
+        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), selection, keep) for _ in range(count - 1)]
         self.lanes = [first, *others]
         self.counter, self.aligner = copy.deepcopy(self.tokenizer), copy.deepcopy(self.tokenizer)
         self.aligning = threading.Lock()
@@ -269,7 +207,7 @@ class _Loaded:
         return Languages(choices.source or choices.sources[0], choices.targets[0])
 
     def align(self, pairs: Pairs) -> list[Alignment | None]:
-        from ..translation.document_texts import align_texts
+        from ..translator.documents import align_texts
 
         given = pairs.texts, pairs.translations, [True] * len(pairs.texts)
         with self.aligning:
@@ -283,9 +221,13 @@ class _Lane:
     """The pipelines of one thread, by their languages."""
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, serving: Serving, keep: Sequence[str]
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        selection: BackendSelection,
+        keep: Sequence[str],
     ):
-        self.model, self.tokenizer, self.serving, self.keep = model, tokenizer, serving, keep
+        self.model, self.tokenizer, self.selection, self.keep = model, tokenizer, selection, keep
         self.pipelines: dict[Languages, TranslationPipeline] = {}
 
     def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
@@ -339,12 +281,12 @@ class _Lane:
             for result in results
         ]  # fmt: skip
 
-    def _engine(self, languages: Languages, n_best: int, split: bool | None = None) -> TranslationEngine:
+    def _engine(self, languages: Languages, n_best: int, split: bool | None = None) -> TextTranslator:
         if languages not in self.pipelines:
-            arguments = {"engine": self.serving, **languages.arguments()}
+            arguments = {"engine": self.selection, **languages.arguments()}
             self.pipelines[languages] = TranslationPipeline(self.model, tokenizer=self.tokenizer, **arguments)
         beams = max(n_best, self.model.generation_config.num_beams or 1)
-        return self.pipelines[languages].engine(
+        return self.pipelines[languages].translator(
             split_sentences=split, on_error="return", return_warnings=True, num_workers=1, n_best=n_best,
             num_beams=beams, keep=self.keep or None,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from .catalog import Catalog, Pair, Route, language_name
 from .detection import Detected, Detector
 from .documents import DocumentReader, Documents, Texts
 from .glossaries import Glossaries
-from .replica import Chunk, Pairs, Translated, Translation
+from .messages import Chunk, Pairs, Translated, Translation
 from .requests import read_fields, sent_key
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch.utils.data import Dataset, IterableDataset
-
 from .normalization import clean
 
 SHOWN_ERRORS = 5
@@ -43,6 +41,8 @@ def as_texts(inputs: Any) -> tuple[Iterable, bool]:
     Raises:
         ValueError: the pipeline does not accept such inputs.
     """
+    from torch.utils.data import Dataset, IterableDataset
+
     if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
         return (inputs[i] for i in range(len(inputs))), True
     is_sequence = isinstance(inputs, Sequence) or (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__"))

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Any
-
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .inputs import check_text
+
+if TYPE_CHECKING:  # importing it takes seconds
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
@@ -14,13 +15,27 @@ LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
 # What a text begins with to name its target language itself.
 GROUP_MARK = re.compile(r">>\S+?<<\s*")
 # Column names that look like such codes.
-NO_LANGUAGES = ("src", "tgt", "trg")
+COLUMNS = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
+
+
+class Languages(NamedTuple):
+    """Codes of the languages chosen for a translation; None where none is chosen."""
+
+    source: str | None = None
+    target: str | None = None
+
+    def arguments(self) -> dict[str, str]:
+        """Those that are chosen, as arguments of the pipeline."""
+        return {name: code for name, code in (("src_lang", self.source), ("tgt_lang", self.target)) if code}
+
+
+NO_LANGUAGES = Languages()
 
 
 def language_code(name: Any) -> str | None:
     """The name itself if it is a language code, else `None`."""
-    return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in NO_LANGUAGES else None
+    return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in COLUMNS else None
 
 
 def is_same_language(code: str, other: str) -> bool:
@@ -29,19 +44,19 @@ def is_same_language(code: str, other: str) -> bool:
     return all(part == other_part for part, other_part in zip(*parts))
 
 
-def translation_tasks(config: PreTrainedConfig) -> dict[str, LanguagePair]:
+def translation_tasks(config: "PreTrainedConfig") -> dict[str, LanguagePair]:
     """The tasks `translation_XX_to_YY` for which T5's config has prefixes, with their languages."""
     tasks = task_parameters(config)
     return {name: match.group("source", "target") for name in tasks if (match := TRANSLATION_TASK.fullmatch(name))}
 
 
-def task_parameters(config: PreTrainedConfig) -> dict[str, Any]:
+def task_parameters(config: "PreTrainedConfig") -> dict[str, Any]:
     """The parameters of tasks in a config, by task; none if a stranger's config has something else there."""
     tasks = getattr(config, "task_specific_params", None)
     return tasks if isinstance(tasks, dict) else {}
 
 
-def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> LanguagePair:
+def own_languages(config: "PreTrainedConfig", tokenizer: "PreTrainedTokenizerBase | None" = None) -> LanguagePair:
     """Source and target language of a model for a single language pair, each `None` if it is not known.
 
     Vaswani and FSMT models have them in their config, Marian models in their tokenizer.
@@ -56,7 +71,7 @@ def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase |
     return pair
 
 
-def language_pairs(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[LanguagePair]:
+def language_pairs(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> list[LanguagePair]:
     """The language pairs that a model translates; empty if they are not known, or left to the tokenizer."""
     if tasks := translation_tasks(model.config):
         return list(tasks.values())
@@ -96,12 +111,12 @@ def pairs_in_words(pairs: list[LanguagePair]) -> str:
     return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
 
 
-def group_languages(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+def group_languages(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
     """The target languages of a Marian model for several, which reads the one to use in its text: `>>fra<< `."""
     return [code.strip("<>") for code in getattr(tokenizer, "supported_language_codes", None) or []]
 
 
-def group_prefix(tokenizer: PreTrainedTokenizerBase, language: str | None) -> str:
+def group_prefix(tokenizer: "PreTrainedTokenizerBase", language: str | None) -> str:
     """What each text begins with for such a model, such as `>>fra<< `; "" for others, and without a language.
 
     Raises:
@@ -123,7 +138,7 @@ def mark_target(texts: Iterable[str], prefix: str) -> list[str]:
 
 
 def unmarked_warning(
-    tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], language: str | None = None
+    tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None = None
 ) -> str | None:
     """A warning if a model for several target languages is given texts, but not the language to translate into."""
     codes = group_languages(tokenizer)
@@ -135,13 +150,13 @@ def unmarked_warning(
     )
 
 
-def is_multilingual(tokenizer: PreTrainedTokenizerBase) -> bool:
+def is_multilingual(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Whether a tokenizer marks each text with its language, as those of M2M100, NLLB and mBART do."""
     return hasattr(tokenizer, "_build_translation_inputs")
 
 
 def check_languages(
-    tokenizer: PreTrainedTokenizerBase, src_lang: str | None, tgt_lang: str | None, has_own_target: bool
+    tokenizer: "PreTrainedTokenizerBase", src_lang: str | None, tgt_lang: str | None, has_own_target: bool
 ) -> None:
     """Refuse languages that are unknown to a multilingual tokenizer, or missing although it needs them.
 
@@ -174,7 +189,7 @@ def _examples(codes: Collection[str], most: int = 20) -> str:
     return ", ".join(sorted(codes)[:: -(-len(codes) // most) or 1])
 
 
-def language_codes(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+def language_codes(tokenizer: "PreTrainedTokenizerBase") -> set[str]:
     """Codes of the languages that a multilingual tokenizer knows, in its own spelling."""
     codes = getattr(tokenizer, "lang_code_to_id", None)
     if codes:

@@ -20,7 +20,7 @@ from .validation import ENGINE, bleu_and_chrf
 
 if TYPE_CHECKING:
     from ..text.glossary import Glossary
-    from ..translation.reranking import Reranker
+    from ..translator.reranking import Reranker
 
 SAMPLING_SEED = 0
 # On which confidence is calibrated.
@@ -36,7 +36,7 @@ class Translations:
 
     def write(self, path: Path) -> None:
         """Write the translations to a file, one per line."""
-        from ..translation.lines import write_translations
+        from ..translator.lines import write_translations
 
         write_translations(path, self.texts)
 
@@ -135,7 +135,7 @@ def calibrate_confidence(setup: TrainingSetup, model: VaswaniForConditionalGener
     pairs = setup.splits.validation
     pairs = pairs[:: max(1, len(pairs) // MOST_PAIRS)]
     from ..evaluation.confidence import calibrate
-    from ..pipeline.translation import TranslationPipeline
+    from ..translator.pipeline import TranslationPipeline
 
     translator = TranslationPipeline(model, tokenizer=setup.tokenizer, device=model.device)
     try:

@@ -1,9 +1,12 @@
-"""Speed of the server under load, compared with the same model translating the same text in one call.
+"""Speed of the server under load, compared with the same model translating the same text in one call; how long it
+takes to start and to stop, and its memory.
 
     python scripts/benchmarks/serving.py --model outputs/my_model --test test.de --source de --target en
 
 Clients send a sentence each, wait for its translation, and send the next one. What they get is compared with what the
-pipeline gives. `--url` adds a server that runs already, with LibreTranslate's API.
+pipeline gives. `--command` adds another server with LibreTranslate's API, such as this one on Ray:
+
+    --command "hf-vaswani serve de-en={model} --port {port} --address local"
 """
 
 import argparse
@@ -11,17 +14,25 @@ import asyncio
 import itertools
 import json
 import os
+import shlex
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from measuring import compare, in_own_process, machine, write
+from measuring import TreeMemory, compare, in_own_process, machine, write
 
 CONTESTANTS = ("pipeline", "server")
+SERVER = f"{sys.executable} -m hf_vaswani serve {{source}}-{{target}}={{model}} --port {{port}}"
+READY_SECONDS = 400
 
 
 async def load(url: str, texts: list[str], options: argparse.Namespace) -> dict[str, object]:
@@ -68,25 +79,52 @@ def measure(contestant: str, options: argparse.Namespace) -> None:
         Path(options.folder, "expected.json").write_text(json.dumps(translations), encoding="utf-8")
         print(json.dumps({"speed": speed}))
         return
-    if contestant == "server":
-        from hf_vaswani.server.application import ServerArguments
-        from hf_vaswani.server.launch import served
-
-        arguments = ServerArguments(models=[f"{options.source}-{options.target}={options.model}"])
-        with served(arguments, port=free_port()) as server:
-            result = asyncio.run(load(server.url, texts, options))
-            memory = sum(process.memory_info().rss for process in psutil.Process().children(recursive=True)) / 2**20
-    else:
-        result, memory = asyncio.run(load(contestant, texts, options)), 0.0
+    with running(SERVER if contestant == "server" else contestant, options) as server:
+        started, url, process = server
+        result = asyncio.run(load(url, texts, options))
+        processes = [process, *process.children(recursive=True)]
+        own, *others = map(TreeMemory.memory, processes)
+        stopped = time.perf_counter()
+        process.terminate()
+        process.wait()
+        stopped = time.perf_counter() - stopped
+    memory = own + sum(others)
     expected = json.loads(Path(options.folder, "expected.json").read_text(encoding="utf-8"))
     found, times = result["found"], sorted(result["times"])
     different = sum(expected[number] != translation for number, translation in found.items())
     shares = statistics.quantiles(times, n=100) if len(times) > 1 else times * 99
     notes = f"{len(times):,} requests, {len(result['wrong'])} failed, {different} of {len(found)} texts differ, "
-    notes += "p50 {:.0f}, p95 {:.0f}, p99 {:.0f} ms".format(*(1000 * shares[n - 1] for n in (50, 95, 99)))
+    notes += "p50 {:.0f}, p95 {:.0f}, p99 {:.0f} ms, ".format(*(1000 * shares[n - 1] for n in (50, 95, 99)))
+    notes += f"{started:.1f} s to the first translation, {stopped:.1f} s to the end, "
+    notes += f"{1 + len(others)} processes, {own:.0f} MiB in the first"
     if result["wrong"]:
         print(result["wrong"][0], file=sys.stderr)
     print(json.dumps({"speed": len(times) / result["seconds"], "memory": memory, "notes": notes}))
+
+
+@contextmanager
+def running(command: str, options: argparse.Namespace) -> Iterator[tuple[float, str, psutil.Process]]:
+    """Run a server while the block does: the seconds until its first translation, its address, and its process."""
+    port, started = free_port(), time.perf_counter()
+    words = shlex.split(command.format(**vars(options), port=port))
+    process = psutil.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        body = json.dumps({"q": "a", "source": options.source, "target": options.target}).encode()
+        request = urllib.request.Request(f"{url}/translate", body, {"content-type": "application/json"})
+        while True:
+            if process.poll() is not None or time.perf_counter() - started > READY_SECONDS:
+                raise SystemExit(f"{command} has not started")
+            try:
+                with urllib.request.urlopen(request, timeout=READY_SECONDS):
+                    break
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.05)
+        yield time.perf_counter() - started, url, process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
 
 
 def open_pipeline(options: argparse.Namespace):
@@ -121,7 +159,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--shortest", type=int, default=5, help="words of a sentence, at least")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--url", help="another server to compare with, which runs already")
+    parser.add_argument("--command", action="append", default=[], help="that starts another server to compare with")
     parser.add_argument("--output", type=Path, help="JSON file of all results")
     parser.add_argument("--contestant", help="measure this one here")
     parser.add_argument("--folder", help="where the expected translations are")
@@ -131,8 +169,8 @@ def main() -> None:
         measure(options.contestant, options)
         return
     given = [f"--{name}={value}" for name, value in vars(options).items()
-             if value is not None and name not in ("rounds", "url", "output", "contestant", "folder")]  # fmt: skip
-    names = [*CONTESTANTS, *([options.url] if options.url else [])]
+             if value is not None and name not in ("rounds", "command", "output", "contestant", "folder")]  # fmt: skip
+    names = [*CONTESTANTS, *options.command]
     with tempfile.TemporaryDirectory() as folder:
         table = compare(
             f"Serving: {options.clients} clients, {options.seconds:g} seconds", "sentences", names, options.rounds,

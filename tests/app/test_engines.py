@@ -11,7 +11,7 @@ from hf_vaswani.cli import main
 def test_chosen_engine_translates(engine, model_folder):
     loaded = ModelShelf([str(model_folder)], engine=engine).open(str(model_folder))
     loaded.pipeline()("w1 w2")
-    assert loaded.serving.used == {engine}
+    assert loaded.selection.used == {engine}
 
 
 def test_engine_option_reaches_the_page(model_folder, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from hf_vaswani.app import file_translation
 from hf_vaswani.app.file_translation import translate_file
 from hf_vaswani.app.models import NO_LANGUAGES
-from hf_vaswani.app.translate import make_engine
+from hf_vaswani.app.translate import make_translator
 from hf_vaswani.cli import main
 from hf_vaswani.documents.reading import read_document
 from hf_vaswani.errors import InputError
@@ -60,7 +60,7 @@ def test_document_comes_back_whole(loaded, tmp_path):
     result = translate_file(loaded, path, tmp_path)
     assert result.path.name == "my_page.translated.html" and result.summary()[0] == "2 texts translated."
     document = read_document("html", path.read_bytes())
-    translations = [hypotheses[0]["translation_text"] for hypotheses in make_engine(loaded, NO_LANGUAGES).translate(
+    translations = [hypotheses[0]["translation_text"] for hypotheses in make_translator(loaded, NO_LANGUAGES).translate(
         document.texts)]  # fmt: skip
     assert result.path.read_bytes() == document.fill(translations)
 

@@ -6,7 +6,7 @@ import sacrebleu
 from hf_vaswani.app.figures import search_figure
 from hf_vaswani.app.scores import scored
 from hf_vaswani.errors import InputError
-from hf_vaswani.pipeline.translation import TranslationPipeline
+from hf_vaswani.translator.pipeline import TranslationPipeline
 
 
 def test_scores_match_sacrebleu_on_the_pipelines_translations(loaded):

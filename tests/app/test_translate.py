@@ -8,8 +8,8 @@ from hf_vaswani.app.translate import translate_text
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError
-from hf_vaswani.pipeline.translation import TranslationPipeline
 from hf_vaswani.text.markers import KEEP_TOKENS
+from hf_vaswani.translator.pipeline import TranslationPipeline
 
 from ..conftest import tiny_model
 
@@ -84,7 +84,7 @@ def test_failed_sentence_is_marked_and_does_not_affect_the_others(loaded, monkey
                 for text in texts
             ]
 
-    monkeypatch.setattr(translate, "make_engine", lambda *_: Engine())
+    monkeypatch.setattr(translate, "make_translator", lambda *_: Engine())
     [*_, last] = translate_text(loaded, "w1. w2. w3.")
     assert last.text == "<w1.> [not translated: RuntimeError: out of <memory>] <w3.>"
 

@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.translation.lines import LineTranslator
+from hf_vaswani.translator.lines import LineTranslator
 
 from ..conftest import tiny_model
 

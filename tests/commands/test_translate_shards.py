@@ -171,7 +171,7 @@ def test_unreachable_ray_address_is_one_error(saved_model, tmp_path, capsys):
 def test_ray_data_translates_a_dataset_in_actors(cluster, saved_model):
     import ray
 
-    from hf_vaswani.translation import BatchTranslator
+    from hf_vaswani.translator import BatchTranslator
 
     texts = [" ".join(f"w{i}" for i in range(n % 5)) for n in range(300)]
     options = {"max_new_tokens": 2, "num_beams": 1}

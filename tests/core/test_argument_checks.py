@@ -9,10 +9,10 @@ from transformers import AutoTokenizer
 
 from hf_vaswani import TranslationPipeline
 from hf_vaswani.evaluation.attention import sentence_attention
-from hf_vaswani.translation.ensemble import Ensemble
-from hf_vaswani.translation.mbr import rank_candidates, translate_mbr
-from hf_vaswani.translation.pair_scores import score_pairs
-from hf_vaswani.translation.translate import translate
+from hf_vaswani.translator.ensemble import Ensemble
+from hf_vaswani.translator.mbr import rank_candidates, translate_mbr
+from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.translate import translate
 
 from ..conftest import tiny_model
 

@@ -12,7 +12,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.onnx import onnx_export
 from hf_vaswani.errors import InputError
-from hf_vaswani.translation.load import load
+from hf_vaswani.translator.load import load
 
 from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize
@@ -161,7 +161,9 @@ def test_worker_processes_give_the_same_translations(exported, monkeypatch):
     texts = [f"w{i % 36} w{i * 7 % 36} w{i * 5 % 36}" for i in range(60)]
     engine = pipeline("translation", model=str(exported[1]), max_new_tokens=6, batch_size=8)
     processes = []
-    monkeypatch.setattr("hf_vaswani.pipeline.engine.side_by_side", recorded(processes, "hf_vaswani.pipeline.workers"))
+    monkeypatch.setattr(
+        "hf_vaswani.translator.search.side_by_side", recorded(processes, "hf_vaswani.translator.workers")
+    )
     assert engine(texts, num_workers=2) == engine(texts, num_workers=1)
     assert processes == [2]
 

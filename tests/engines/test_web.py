@@ -21,7 +21,7 @@ from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.errors import InputError
 from hf_vaswani.generation.alignment import alignment_layer, forced_attentions
 from hf_vaswani.text.normalization import BLANK
-from hf_vaswani.translation.load import load
+from hf_vaswani.translator.load import load
 
 from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize

@@ -416,7 +416,7 @@ def names() -> dict[str, object]:
     from hf_vaswani.training.checkpoints import average
     from hf_vaswani.training.recipe import recipe
     from hf_vaswani.training.reporting import rewrite_card
-    from hf_vaswani.translation import ensemble, mbr, pair_scores, translate
+    from hf_vaswani.translator import ensemble, mbr, pair_scores, translate
 
     modules = (
         arguments,

@@ -3,8 +3,9 @@
 import pytest
 from transformers import pipeline
 
-from hf_vaswani.pipeline import engine
-from hf_vaswani.pipeline.engine import SourceTooLong, TranslationEngine
+from hf_vaswani.translator import search as search_module
+from hf_vaswani.translator.search import Search
+from hf_vaswani.translator.segments import SourceTooLong
 
 from ..conftest import tiny_model
 
@@ -34,7 +35,7 @@ def failing_engine(translator, monkeypatch):
             return forward(inputs, **options)
 
         monkeypatch.setattr(translator, "_forward", fail)
-        return translator.engine(on_error="return"), calls
+        return translator.translator(on_error="return"), calls
 
     return build
 
@@ -77,7 +78,7 @@ def test_interruption_is_not_treated_as_an_error_of_a_text(translator, monkeypat
 
     monkeypatch.setattr(translator, "_forward", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        translator.engine(on_error="return").translate(TEXTS[:10])
+        translator.translator(on_error="return").translate(TEXTS[:10])
 
 
 def test_pipeline_call_can_return_errors(translator):
@@ -104,8 +105,9 @@ def test_error_is_raised_by_default(translator, failing_engine):
 
 
 def test_text_over_the_limit_is_encoded_once_and_its_error_gives_both_lengths(translator, monkeypatch):
-    engine, encode, encoded = translator.engine(max_source_length=5, on_error="return"), translator.encode, []
-    monkeypatch.setattr(translator, "encode", lambda texts, **options: encoded.extend(texts) or encode(texts))
+    encode, encoded = translator.preprocess, []
+    monkeypatch.setattr(translator, "preprocess", lambda text, **options: encoded.append(text) or encode(text))
+    engine = translator.translator(max_source_length=5, on_error="return")
     first, long, last = engine.translate(["w1", "w2 " * 7, "w3"])
     assert isinstance(long, SourceTooLong) and str(long) == "8 tokens, more than the limit of 5"
     assert [first, last] == [translator("w1"), translator("w3")]
@@ -113,24 +115,24 @@ def test_text_over_the_limit_is_encoded_once_and_its_error_gives_both_lengths(tr
 
 
 def test_text_that_cannot_be_encoded_does_not_affect_the_others(translator, monkeypatch):
-    encode, expected = translator.encode, [translator("w1"), translator("w3")]
+    encode, expected = translator.preprocess, [translator("w1"), translator("w3")]
 
-    def fail(texts, **options):
-        if "w2" in texts:
+    def fail(text, **options):
+        if text == "w2":
             raise RuntimeError("no such text")
-        return encode(texts, **options)
+        return encode(text, **options)
 
-    monkeypatch.setattr(translator, "encode", fail)
+    monkeypatch.setattr(translator, "preprocess", fail)
     for splits in (False, True):
-        engine = translator.engine(on_error="return", split_sentences=splits)
+        engine = translator.translator(on_error="return", split_sentences=splits)
         first, bad, last = engine.translate(["w1", "w2", "w3"])
         assert [first, last] == expected
         assert str(bad) == "no such text"
 
 
 def test_failing_piece_becomes_the_error_of_its_text(translator, failing_engine):
-    engine, _ = failing_engine(1000, disliked=["w5"])
-    engine.split_sentences = True
+    failing_engine(1000, disliked=["w5"])
+    engine = translator.translator(on_error="return", split_sentences=True)
     good, bad = engine.translate(["w1\nw2", "w3\nw5"])
     assert isinstance(bad, ValueError)
     assert good[0]["translation_text"].count("\n") == 1
@@ -141,20 +143,20 @@ def test_last_sentences_of_many_batches_are_searched_together(tokenizer, monkeyp
     texts = [" ".join(["w1", "w2", "w3"][i % 3 :] * (1 + i % 7)) for i in range(60)]
     options = {"num_beams": 4, "n_best": 2, "max_length_offset": 3, "batch_size": 12, "num_workers": 1}
     batches, left = [], []
-    search = TranslationEngine._search_batch
+    search = Search._search
 
     def recorded(self, segments, may_leave):
         search(self, segments, may_leave)
         batches.append((len(segments), may_leave))
         left.append(sum(segment.result is None for segment in segments))
 
-    monkeypatch.setattr(TranslationEngine, "_search_batch", recorded)
-    monkeypatch.setattr(engine, "STRAGGLING_ROWS", 40)
-    monkeypatch.setattr(engine, "STRAGGLING_SHARE", 1)
+    monkeypatch.setattr(Search, "_search", recorded)
+    monkeypatch.setattr(search_module, "STRAGGLING_ROWS", 40)
+    monkeypatch.setattr(search_module, "STRAGGLING_SHARE", 1)
     results = translator(texts, **options)
     assert batches[:5] == [(12, True)] * 5 and sum(left) > 0
     assert sum(size for size, may_leave in batches if not may_leave) == sum(left)
-    monkeypatch.setattr(TranslationEngine, "_knows_stragglers", lambda self: False)
+    monkeypatch.setattr(Search, "_knows_stragglers", lambda self: False)
     expected = translator(texts, **options)
     for result, other in zip(results, expected, strict=True):
         assert [best["translation_text"] for best in result] == [best["translation_text"] for best in other]

@@ -5,8 +5,8 @@ from transformers import pipeline
 
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
-from hf_vaswani.pipeline.keep import lost
 from hf_vaswani.text.markers import KEEP_TOKENS
+from hf_vaswani.translator.steps.kept_spans import lost
 
 from ..conftest import tiny_model
 

@@ -107,7 +107,7 @@ def test_other_engines_read_them_too(tokenizer, engine):
     model, options = tiny_model(vocab_size=len(tokenizer)), {"terms": TERMS, "on_unmet": "accept", **SEARCH}
     own, other = (pipeline("translation", model=model, tokenizer=tokenizer, engine=name) for name in ("torch", engine))
     assert other(TEXT, **options) == own(TEXT, **options)
-    assert other.serving.used == {engine}
+    assert other.selection.used == {engine}
 
 
 def test_an_exported_model_reads_them_and_says_what_it_lacks(tokenizer, tmp_path):

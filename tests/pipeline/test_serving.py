@@ -10,10 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, LogitsProcessorList, pipeline
 
-from hf_vaswani.engines import converters, engine_cache
+from hf_vaswani import backends
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
-from hf_vaswani.pipeline import serving
+from hf_vaswani.translator.backends import conversions, selection
 
 from ..conftest import tiny_model
 from ..families import FAMILIES, family, languages
@@ -33,19 +33,18 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def searched(monkeypatch) -> list:
     """The number of sources in each search of CTranslate2."""
-    sizes, translate = [], CTranslate2Model.generate
+    sizes, search = [], CTranslate2Model.search
     monkeypatch.setattr(
-        CTranslate2Model, "generate",
-        lambda self, *args, **kwargs: sizes.append(len(kwargs["input_ids"])) or translate(self, *args, **kwargs),
-    )  # fmt: skip
+        CTranslate2Model, "search", lambda self, rows, *args: sizes.append(len(rows)) or search(self, rows, *args)
+    )
     return sizes
 
 
 @pytest.fixture
 def eager(monkeypatch) -> None:
     """Any text is worth a conversion."""
-    monkeypatch.setattr(serving, "WORTH_CONVERTING", 1)
-    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
+    monkeypatch.setattr(selection, "WORTH_CONVERTING", 1)
+    monkeypatch.setattr(selection, "WORTH_OPENING", 1)
 
 
 def texts_of(translator, texts=TEXTS, **options) -> list[str]:
@@ -94,8 +93,8 @@ def test_a_little_text_stays_with_pytorch_and_much_is_converted_once(saved_model
     translator = pipeline("translation", model=saved_model)
     few = texts_of(translator)
     assert not searched and "Converting" not in caplog.text
-    monkeypatch.setattr(serving, "WORTH_CONVERTING", 50)
-    monkeypatch.setattr(serving, "WORTH_OPENING", 50)
+    monkeypatch.setattr(selection, "WORTH_CONVERTING", 50)
+    monkeypatch.setattr(selection, "WORTH_OPENING", 50)
     assert texts_of(translator) == few and len(searched) == 1
     assert texts_of(pipeline("translation", model=saved_model, engine="ctranslate2")) == few and len(searched) == 2
     assert sum("Converting the model to CTranslate2" in record.message for record in caplog.records) == 1
@@ -127,9 +126,9 @@ def test_changed_settings_of_the_model_are_noticed(tokenizer, searched):
 
 
 def test_weights_are_hashed_once_while_there_is_too_little_text(saved_model, monkeypatch):
-    calls, digest = [], engine_cache.weights_digest
-    monkeypatch.setattr(engine_cache, "weights_digest", lambda model: calls.append(model) or digest(model))
-    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
+    calls, digest = [], conversions.weights_digest
+    monkeypatch.setattr(conversions, "weights_digest", lambda model: calls.append(model) or digest(model))
+    monkeypatch.setattr(selection, "WORTH_OPENING", 1)
     translator = pipeline("translation", model=saved_model)
     for _ in range(3):
         texts_of(translator)
@@ -209,7 +208,7 @@ def test_cache_that_cannot_be_used_costs_no_translation(saved_model, cache, dama
         elif damage == "no config":
             (folder / "config.json").unlink()
         else:
-            monkeypatch.setattr("hf_vaswani.engines.engine_cache.version", lambda library: "0.0")
+            monkeypatch.setattr("hf_vaswani.translator.backends.conversions.version", lambda library: "0.0")
     searched.clear()
     assert texts_of(pipeline("translation", model=saved_model)) == expected
     assert len(searched) == (damage != "a file")
@@ -283,7 +282,7 @@ def test_eight_bits_are_close_and_need_the_engine(saved_model, searched, monkeyp
     assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
     with pytest.raises(ValueError, match='leave out engine="torch"'):
         pipeline("translation", model=saved_model, quantize="int8", engine="torch")
-    monkeypatch.setattr(converters, "find_spec", lambda name: None)
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'CTranslate2 is not installed. Install it with: pip install "hf-vaswani'):
         pipeline("translation", model=saved_model, quantize="int8")
     assert texts_of(pipeline("translation", model=saved_model)) and model is not None
@@ -363,7 +362,7 @@ class TestOnnxRuntime:
 
     @pytest.mark.parametrize("library", ["onnx", "onnxruntime"])
     def test_missing_library_names_the_extra(self, saved_model, library, monkeypatch):
-        monkeypatch.setattr(converters, "find_spec", lambda name: None if name == library else name)
+        monkeypatch.setattr(backends, "find_spec", lambda name: None if name == library else name)
         with pytest.raises(ValueError, match=r'ONNX Runtime is not installed. .*pip install "hf-vaswani\[onnx'):
             pipeline("translation", model=saved_model, engine="onnx")
 
@@ -372,7 +371,7 @@ def test_exported_model_is_computed_by_its_own_engine(saved_model, tmp_path):
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
     export_model(model, tokenizer, tmp_path / "exported")
     translator = pipeline("translation", model=str(tmp_path / "exported"), engine="ctranslate2")
-    assert len(texts_of(translator)) == len(TEXTS) and translator.serving.used == {"ctranslate2"}
+    assert len(texts_of(translator)) == len(TEXTS) and translator.selection.used == {"ctranslate2"}
     for engine in ("torch", "onnx"):
         with pytest.raises(ValueError, match=f'was exported for CTranslate2. Leave out engine="{engine}"'):
             pipeline("translation", model=str(tmp_path / "exported"), engine=engine)

@@ -4,8 +4,8 @@ import pytest
 from transformers import MarianConfig, MarianMTModel, MarianTokenizer, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.translation.batch_translator import BatchTranslator
-from hf_vaswani.translation.pair_scores import score_pairs
+from hf_vaswani.translator.batch_translator import BatchTranslator
+from hf_vaswani.translator.pair_scores import score_pairs
 
 from ..families import _sentencepiece, _vocabulary_file
 
@@ -43,8 +43,7 @@ def model(folder, request):
 
 
 def first_ids(translator, texts, **options):
-    engine = translator.engine(**options)
-    return [row["input_ids"][0] for row in translator.encode(texts, **engine.preprocess)]
+    return [row["input_ids"][0] for row in translator.translator(**options).encoder.rows(texts)]
 
 
 def test_given_target_language_is_put_before_each_text(model):
@@ -57,8 +56,11 @@ def test_given_target_language_is_put_before_each_text(model):
 
 def test_each_sentence_of_a_marked_text_has_the_mark(model):
     translator = pipeline("translation", model)
-    pieces = translator.engine(split_sentences=True)._pieces(">>ita<< die katze.\ndie katze.", "")
-    assert [piece.text for piece in pieces] == [">>ita<< die katze.", ">>ita<< die katze."]
+    [result] = translator.translator(split_sentences=True, return_tensors=True).translate(
+        [">>ita<< die katze.\ndie katze."]
+    )
+    [expected] = translator.translator(return_tensors=True).translate([">>ita<< die katze."])
+    assert result[0]["translation_token_ids"].tolist() == 2 * expected[0]["translation_token_ids"].tolist()
 
 
 def test_unknown_or_missing_target_language_is_reported_with_those_that_are_known(model, caplog, monkeypatch):
@@ -66,7 +68,7 @@ def test_unknown_or_missing_target_language_is_reported_with_those_that_are_know
     with pytest.raises(ValueError, match="tgt_lang='de' is unknown: this model translates into fra, ita"):
         translator("die katze", tgt_lang="de")
     warnings = []
-    monkeypatch.setattr("hf_vaswani.pipeline.engine.logger.warning_once", warnings.append)
+    monkeypatch.setattr("hf_vaswani.translator.translator.logger.warning_once", warnings.append)
     translator([">>fra<< die katze", ""])
     assert warnings == []
     translator([">>fra<< die katze", "die katze"])

@@ -105,10 +105,10 @@ def test_only_sentences_that_lack_a_term_leave_their_engine(tokenizer, engine):
     pytest.importorskip("ctranslate2" if engine == "ctranslate2" else "onnxruntime")
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, engine=engine, **SEARCH)
     plain = texts_of(translator(TEXTS))
-    assert translator.serving.used == {engine}
+    assert translator.selection.used == {engine}
     found = texts_of(translator(TEXTS, terms=TERMS))
     assert not any(lacks(text, after, TERMS) for text, after in zip(TEXTS, found)) and found[1] == plain[1]
-    assert translator.serving.used == {engine, "torch"}
+    assert translator.selection.used == {engine, "torch"}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -159,7 +159,7 @@ def test_results_do_not_depend_on_how_many_sentences_are_searched_together(trans
 def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
     terms = [{"w1": f"w{number} w30"} for number in range(2, 20)]
     expected = [translator("w1 w1", terms=own) for own in terms]
-    [speller] = translator.term_spellers.values()
+    [speller] = translator._memory.spellers.values()
     assert speller.remembered > 50
     monkeypatch.setattr(term_spelling, "MOST_REMEMBERED", 20)
     assert [translator("w1 w1", terms=own) for own in terms] == expected
@@ -171,7 +171,7 @@ def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
     [
         ({"terms": {"w1": "w99"}}, "the tokenizer cannot spell 'w99' for 'w1'"),
         ({"terms": TERMS, "do_sample": True, "num_beams": 1}, "cannot be combined with do_sample"),
-        ({"terms": TERMS, "on_unmet": "ignore"}, 'on_unmet must be "warn", "error" or "accept"'),
+        ({"terms": TERMS, "on_unmet": "ignore"}, 'on_missing_term must be "warn", "error" or "accept"'),
         ({"terms": {"w1": ""}}, "a target term of 'w1' is empty"),
     ],
 )

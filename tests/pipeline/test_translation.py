@@ -22,10 +22,11 @@ from transformers.pipelines.pt_utils import KeyDataset
 from hf_vaswani import TranslationPipeline
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
-from hf_vaswani.pipeline import translation
-from hf_vaswani.pipeline.batches import default_batch_size
-from hf_vaswani.translation.pair_scores import score_pairs
-from hf_vaswani.translation.translate import translate
+from hf_vaswani.translator import translator as translator_module
+from hf_vaswani.translator.batches import default_batch_size
+from hf_vaswani.translator.encoder import Encoder
+from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.translate import translate
 
 from ..conftest import tiny_model
 from ..families import family
@@ -299,8 +300,10 @@ def test_subclass_may_change_arguments_in_an_overridden_step(tokenizer):
 
 
 def test_arguments_are_resolved_once_for_all_batches(translator, monkeypatch):
-    resolved, original = [], translation.GenerateArguments
-    monkeypatch.setattr(translation, "GenerateArguments", lambda *given: resolved.append(given) or original(*given))
+    resolved, original = [], translator_module.GenerateArguments
+    monkeypatch.setattr(
+        translator_module, "GenerateArguments", lambda *given: resolved.append(given) or original(*given)
+    )
     translator(["w1", "w2", "w3"], batch_size=1, max_new_tokens=2, n_best=2, num_beams=2)
     assert len(resolved) == 1
 
@@ -495,13 +498,13 @@ def test_languages_select_the_prefix_of_t5(tmp_path, monkeypatch):
     }
     languages = {"src_lang": "en", "tgt_lang": "fr"}
     assert pipeline("translation", model=model, tokenizer=tokenizer, **languages).prefix == "die "
-    created, encode = [], TranslationPipeline.encode
+    created, rows = [], Encoder.rows
 
     def record(self, *arguments, **keywords):
         created.append(self)
-        return encode(self, *arguments, **keywords)
+        return rows(self, *arguments, **keywords)
 
-    monkeypatch.setattr(TranslationPipeline, "encode", record)
+    monkeypatch.setattr(Encoder, "rows", record)
     translate(model, tokenizer, ["katze"], **languages, max_new_tokens=2)
     assert created[0].prefix == "die "
     [prefixed] = score_pairs(model, tokenizer, [("katze", "haus")], **languages)
@@ -651,7 +654,7 @@ def test_tokenizer_without_tokens_of_the_models_own_gives_a_warning(saved_model,
 def test_batches_are_padded_on_the_right_whatever_the_tokenizer_says(tokenizer):
     tokenizer.padding_side = "left"
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
-    batch = translator.collate(translator.encode(["w1 w2", "w1"]))
+    batch = translator.collate(translator.translator().encoder.rows(["w1 w2", "w1"]))
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]] and tokenizer.padding_side == "left"
 
 

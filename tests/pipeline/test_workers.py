@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import pipeline
 
-from hf_vaswani.pipeline import engine
-from hf_vaswani.pipeline import workers as worker_processes
-from hf_vaswani.pipeline.workers import WorkerDied, can_fork, memory_error, side_by_side
+from hf_vaswani.translator import search as engine
+from hf_vaswani.translator import workers as worker_processes
+from hf_vaswani.translator.workers import WorkerDied, can_fork, memory_error, side_by_side
 
 from ..conftest import slow_but
 

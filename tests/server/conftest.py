@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-pytest.importorskip("ray.serve")
+pytest.importorskip("fastapi_offline")
 
 from starlette.testclient import TestClient
 
@@ -14,7 +14,7 @@ from hf_vaswani.server.api import make_app
 from hf_vaswani.server.catalog import Catalog, Pair, Route
 from hf_vaswani.server.documents import DocumentReader
 from hf_vaswani.server.glossaries import Glossaries
-from hf_vaswani.server.replica import Pairs, TextError, Translated, Translation
+from hf_vaswani.server.messages import Pairs, TextError, Translated, Translation
 
 
 class Shouting:

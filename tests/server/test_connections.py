@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-pytest.importorskip("ray.serve")
+pytest.importorskip("fastapi_offline")
 
 from hf_vaswani.server import connections
-from hf_vaswani.server.launch import listening
+from hf_vaswani.server.launch import event_loop, listening
 
 HUND = {"q": "Hund", "source": "de", "target": "en"}
 
@@ -21,7 +21,7 @@ def port(serve):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with listening(serve().app, "127.0.0.1", port):
+    with event_loop() as loop, listening(serve().app, "127.0.0.1", port, loop):
         yield port
 
 

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-pytest.importorskip("ray.serve")
+pytest.importorskip("fastapi_offline")
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.server.accounts import APIError

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-pytest.importorskip("ray.serve")
+pytest.importorskip("fastapi_offline")
 
 from hf_vaswani.server.requests import FORM, JSON, UPLOAD
 

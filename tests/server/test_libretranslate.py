@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-pytest.importorskip("ray.serve")
+pytest.importorskip("fastapi_offline")
 
 from hf_vaswani.server.accounts import APIError
 from hf_vaswani.server.catalog import Catalog, Pair, Route

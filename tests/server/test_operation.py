@@ -10,7 +10,7 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.server import api
 from hf_vaswani.server.accounts import Account, read_accounts
-from hf_vaswani.server.replica import TextError
+from hf_vaswani.server.messages import TextError
 
 HUND = {"q": "Hund", "source": "de", "target": "en"}
 

@@ -5,11 +5,10 @@ import time
 
 import pytest
 
-pytest.importorskip("ray.serve")
-
-from hf_vaswani.app.models import Languages
-from hf_vaswani.server.replica import Batcher, Chunk, TextError, Translator
+from hf_vaswani.server.messages import Chunk, TextError
+from hf_vaswani.server.replica import Batcher, Translator
 from hf_vaswani.text.glossary import Glossary, words
+from hf_vaswani.text.languages import Languages
 
 from ..families import family, languages
 

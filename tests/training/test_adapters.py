@@ -30,7 +30,7 @@ from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.setup.adapter import with_adapter
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
-from hf_vaswani.translation.load import load
+from hf_vaswani.translator.load import load
 
 from ..conftest import slow_but, tiny_model, word_tokenizer
 from .helpers import files_in, losses, records, run_training, start_training

@@ -12,7 +12,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.training.replay.verification import verify
 from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
-from hf_vaswani.translation.load import load
+from hf_vaswani.translator.load import load
 
 from ..families import family
 

@@ -13,7 +13,7 @@ from datasets.fingerprint import Hasher
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.translation import BatchTranslator
+from hf_vaswani.translator import BatchTranslator
 
 from ..conftest import slow_but
 

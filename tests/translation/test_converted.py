@@ -8,10 +8,10 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.pipeline import serving
-from hf_vaswani.translation import translator_settings
-from hf_vaswani.translation.batch_translator import BatchTranslator
-from hf_vaswani.translation.lines import Line
+from hf_vaswani.translator import translator_settings
+from hf_vaswani.translator.backends import selection
+from hf_vaswani.translator.batch_translator import BatchTranslator
+from hf_vaswani.translator.lines import Line
 
 pytest.importorskip("ctranslate2")
 
@@ -21,8 +21,8 @@ LINES = ["w1 w2 w3", "", "w4", "w5 w6 w7 w8 w9"]
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(serving, "WORTH_CONVERTING", 1)
-    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
+    monkeypatch.setattr(selection, "WORTH_CONVERTING", 1)
+    monkeypatch.setattr(selection, "WORTH_OPENING", 1)
     return tmp_path / "cache" / "ctranslate2"
 
 
@@ -187,7 +187,7 @@ def test_note_of_weights_that_were_changed_after_loading_is_not_made(saved_model
     translate = settings.open()
     assert len(list((cache.parent / "weights").iterdir())) == 1
     (cache.parent / "weights").rename(cache.parent / "before")
-    model = translate.engine.pipeline.model
+    model = translate.translator.model
     with torch.no_grad():
         model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
     translate([Line("w1 w2")])

@@ -1,7 +1,7 @@
 """Texts of documents: aligned with their translations if they have tags."""
 
-from hf_vaswani.translation import document_texts
-from hf_vaswani.translation.document_texts import align_texts
+from hf_vaswani.translator import documents as document_texts
+from hf_vaswani.translator.documents import align_texts
 
 
 def test_texts_with_tags_are_aligned_sentence_by_sentence(monkeypatch):

@@ -5,9 +5,9 @@ import tracemalloc
 import pytest
 from transformers import pipeline
 
-from hf_vaswani.pipeline.engine import SourceTooLong
-from hf_vaswani.translation.lines import Line, LineTranslator, as_json, as_text, translate_lines
-from hf_vaswani.translation.resumable_output import StreamOutput
+from hf_vaswani.translator.lines import Line, LineTranslator, as_json, as_text, translate_lines
+from hf_vaswani.translator.resumable_output import StreamOutput
+from hf_vaswani.translator.segments import SourceTooLong
 
 from ..conftest import tiny_model
 

@@ -6,7 +6,7 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 from transformers import pipeline
 
-from hf_vaswani.translation.mbr import rank_candidates, translate_mbr
+from hf_vaswani.translator.mbr import rank_candidates, translate_mbr
 
 from ..conftest import tiny_model
 

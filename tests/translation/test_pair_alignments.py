@@ -2,8 +2,8 @@
 
 import torch
 
-from hf_vaswani.translation import pair_alignments
-from hf_vaswani.translation.pair_alignments import align_pairs
+from hf_vaswani.translator import pair_alignments
+from hf_vaswani.translator.pair_alignments import align_pairs
 
 from ..conftest import tiny_model
 

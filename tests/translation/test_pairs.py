@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from transformers import GenerationConfig, pipeline
 
 from hf_vaswani.errors import TrainingError
-from hf_vaswani.translation.pairs import Selection, greatest_length, texts_from_pairs, write_pairs
+from hf_vaswani.translator.pairs import Selection, greatest_length, texts_from_pairs, write_pairs
 
 from ..conftest import tiny_model
 from ..families import family
@@ -110,7 +110,7 @@ def test_greatest_length_is_the_limit_of_generation_wherever_it_is_set(tmp_path)
         model.config.task_specific_params = settings
         model.generation_config = GenerationConfig(decoder_start_token_id=model.config.decoder_start_token_id)
         translator = pipeline("translation_de_to_en", model=model, tokenizer=tokenizer)
-        return greatest_length(translator.engine(**options), "hund haus"), len(tokenizer("hund haus")["input_ids"])
+        return greatest_length(translator.translator(**options), "hund haus"), len(tokenizer("hund haus")["input_ids"])
 
     assert greatest("T5")[0] == 256
     assert greatest("T5", max_new_tokens=7)[0] == 7
@@ -123,5 +123,5 @@ def test_greatest_length_is_the_limit_of_generation_wherever_it_is_set(tmp_path)
 @pytest.mark.parametrize("settings", [{}, {"max_new_tokens": 40}, {"max_length": 40}])
 def test_greatest_length_is_within_the_positions(tokenizer, settings):
     model = tiny_model(position_type="learned", max_position_embeddings=10)
-    engine = pipeline("translation", model=model, tokenizer=tokenizer).engine(**settings)
+    engine = pipeline("translation", model=model, tokenizer=tokenizer).translator(**settings)
     assert greatest_length(engine, "w1 w2") == 9

@@ -6,8 +6,8 @@ import pytest
 
 from hf_vaswani.cli import main
 from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
-from hf_vaswani.pipeline import serving
-from hf_vaswani.translation.pair_scores import score_pairs
+from hf_vaswani.translator.backends import selection
+from hf_vaswani.translator.pair_scores import score_pairs
 
 from ..conftest import tiny_model
 from ..families import family, languages
@@ -58,8 +58,8 @@ def test_ctranslate2_gives_the_scores_of_pytorch(name, tmp_path, scored):
     ("name", "why"), [("Marian", "renormalizes its logits"), ("mBART", "targets start from another token than")]
 )
 def test_what_would_differ_stays_with_pytorch_or_is_an_error(name, why, tmp_path, scored, monkeypatch):
-    monkeypatch.setattr(serving, "WORTH_OPENING", 1)
-    monkeypatch.setattr(serving, "WORTH_CONVERTING", 1)
+    monkeypatch.setattr(selection, "WORTH_OPENING", 1)
+    monkeypatch.setattr(selection, "WORTH_CONVERTING", 1)
     model, tokenizer = family(name, tmp_path)
     if name == "Marian":
         model.generation_config.renormalize_logits = True

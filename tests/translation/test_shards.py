@@ -15,15 +15,15 @@ from hf_vaswani.cli import main
 from hf_vaswani.data.sources.text_files import iterate_lines
 from hf_vaswani.errors import InputError
 from hf_vaswani.ledger import exclusive
-from hf_vaswani.translation.shard_files import Columns
-from hf_vaswani.translation.shards import (
+from hf_vaswani.translator.shard_files import Columns
+from hf_vaswani.translator.shards import (
     OpenWorker,
     begin_folder,
     find_shards,
     folder_errors,
     translate_shards,
 )
-from hf_vaswani.translation.translator_settings import TranslatorSettings
+from hf_vaswani.translator.translator_settings import TranslatorSettings
 
 COLUMNS = Columns("text", "translation")
 OPTIONS = {"max_new_tokens": 4, "num_beams": 1}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from hf_vaswani.translation import mbr
-from hf_vaswani.translation.mbr import sentence_bleu, sentence_chrf
+from hf_vaswani.translator import mbr
+from hf_vaswani.translator.mbr import sentence_bleu, sentence_chrf
 
 WORDS = ["a", "dog", "the", "The", "cat,", "runs.", "fast", "läuft", "über", "don't", "-", "x"]
 ODD = ["", "  ", "a", " a", "a ", "aaaaaaaaaaa", "\u2028a b", "..", "a a a a a a"]

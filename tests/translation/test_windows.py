@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from hf_vaswani.translation.lines import IncomingLines, Line, windows
+from hf_vaswani.translator.lines import IncomingLines, Line, windows
 
 
 def lines(number: int, text: str = "x"):

@@ -20,7 +20,7 @@ from ...records.run_report import (
 )
 from ...runtime.processes import say
 from ...runtime.threads import cores_of_run
-from ...translation.lines import Line, LineTranslator
+from ...translator.lines import Line, LineTranslator
 from ..build import TrainingSetup
 from ..validation import bleu_and_chrf
 

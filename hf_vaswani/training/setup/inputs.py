@@ -17,7 +17,7 @@ from .tokenizer_and_model import check_is_model, existing_tokenizer, make_model,
 
 if TYPE_CHECKING:
     from ...text.glossary import Glossary
-    from ...translation.reranking import Reranker
+    from ...translator.reranking import Reranker
 
 
 def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
@@ -94,7 +94,7 @@ class RunInputs:
         name = self.recipe.evaluation.rerank_with
         if not name:
             return None
-        from ...translation.reranking import open_reranker
+        from ...translator.reranking import open_reranker
 
         source, target = map(language_code, model_languages(self.recipe.data))
         reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
@@ -110,7 +110,7 @@ class RunInputs:
         """
         if not (names := self.recipe.evaluation.compared):
             return None
-        from ...translation.load import load_ensemble
+        from ...translator.load import load_ensemble
 
         model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
         _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)

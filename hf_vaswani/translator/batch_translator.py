@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, counted
-from ..pipeline.batches import LAST_WINDOW
+from .batches import LAST_WINDOW
 from .lines import Line, LineTranslator, error_message
 from .translator_settings import TranslatorSettings
 

@@ -23,10 +23,11 @@ from ..data.sources.text_files import Pair, compressed
 from ..errors import TrainingError, counted
 from ..files import atomic_write
 from ..generation.model_checks import position_limit
-from ..pipeline.engine import Result, TranslationEngine
 from ..text.normalization import is_blank
 from .lines import Line
 from .mbr import UTILITIES
+from .segments import Result
+from .translator import Translator
 
 Side = Literal["source", "target"]
 # A text with the other sides of its pairs, if it comes from pairs.
@@ -81,31 +82,31 @@ def texts_from_pairs(pairs: Iterable[Pair], side: Side) -> Iterator[Text]:
     return ((text, [pair[1 - place] for pair in group]) for text, group in groups if not is_blank(text))
 
 
-def as_candidates(engine: TranslationEngine, line: Line, result: Result) -> str:
+def as_candidates(translator: Translator, line: Line, result: Result) -> str:
     """A text and its translations as JSON, each a [`Candidate`], best first."""
     if isinstance(result, Exception):
         return json.dumps({"text": line.text, "translations": None}, ensure_ascii=False)
-    longest = greatest_length(engine, line.text)
+    longest = greatest_length(translator, line.text)
     found: list[Candidate] = []
     for hypothesis in result:
         translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
         score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
         # The tokenizer adds an end token. A translation that was cut had none, and so becomes longer than `longest`.
-        length = len(engine.pipeline.tokenizer(text_target=translation)["input_ids"])
+        length = len(translator.tokenizer(text_target=translation)["input_ids"])
         found.append((translation, score if math.isfinite(score) else -1e30, length > longest))
     return json.dumps({"text": line.text, "translations": found}, ensure_ascii=False)
 
 
-def greatest_length(engine: TranslationEngine, text: str) -> int:
+def greatest_length(translator: Translator, text: str) -> int:
     """The maximum number of tokens in a translation of a text, not counting the start token."""
-    arguments, model = engine.arguments, engine.pipeline.model
+    arguments, model = translator.request.arguments, translator.model
     if (number := arguments.get("max_new_tokens")) is not None:
         length = number
     elif (given := arguments.length()) is not None:
         length = given - 1
     else:
         offset = getattr(model.generation_config, "max_length_offset", None)
-        source_length = len(engine.pipeline.tokenizer(text)["input_ids"])
+        source_length = len(translator.tokenizer(text)["input_ids"])
         length = source_length + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
     positions = position_limit(model.get_decoder())
     return length if positions is None else min(length, positions - 1)  # the start token takes the first one

@@ -12,11 +12,11 @@ from ..core.pipeline_sentences import split_sentences
 from ..data.sources.text_files import Report
 from ..documents.markup import read_markup
 from ..documents.sentences import Alignment
-from ..pipeline.engine import Result
 from ..text.words import word_spans
 from .lines import Line, TranslatedWindow, as_text, one_by_one, translate_lines
 from .pair_alignments import align_pairs
 from .resumable_output import StreamOutput
+from .segments import Result
 
 
 def translate_texts(

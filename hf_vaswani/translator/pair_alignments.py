@@ -11,12 +11,12 @@ from ..data.tokenizers.tokenizer import check_target_encoding
 from ..engines.engine_model import EngineModel
 from ..generation.model_checks import position_limit
 from ..generation.output_scores import align, forced_output
-from ..pipeline.batches import token_batches
-from ..pipeline.translation import translation_task
 from ..text.languages import group_prefix, mark_target
 from ..text.token_spans import readable_tokens, token_spans, words_at
 from ..text.words import Span
+from .batches import token_batches
 from .pair_scores import MOST_TOKENS, encode_with_languages
+from .pipeline import translation_task
 
 # Attention weights of all layers and heads are kept, which take more memory than logits.
 BATCH_TOKENS = 2048

@@ -19,16 +19,16 @@ from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..engines.engine_model import EngineModel
 from ..generation.alignment import evaluation, to_tokens
+from ..generation.arguments import GenerateArguments
 from ..generation.model_checks import position_limit
 from ..generation.output_scores import decoder_start, forced_output, token_log_probabilities
 from ..generation.settings import check_number
-from ..pipeline.arguments import GenerateArguments
-from ..pipeline.batches import token_batches
-from ..pipeline.serving import TORCH, Serving
-from ..pipeline.translation import translation_task
 from ..text.inputs import check_many, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized
+from .backends.selection import TORCH, BackendSelection
+from .batches import token_batches
+from .pipeline import translation_task
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +96,9 @@ def score_pairs(
             check_text(name, code)
     task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
     prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
-    serving = Serving(engine)
+    selection = BackendSelection(engine)
     if engine != TORCH:  # which stands for the model itself, also that of an exported folder
-        serving.check(model)
+        selection.check(model)
     positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
     limit = min(n for n in (max_length, *positions) if n is not None)
 
@@ -118,9 +118,9 @@ def score_pairs(
                     continue
                 del encoded[row]
             scorer = None
-            if serving.is_possible and encoded:
+            if selection.is_possible and encoded:
                 obstacle = _engine_obstacle(model, [labels for _, labels in encoded.values()])
-                scorer = serving.scorer_for(model, obstacle, sum(longest))
+                scorer = selection.scorer_for(model, obstacle, sum(longest))
             by_length = sorted(encoded, key=longest.__getitem__)
             for batch in token_batches(by_length, longest.__getitem__, batch_tokens or BATCH_TOKENS):
                 values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens, scorer)

@@ -20,8 +20,8 @@ from sacrebleu.metrics import BLEU
 
 from ..errors import counted
 from ..generation.settings import check_number
-from ..pipeline.engine import Result
 from ..text.inputs import check_many, check_text
+from .segments import Result
 
 CHRF_ORDER, CHRF_BETA, BLEU_ORDER = 6, 2, 4
 FEATURES_AT_ONCE = 1 << 16

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..pipeline.translation import TranslationPipeline
 from ..text.inputs import check_many
+from .pipeline import TranslationPipeline
 
 if TYPE_CHECKING:
     from .reranking import Reranker

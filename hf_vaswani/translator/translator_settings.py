@@ -12,12 +12,12 @@ from ..data.tokenizers.tokenizer import load_tokenizer
 from ..engines.model_digest import adapter_base, content_digest
 from ..errors import InputError, reason
 from ..models.model_files import GENERATION_FILE, check_settings, has_weights
-from ..pipeline.engine import SourceTooLong
-from ..pipeline.serving import Serving, computes_the_same, note_files
 from ..text.languages import group_languages, language_pairs
+from .backends.selection import BackendSelection, backend_of, note_files
 from .lines import Line, LineTranslator
 from .load import load_ensemble
 from .reranking import open_reranker
+from .segments import SourceTooLong
 
 # Of source text, roughly.
 BYTES_A_TOKEN = 4
@@ -57,19 +57,18 @@ class TranslatorSettings:
             InputError: the models cannot be loaded, the engine is not installed, or the arguments cannot be used.
         """
         try:
-            serving = Serving(self.engine, self.quantize)
+            selection = BackendSelection(self.engine, self.quantize)
         except ValueError as error:
             raise InputError(str(error)) from None
-        files = self._files_digest() if serving.is_possible else None
-        if files and (converted := self._find_converted(serving, files)):
+        files = self._files_digest() if selection.is_possible else None
+        if files and (converted := self._find_converted(selection, files)):
             try:
                 translate = self.translator(*converted, takes_prefixes, quantize=None)
-                if serving.is_asked_for or computes_the_same(
-                    converted[0], translate.engine.arguments, translate.engine.forward
-                ):
+                backend, request = backend_of(*converted), translate.translator.request
+                if selection.is_requested or backend.computes_the_same(request):
                     return translate
             except InputError:
-                if serving.is_asked_for:
+                if selection.is_requested:
                     raise
         model, tokenizer = load_ensemble(list(self.models), self.dtype)
         # By itself, the engine does not take the place of a model in 16 bits; and files may have been replaced.
@@ -88,11 +87,13 @@ class TranslatorSettings:
         is_whole = has_weights(Path(model)) and (Path(model) / GENERATION_FILE).exists()
         return f"{content_digest(model)} {self.dtype}" if is_whole and not adapter_base(model) else None
 
-    def _find_converted(self, serving: Serving, files: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
+    def _find_converted(
+        self, selection: BackendSelection, files: str
+    ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
         folder = self.models[0]
         check_settings(Path(folder))
         config, settings = AutoConfig.from_pretrained(folder), GenerationConfig.from_pretrained(folder)
-        engine = serving.find(files, config, settings)
+        engine = selection.find(files, config, settings)
         return None if engine is None else (engine, load_tokenizer(folder))
 
     def translator(
@@ -124,7 +125,7 @@ class TranslatorSettings:
                 "translation", model=model, tokenizer=tokenizer, engine=self.engine, quantize=quantize,
                 **self.languages,
             )  # fmt: skip
-            translator.serving.work = self.expected_bytes // BYTES_A_TOKEN
+            translator.selection.work = self.expected_bytes // BYTES_A_TOKEN
             translate = LineTranslator(translator, **arguments)
             text = "".join(f">>{code}<< " for code in group_languages(tokenizer)[:1]) + "a"
             [result] = translate([Line(text, "a" if takes_prefixes else "")])

@@ -7,8 +7,8 @@ from transformers import PreTrainedModel
 
 from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import own_max_length
-from ..generation.model_checks import position_limit
-from ..generation.settings import DEFAULT_MAX_NEW_TOKENS, check_number, check_search, setting_errors
+from .model_checks import position_limit
+from .settings import DEFAULT_MAX_NEW_TOKENS, check_number, check_search, setting_errors
 
 # With these arguments, `generate()` takes one text at a time.
 ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")

@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
-from ..data.cache import cache_folder, cached, check_folder, folder_name, read_note, write_note
-from ..generation.model_checks import position_limit
-from .converters import Converter
-from .engine_model import EngineModel, target_log_probabilities, weights_digest
+from ...backends import BackendRecord
+from ...data.cache import cache_folder, cached, check_folder, folder_name, read_note, write_note
+from ...engines.engine_model import EngineModel, target_log_probabilities, weights_digest
+from ...generation.model_checks import position_limit
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def find_key(files: str) -> str | None:
 
 
 def open_converted(
-    converter: Converter, model: PreTrainedModel, key: str, quantization: str | None = None
+    record: BackendRecord, model: PreTrainedModel, key: str, quantization: str | None = None
 ) -> EngineModel:
     """Open a model's conversion from the cache, after making it if there is none.
 
@@ -78,21 +78,21 @@ def open_converted(
     started = time.monotonic()
 
     def make(folder: Path) -> None:
-        gain = ", which makes it faster" if converter.searches else ""
-        logger.warning("Converting the model to %s, once%s.", converter.name, gain)
+        gain = ", which makes it faster" if record.searches else ""
+        logger.warning("Converting the model to %s, once%s.", record.title, gain)
         exact = model if model.dtype == torch.float32 else copy.deepcopy(model).float()
-        converter.write(exact, folder, quantization)
-        deviation = largest_deviation(exact, converter.open(folder, model.config, model.generation_config, "cpu"))
+        record.load("write")(exact, folder, quantization)
+        deviation = largest_deviation(exact, record.load("open")(folder, model.config, model.generation_config, "cpu"))
         # Weights in fewer bits are not the same, and NaN compares with nothing.
         if not deviation <= (LARGEST_DEVIATION if quantization is None else torch.finfo(torch.float32).max):
             raise EngineDiffers(
-                f"{converter.name} computes log-probabilities that differ from the model's by up to {deviation:.3g}"
+                f"{record.title} computes log-probabilities that differ from the model's by up to {deviation:.3g}"
             )
 
     def read(folder: Path) -> EngineModel:
-        return converter.open(folder, model.config, model.generation_config, str(model.device))
+        return record.load("open")(folder, model.config, model.generation_config, str(model.device))
 
-    cache, place = _cache(converter), _place(converter, key, quantization)
+    cache, place = _cache(record), _place(record, key, quantization)
     is_new = not (cache / folder_name(place)).exists()
     engine = cached(cache, place, make, read, "converted model", REMEDY)
     if is_new:
@@ -103,7 +103,7 @@ def open_converted(
 
 
 def find_converted(
-    converter: Converter,
+    record: BackendRecord,
     key: str,
     config: PreTrainedConfig,
     generation_config: GenerationConfig,
@@ -111,10 +111,10 @@ def find_converted(
     device: str = "cpu",
 ) -> EngineModel | None:
     """Open a conversion that is in the cache already; `None` if it is not there, or damaged."""
-    folder = _cache(converter) / folder_name(_place(converter, key, quantization))
+    folder = _cache(record) / folder_name(_place(record, key, quantization))
     try:
         check_folder(folder)
-        engine = converter.open(folder, config, generation_config, device)
+        engine = record.load("open")(folder, config, generation_config, device)
     except Exception:  # the engines raise errors of many types
         return None
     with suppress(OSError):
@@ -122,16 +122,16 @@ def find_converted(
     return engine
 
 
-def _cache(converter: Converter) -> Path:
-    return cache_folder() / converter.key
+def _cache(record: BackendRecord) -> Path:
+    return cache_folder() / record.name
 
 
 def _note(files: str) -> Path:
     return cache_folder() / "weights" / folder_name(files)
 
 
-def _place(converter: Converter, key: str, quantization: str | None) -> list[str | int | None]:
-    return [key, quantization, LAYOUT, version(converter.libraries[-1])]
+def _place(record: BackendRecord, key: str, quantization: str | None) -> list[str | int | None]:
+    return [key, quantization, LAYOUT, version(record.libraries[-1])]
 
 
 @torch.no_grad()

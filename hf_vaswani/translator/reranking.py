@@ -12,10 +12,10 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import InputError
-from ..pipeline.engine import Result
 from ..text.languages import LanguagePair, fits_pair, language_pairs, pairs_in_words
 from .load import check_gives_probabilities, load
 from .pair_scores import score_pairs
+from .segments import Result
 
 DEFAULT_WEIGHT = 0.2
 

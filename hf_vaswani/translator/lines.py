@@ -12,19 +12,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import torch
-from transformers import Pipeline
 
 from ..data.sources.text_files import CHUNK, Report, compressed, lines_of
 from ..errors import is_out_of_memory, reason
 from ..generation.output_scores import Hypothesis, translation_warning
-from ..pipeline.batches import window_size
-from ..pipeline.engine import Result, SourceTooLong
+from .batches import window_size
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .resumable_output import ResumableOutput, StreamOutput
+from .segments import Result, SourceTooLong
+
+if TYPE_CHECKING:
+    from .pipeline import TranslationPipeline
 
 MOST_CHARACTERS = 1 << 20
 PAUSE = 0.05
@@ -104,7 +106,7 @@ class LineTranslator:
     """Translates windows of lines.
 
     Args:
-        translator: a translation pipeline.
+        pipeline: a translation pipeline.
         utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
         reranker: if given, it chooses among the translations of the beam.
         n_best: number of translations per line.
@@ -112,13 +114,16 @@ class LineTranslator:
         options: further arguments of the pipeline. A sentence beyond the length limit is not translated, unless
             `split_sentences=True` divides it. Translations that may be wrong have a `warning`.
 
+    Attributes:
+        progress: called after each batch with the number of lines finished since the last call.
+
     Raises:
         ValueError: the pipeline rejects an argument.
     """
 
     def __init__(
         self,
-        translator: Pipeline,
+        pipeline: "TranslationPipeline",
         utility: str | None = None,
         samples: int = DEFAULT_SAMPLES,
         reranker: Reranker | None = None,
@@ -130,30 +135,33 @@ class LineTranslator:
         if utility:
             options |= candidate_arguments(samples)
         elif reranker:
-            options |= beam_candidates(translator.model, options.get("num_beams"))
+            options |= beam_candidates(pipeline.model, options.get("num_beams"))
         elif n_best:
             options["n_best"] = n_best
         # Of many candidates, only the one that is chosen matters.
-        self.engine = translator.engine(on_error="return", return_warnings=not utility, **options)
+        self.translator = pipeline.translator(on_error="return", return_warnings=not utility, **options)
+        self.progress: Callable[[int], None] | None = None
 
     def __call__(self, lines: Sequence[Line]) -> list[Result]:
         """A result for each line: its translations, best first, or why there are none."""
         texts = [line.text for line in lines]
         torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
         if not self.utility:
-            results = self.engine.translate(texts, [line.prefix for line in lines])
+            prefixes = [line.prefix for line in lines]
+            results = self.translator.translate(texts, prefixes, progress=self.progress)
             if not self.reranker:
                 return results
             ranked = self.reranker(texts, results)
             return [result if isinstance(result, Exception) else result[: self.n_best or 1] for result in ranked]
+        candidates = partial(self.translator.translate, progress=self.progress)
         return [
             ranking if isinstance(ranking, Exception) else self._as_hypotheses(text, ranking[: self.n_best or 1])
-            for text, ranking in zip(texts, rankings(self.engine.translate, texts, self.utility))
+            for text, ranking in zip(texts, rankings(candidates, texts, self.utility))
         ]
 
     def _as_hypotheses(self, source: str, ranking: list[RankedCandidate]) -> list[Any]:
         """Ranked candidates in the form of the pipeline's hypotheses."""
-        ratio = getattr(self.engine.pipeline.model.config, "length_ratio", None)
+        ratio = getattr(self.translator.model.config, "length_ratio", None)
         warnings = [translation_warning(source, best.text, ratio) for best in ranking]
         return [
             {"translation_text": best.text, "utility": best.utility, **({"warning": warning} if warning else {})}

@@ -17,9 +17,9 @@ from ..data.sources.tables import ROWS_AT_ONCE, file_format
 from ..data.sources.text_files import COMPRESSED, Report, check_file, iterate_lines
 from ..errors import InputError, reason
 from ..files import atomic_write
-from ..pipeline.engine import Result
 from ..text.normalization import is_blank
 from .lines import Line, as_text
+from .segments import Result
 
 
 class Columns(NamedTuple):

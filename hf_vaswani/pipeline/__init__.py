@@ -1,1 +1,0 @@
-"""The translation pipeline: texts in any number in, their translations out."""

@@ -1,0 +1,1 @@
+"""What computes translations: PyTorch, CTranslate2, ONNX Runtime; how models are converted, and which one is chosen."""

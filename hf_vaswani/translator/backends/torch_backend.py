@@ -1,0 +1,239 @@
+"""The search of a PyTorch model, which is its `generate()`; and what all backends have in common."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ...generation.alignment import evaluation
+from ...generation.arguments import GenerateArguments
+from ...generation.fast_beam_search import Stragglers
+from ...generation.mixin import FastGenerationMixin
+from ...generation.output_scores import align, log_probabilities, output_lengths, prompt_length
+from ..encoder import FIRST_TOKEN
+from ..segments import Candidate, Row
+
+if TYPE_CHECKING:
+    from ...generation.term_automaton import TermAutomata
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What a search is to find, the same for all of its batches.
+
+    Attributes:
+        arguments: the arguments of `generate()`, resolved.
+        n_best: number of hypotheses, with scores; `None` for as many as `num_return_sequences` says.
+        return_scores, return_alignments: what hypotheses are to have besides their tokens.
+    """
+
+    arguments: GenerateArguments
+    n_best: int | None = None
+    return_scores: bool | None = None
+    return_alignments: bool | None = None
+
+    @property
+    def hypotheses(self) -> int:
+        """The number of hypotheses of each text; errors as in [`GenerateArguments.hypotheses`]."""
+        return self.arguments.hypotheses(self.n_best)
+
+
+class SearchBackend(Protocol):
+    """What computes translations.
+
+    Attributes:
+        name, title: what options and messages call it.
+        takes_constraints: whether it can search for terms.
+        makes_batches: whether it forms batches itself, and distributes them to workers of its own.
+        leaves_stragglers: whether it can leave the last sentences of a batch without a result.
+        must_see_all: whether it must see all batches, in their order.
+    """
+
+    name: str
+    title: str
+    takes_constraints: bool
+    makes_batches: bool
+    leaves_stragglers: bool
+    must_see_all: bool
+
+    def search(
+        self,
+        rows: Sequence[Row],
+        prompts: Sequence[Sequence[int]] | None,
+        request: SearchRequest,
+        constraints: "TermAutomata | None" = None,
+        stragglers: Stragglers | None = None,
+        finished: Callable[[int], None] = lambda number: None,
+    ) -> list[list[Candidate]]:
+        """The candidates of each row, best first.
+
+        Args:
+            rows: the sources.
+            prompts: for each, the tokens that its translations begin with, of equal numbers; or None.
+            constraints: the terms that translations must have.
+            stragglers: if given, may leave sentences out; their candidates mean nothing.
+            finished: called with the number of a row that is done before the others, if the backend knows it.
+        """
+        ...
+
+    def obstacle(self, request: SearchRequest, longest: int) -> str | None:
+        """Why it cannot search with these arguments, if so.
+
+        Args:
+            longest: number of tokens of the longest source.
+        """
+        ...
+
+    def computes_the_same(self, request: SearchRequest) -> bool:
+        """Whether its translations and scores are those of PyTorch with the same arguments."""
+        ...
+
+
+class TorchBackend:
+    """Searches with the `generate()` of a model."""
+
+    takes_constraints = True
+    makes_batches = must_see_all = False
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
+        self.model, self.tokenizer = model, tokenizer
+        self.name, self.title = getattr(model, "engine_key", "torch"), getattr(model, "engine_name", "PyTorch")
+        self.leaves_stragglers = getattr(model, "leaves_stragglers", False)
+
+    def search(
+        self,
+        rows: Sequence[Row],
+        prompts: Sequence[Sequence[int]] | None,
+        request: SearchRequest,
+        constraints: "TermAutomata | None" = None,
+        stragglers: Stragglers | None = None,
+        finished: Callable[[int], None] = lambda number: None,
+    ) -> list[list[Candidate]]:
+        batch = {name: _to_device(value, self.model) for name, value in collate(self.tokenizer, rows).items()}
+        own = own_arguments(prompts, constraints, stragglers, self.model.device)
+        is_training = self.model.training
+        with torch.inference_mode(), evaluation(self.model) if is_training else nullcontext(self.model) as model:
+            outputs = search_batch(
+                model, self.tokenizer, batch, request.arguments.of_batch(own), request.n_best,
+                bool(request.return_scores), bool(request.return_alignments),
+            )  # fmt: skip
+        return [list(_candidates(outputs, row)) for row in range(len(rows))]
+
+    def obstacle(self, request: SearchRequest, longest: int) -> str | None:
+        return None
+
+    def computes_the_same(self, request: SearchRequest) -> bool:
+        return True
+
+
+def own_arguments(
+    prompts: Sequence[Sequence[int]] | None,
+    constraints: "TermAutomata | None",
+    stragglers: Stragglers | None,
+    device: torch.device,
+) -> dict[str, Any]:
+    """What a batch has of its own, as arguments of `generate()`; see [`SearchBackend.search`]."""
+    own: dict[str, Any] = {}
+    if prompts:
+        own["decoder_input_ids"] = torch.tensor(prompts, device=device)
+    if stragglers:
+        own["stopping_criteria"] = [stragglers]
+    if constraints:
+        from ...generation.constrained_search import search_with_terms  # only texts with terms need it
+
+        own["custom_generate"] = partial(search_with_terms, automata=constraints)
+    return own
+
+
+def collate(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> dict[str, Any]:
+    """Encoded texts → a batch, padded on the right, since most models count positions from the left."""
+    first_token = rows[0].get(FIRST_TOKEN)
+    rows = [{k: v for k, v in row.items() if k != FIRST_TOKEN} for row in rows]
+    if tokenizer.pad_token_id is None:  # such texts are translated one at a time
+        batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
+    else:
+        batch = dict(tokenizer.pad(rows, padding_side="right", return_tensors="pt", return_attention_mask=True))
+    batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
+    # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
+    return batch if first_token is None else {**batch, FIRST_TOKEN: int(first_token)}
+
+
+def search_batch(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    inputs: dict[str, Any],
+    arguments: GenerateArguments,
+    n_best: int | None = None,
+    return_scores: bool = False,
+    return_alignments: bool = False,
+) -> dict[str, Any]:
+    """Token ids `(batch, source_length)` → the hypotheses of each text.
+
+    Args:
+        arguments: the arguments of `generate()`.
+
+    Returns:
+        `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, if requested,
+        `scores` `(batch, hypotheses)` and `alignments`: a dict for each text and hypothesis.
+    """
+    generate_kwargs = dict(arguments.generate_kwargs)
+    first_token = inputs.pop(FIRST_TOKEN, None)
+    if first_token is not None:
+        generate_kwargs.setdefault(FIRST_TOKEN, first_token)
+    if n_best:
+        generate_kwargs["num_return_sequences"] = n_best
+    arguments = arguments.of_batch(generate_kwargs)
+    with_scores = bool(n_best or return_scores)
+    # With one beam, this package's search is faster if only tokens are requested, and has no scores anyway.
+    if with_scores and not (isinstance(model, FastGenerationMixin) and arguments.get("num_beams", 1) == 1):
+        arguments.generate_kwargs["return_dict_in_generate"] = True
+    output = model.generate(**inputs, **arguments.generate_kwargs)
+    output_ids = getattr(output, "sequences", output)
+    pad_token_id = arguments.get("pad_token_id", tokenizer.pad_token_id) if arguments.may_end_without_eos() else None
+    lengths = output_lengths(output_ids, arguments.eos_token_ids(), pad_token_id)
+    outputs = {"output_ids": output_ids, "lengths": lengths}
+    if with_scores:
+        scores = getattr(output, "sequences_scores", None)
+        outputs["scores"] = _scores(model, inputs, arguments, output_ids, lengths) if scores is None else scores
+    batch_size = len(inputs["input_ids"])
+    outputs = {name: tensor.reshape(batch_size, -1, *tensor.shape[1:]) for name, tensor in outputs.items()}
+    if n_best and arguments.get("do_sample"):
+        best_first = outputs["scores"].argsort(dim=1, descending=True)
+        row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
+        outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
+    if return_alignments:
+        outputs["alignments"] = align(model, tokenizer, inputs, outputs["output_ids"], outputs["lengths"])
+    return outputs
+
+
+def _scores(
+    model: PreTrainedModel,
+    inputs: dict[str, Any],
+    arguments: GenerateArguments,
+    output_ids: torch.LongTensor,
+    lengths: torch.LongTensor,
+) -> torch.Tensor:
+    """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches without scores."""
+    prompt = prompt_length(arguments.get("decoder_input_ids"), output_ids)
+    first_is_forced = prompt == 1 and arguments.get(FIRST_TOKEN) is not None
+    sums = log_probabilities(model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
+    return sums / arguments.scoring().penalty((lengths - prompt).clamp(min=1))
+
+
+def _candidates(outputs: dict[str, Any], row: int) -> Iterator[Candidate]:
+    ids, lengths = outputs["output_ids"][row].tolist(), outputs["lengths"][row].tolist()
+    scores = outputs["scores"][row].tolist() if "scores" in outputs else [None] * len(ids)
+    alignments = outputs["alignments"][row] if "alignments" in outputs else [None] * len(ids)
+    for own, length, score, alignment in zip(ids, lengths, scores, alignments):
+        yield Candidate(own[:length], score, alignment)
+
+
+def _to_device(value: Any, model: PreTrainedModel) -> Any:
+    return value.to(model.device) if isinstance(value, torch.Tensor) else value
+
+
+__all__ = ["SearchBackend", "SearchRequest", "TorchBackend", "collate", "own_arguments", "search_batch"]

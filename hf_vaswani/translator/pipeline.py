@@ -1,0 +1,491 @@
+"""The translation pipeline that transformers 5 removed, with its interface from transformers 4.
+
+It serves every sequence-to-sequence model in transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The
+[`Translator`](translator.py) behind it does the work; a subclass may still override `preprocess`, `_forward` and
+`postprocess`.
+"""
+
+import inspect
+import os
+import textwrap
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
+
+from ..core.modeling_token_ids import FIT
+from ..core.tokenization_vaswani import private_copy
+from ..generation.alignment import evaluation
+from ..generation.arguments import GenerateArguments
+from ..generation.fast_beam_search import Stragglers
+from ..generation.model_checks import damaged_weights, tokenizer_warning, vocabulary_error
+from ..generation.output_scores import Hypothesis
+from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
+from ..text.languages import (
+    TRANSLATION_TASK,
+    check_pair,
+    fits_pair,
+    language_pairs,
+    task_parameters,
+    translation_tasks,
+)
+from ..text.normalization import clean
+from ..text.vocabularies import vocabularies
+from .backends.selection import BackendSelection
+from .backends.torch_backend import SearchRequest, collate, own_arguments, search_batch
+from .encoder import tokenize
+from .options import OPTIONS, Terms, TranslationOptions, help_of
+from .segments import Candidate, Result, Row
+from .translator import Memory, Stages, Translator
+
+if TYPE_CHECKING:
+    from ..generation.term_automaton import TermAutomata
+
+# Options that a stage of the pipeline takes, by the stage; the others are the translator's.
+PREPROCESS = ("src_lang", "tgt_lang", "truncation", "max_source_length")
+FORWARD = ("n_best", "return_scores", "return_alignments")
+POSTPROCESS = ("as_tensors", "clean_up_tokenization_spaces")
+OWN = tuple(name for name in OPTIONS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS, "return_tensors"))
+# The methods that a batch passes through.
+STAGES = ("collate", "forward", "_forward", "postprocess")
+# Earlier names of options.
+RENAMED = {"on_unmet": "on_missing_term"}
+
+
+def translation_task(
+    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The task that a model is used for, and the parameters that its config has for it.
+
+    T5's config has a prefix for sources, and search parameters, under the name of a task such as
+    `"translation_en_to_fr"`. The languages select the task, whether its name or the other arguments give them; if they
+    leave a choice, the first task is used, with a warning.
+
+    Returns:
+        The task, and its parameters: `prefix`, "" without one, and search parameters.
+
+    Raises:
+        ValueError: the model has prefixes, but none for these languages.
+    """
+    parameters_by_task, own_tasks = task_parameters(model.config), translation_tasks(model.config)
+    named = TRANSLATION_TASK.fullmatch(task)
+    if own_tasks:
+        languages = (
+            (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
+        )
+        check_pair(languages, list(own_tasks.values()), "Choose one of these pairs.")
+        task, *others = [name for name, pair in own_tasks.items() if fits_pair(languages, pair)]
+        if others:
+            warnings.warn(
+                f"Several of this model's tasks fit: {', '.join([task, *others])}. "
+                f'Using "{task}". Pass src_lang and tgt_lang to choose another.',
+                UserWarning,
+                stacklevel=3,
+            )
+    parameters = dict(parameters_by_task.get(task, {}))
+    prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
+    check_text("The prefix in the model's config", prefix)
+    return task, {**parameters, "prefix": clean(prefix)}
+
+
+class TranslationPipeline(Pipeline):
+    """Translates one text, a list of texts, or an endless stream of them.
+
+    Example:
+
+    ```python
+    >>> import hf_vaswani
+    >>> from transformers import pipeline
+
+    >>> translator = pipeline("translation", model="path-or-hub-id")
+    >>> translator("Der Hund schläft.")
+    [{'translation_text': 'The dog is sleeping.'}]
+    ```
+
+    Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
+    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … `pipeline()`
+    accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts `engine`,
+    what computes the translations (`"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`), and `quantize="int8"`, for 8-bit
+    weights in CTranslate2 or ONNX Runtime. The model itself is not changed.
+    """
+
+    _load_tokenizer = True
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+
+    def __init__(self, model, *args, task: str = "translation", **kwargs):
+        task, self.task_params = translation_task(model, task, kwargs.get("src_lang"), kwargs.get("tgt_lang"))
+        self.prefix = self.task_params.pop("prefix")
+        languages = TRANSLATION_TASK.fullmatch(task)
+        if languages:
+            kwargs.setdefault("src_lang", languages["source"])
+            kwargs.setdefault("tgt_lang", languages["target"])
+        if "prefixes" in kwargs:
+            raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
+        engine, quantize = kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None)
+        self.selection = engine if isinstance(engine, BackendSelection) else BackendSelection(engine, quantize)
+        self._defaults = _own_options(kwargs)
+        self._memory = Memory()
+        self._assistants: dict[str, PreTrainedModel] = {}
+        super().__init__(model, *args, task=task, **kwargs)
+        if not self.model.can_generate():
+            raise ValueError(
+                f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
+            )
+        if not self.model.config.is_encoder_decoder:
+            raise ValueError(
+                f"{type(self.model).__name__} is not an encoder-decoder: it continues texts and does not translate "
+                "them. Choose a model for translation."
+            )
+        if damaged := damaged_weights(self.model.named_parameters()):
+            raise ValueError(
+                f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
+                "Copy or download the model again."
+            )
+        self.selection.check(self.model)
+        if error := vocabulary_error(self.model, self.tokenizer):
+            raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
+        if warning := tokenizer_warning(self.model, self.tokenizer):
+            warnings.warn(warning, UserWarning, stacklevel=2)
+        # T5's prefix is chosen once, and with it the languages of all calls.
+        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
+        self._check_pair(self._preprocess_params)
+
+    def _check_pair(self, preprocess: dict[str, Any]) -> None:
+        remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
+        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
+
+    def __call__(
+        self, inputs, *, prefixes: Sequence[str] = (), terms: Terms | Sequence[Terms | None] = None, **options
+    ):
+        """Translate texts.
+
+                Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
+                translation does not depend on the batch that it is in, except slightly with `quantize="int8"`.
+
+                Args:
+                    inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
+                        piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
+                        such as transformers' `KeyDataset`. The translation of a text with nothing visible is empty.
+                        Lone surrogates are read as U+FFFD, and spaces of any kind, soft hyphens, byte order marks and the like
+                        make no difference unless the vocabulary has them.
+                    prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
+                        empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
+                        prefix is not split.
+                    terms: an option, see below; or a list of such, one for each text.
+                    options: those below, and anything that `generate()` takes.
+        OPTIONS
+                    return_text (`bool`): return text, the default.
+                    return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
+                        transformers 4.
+                    stop_sequence (`str`): its first token ends a translation, as in transformers 4.
+                    assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
+                        translations for `generate()`; texts are then translated one at a time.
+                    generate_kwargs: anything that `generate()` takes, as a dict.
+
+                Returns:
+                    For one text, a list of dicts with `translation_text`, one per hypothesis. For a list or column, a list of
+                    such dicts, or of such lists if several hypotheses are requested. For texts read piece by piece, an
+                    iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096 at a time,
+                    before it returns their results.
+
+                Raises:
+                    ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
+                        exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
+                        iterator first returns the translations of all texts before an input that is not a text; if a text
+                        exceeds the limit, those of the texts that it read together with it are lost.
+        """
+        terms_of_texts = terms if isinstance(terms, list | tuple) else ()
+        translator = self.translator(terms=None if terms_of_texts else terms, **options)
+        texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
+        check_many("prefixes", prefixes)
+        for name, each, given in (("prefixes", "prefix", prefixes), ("terms", "dict", terms_of_texts)):
+            if given and (is_lazy or len(given) != len(texts)):
+                many = "texts read piece by piece" if is_lazy else f"{len(texts)} text{'s' * (len(texts) != 1)}"
+                raise ValueError(f"{name} must have one {each} per text of a list, got {len(given)} for {many}.")
+        if is_lazy:
+            return translator.stream(texts)
+        texts = list(texts)
+        wrong = not_texts(texts)
+        if wrong:
+            raise not_texts_error(texts, wrong)
+        glossaries = []
+        if terms_of_texts:
+            from ..text.glossary import Glossary  # only texts with terms need it
+
+            glossaries = [Glossary.of(own or {}) for own in terms_of_texts]
+        results = translator.translate(texts, prefixes, glossaries=glossaries)
+        return results[0] if isinstance(inputs, str) else [_flat(result) for result in results]
+
+    def translator(self, **options) -> Translator:
+        """Make what translates any number of texts with the arguments of a call, which are checked here."""
+        own = {**self._defaults, **_own_options(options)}
+        preprocess, forward, postprocess = self._sanitize_parameters(**options)
+        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        postprocess = {**self._postprocess_params, **postprocess}
+        self._check_pair(preprocess)
+        own.setdefault("batch_size", self._batch_size)
+        own.setdefault("num_workers", self._num_workers)
+        given = TranslationOptions(
+            **own,
+            **{name: preprocess[name] for name in PREPROCESS if name in preprocess},
+            **{name: forward[name] for name in FORWARD if name in forward},
+            return_tensors=postprocess.get("as_tensors"),
+            clean_up_tokenization_spaces=postprocess.get("clean_up_tokenization_spaces", False),
+        )
+        generate_kwargs = {name: value for name, value in forward.items() if name not in FORWARD}
+        return Translator(
+            self.model, self.tokenizer, given, generate_kwargs, self.task_params, self.prefix, self.selection,
+            self._memory, self._stages(preprocess, postprocess),
+        )  # fmt: skip
+
+    def _stages(self, preprocess: dict[str, Any], postprocess: dict[str, Any]) -> Stages:
+        """The stages that a subclass has overridden, or that have been replaced in this pipeline."""
+
+        def is_own(name: str) -> bool:
+            return name in vars(self) or getattr(type(self), name) is not getattr(TranslationPipeline, name)
+
+        def encode(texts: list[str], truncation: bool | str = False, max_length: int | None = None) -> list[Row]:
+            limits = {"truncation": truncation, "max_source_length": max_length} if truncation else {}
+            others = {name: value for name, value in preprocess.items() if name not in PREPROCESS[2:]}
+            rows = [self.preprocess(text, **others, **limits) for text in texts]
+            return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
+
+        backend = PipelineBackend(self, postprocess) if any(map(is_own, STAGES)) else None
+        return Stages(encode if is_own("preprocess") else None, backend)
+
+    def _sanitize_parameters(
+        self,
+        src_lang=None,
+        tgt_lang=None,
+        truncation=None,
+        max_source_length=None,
+        return_tensors=None,
+        return_text=None,
+        return_type=None,
+        stop_sequence=None,
+        clean_up_tokenization_spaces=None,
+        generate_kwargs=None,
+        **other_generate_kwargs,
+    ):
+        preprocess = {
+            "src_lang": src_lang,
+            "tgt_lang": tgt_lang,
+            "truncation": truncation,
+            "max_source_length": max_source_length,
+        }
+        as_tensors = return_tensors
+        if return_tensors is None and return_text is not None:
+            as_tensors = not return_text
+        elif return_tensors is None and return_type is not None:
+            as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
+        if not isinstance(generate_kwargs, dict | None):
+            raise ValueError(f"generate_kwargs must be a dict of arguments, got {generate_kwargs!r}.")
+        forward = {**(generate_kwargs or {}), **other_generate_kwargs}
+        if stop_sequence is not None:
+            forward["eos_token_id"] = self._first_token(stop_sequence, tgt_lang)
+        if forward.get("assistant_model") is not None:
+            forward["assistant_model"] = self._assistant(forward["assistant_model"])
+        postprocess = {
+            "as_tensors": as_tensors,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
+        }
+        # Only what was given, so that a call does not undo what was set when the pipeline was made.
+        return (
+            {key: value for key, value in preprocess.items() if value is not None},
+            forward,
+            {key: value for key, value in postprocess.items() if value is not None},
+        )
+
+    def _first_token(self, stop_sequence: str, target_language: str | None) -> int:
+        check_text("stop_sequence", stop_sequence)
+        tokenizer = private_copy(self.tokenizer)
+        if target_language := target_language or vars(self).get("_preprocess_params", {}).get("tgt_lang"):
+            tokenizer.tgt_lang = target_language  # M2M100's tokenizer needs it for any target
+        token_ids = tokenizer(text_target=stop_sequence, add_special_tokens=False)["input_ids"]
+        if not token_ids:
+            raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
+        return token_ids[0]
+
+    def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
+        """The model that drafts translations, as given or loaded once from its folder or the Hub.
+
+        Raises:
+            ValueError: it cannot be loaded, or its tokens are not this pipeline's.
+        """
+        if isinstance(given, PreTrainedModel):
+            return given
+        if not isinstance(given, (str, os.PathLike)):
+            raise ValueError(f"assistant_model must be a model, a folder or a Hub id, got {type(given).__name__}.")
+        name = str(given)
+        if name not in self._assistants:
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(name)
+                model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=self.model.dtype)
+            except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+                raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
+            if vocabularies(tokenizer) != vocabularies(self.tokenizer):
+                raise ValueError(
+                    f"assistant_model={name!r} does not have this pipeline's tokenizer. Use a model trained with "
+                    "the same tokenizer."
+                )
+            self._assistants[name] = model.to(self.model.device).eval()
+        return self._assistants[name]
+
+    # Text → token ids
+
+    def preprocess(
+        self, text: str, src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, torch.Tensor]:
+        """One text → token ids and attention mask `(1, source_length)`, and the target language's token if needed.
+
+        If a subclass overrides this method, it is called for each text; otherwise many texts are tokenized at once.
+        """
+        limits = {"truncation": truncation, "max_length": max_source_length}
+        inputs = tokenize(self.tokenizer, [text], self.prefix, src_lang, tgt_lang, **limits)
+        return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
+
+    def collate(self, rows: list[Row]) -> dict[str, Any]:
+        """Encoded texts → a batch."""
+        return collate(self.tokenizer, rows)
+
+    # Token ids → hypotheses
+
+    def get_inference_context(self):
+        return torch.inference_mode
+
+    def _forward(
+        self,
+        model_inputs: dict,
+        n_best=None,
+        return_scores=False,
+        return_alignments=False,
+        arguments: GenerateArguments | None = None,
+        **generate_kwargs,
+    ) -> dict:
+        """Token ids `(batch, source_length)` → the hypotheses of each text, see [`search_batch`].
+
+        Args:
+            arguments: the arguments of `generate()` for all batches of a call; `generate_kwargs` are then this batch's
+                own.
+        """
+        if arguments is None:
+            arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        else:
+            arguments = arguments.of_batch(generate_kwargs)
+        with evaluation(self.model) if self.model.training else nullcontext(self.model) as model:
+            return search_batch(
+                model, self.tokenizer, model_inputs, arguments, n_best, return_scores, return_alignments
+            )
+
+    # Hypotheses → results
+
+    def postprocess(
+        self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
+    ) -> list[Hypothesis]:
+        """Hypotheses of one text → a dict for each one."""
+        hypotheses = [
+            ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
+        ]
+        if as_tensors:
+            # Copies, since tensors from inference mode cannot be trained on.
+            results = [{"translation_token_ids": ids.clone()} for ids in hypotheses]
+        else:
+            texts = self.tokenizer.batch_decode(
+                hypotheses,
+                skip_special_tokens=True,
+                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            )
+            results = [{"translation_text": text} for text in texts]
+        if "scores" in model_outputs:
+            for result, score in zip(results, model_outputs["scores"][0].tolist()):
+                result["score"] = score
+        if "alignments" in model_outputs:
+            for result, alignment in zip(results, model_outputs["alignments"][0]):
+                result.update(alignment)
+        return results
+
+
+def _with_options(doc: str) -> str:
+    """A docstring with the options in it."""
+    types = {"int | None": " (`int`)", "bool | None": " (`bool`)", "str | None": " (`str`)"}
+    lines = [f"{name}{types.get(str(own.type), '')}: {help_of(name)}." for name, own in OPTIONS.items()]
+    wrap = partial(textwrap.fill, width=100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    return inspect.cleandoc(doc).replace("OPTIONS", "\n".join(map(wrap, lines)).lstrip())
+
+
+TranslationPipeline.__call__.__doc__ = _with_options(TranslationPipeline.__call__.__doc__ or "")
+
+
+class PipelineBackend:
+    """Searches with the stages of a pipeline that has its own.
+
+    Args:
+        postprocess: arguments of its `postprocess`.
+    """
+
+    takes_constraints, makes_batches = True, False
+
+    def __init__(self, pipeline: TranslationPipeline, postprocess: dict[str, Any]):
+        self.pipeline, self.arguments = pipeline, postprocess
+        model = pipeline.model
+        self.name, self.title = getattr(model, "engine_key", "torch"), getattr(model, "engine_name", "PyTorch")
+        # Methods that have been replaced may be meant to see all batches.
+        self.must_see_all = any(name in vars(pipeline) for name in STAGES)
+        self.leaves_stragglers = getattr(model, "leaves_stragglers", False)
+
+    def search(
+        self,
+        rows: Sequence[Row],
+        prompts: Sequence[Sequence[int]] | None,
+        request: SearchRequest,
+        constraints: "TermAutomata | None" = None,
+        stragglers: Stragglers | None = None,
+        finished: Callable[[int], None] = lambda number: None,
+    ) -> list[list[Candidate]]:
+        pipeline, own = (
+            self.pipeline,
+            {name: value for name in FORWARD if (value := getattr(request, name)) is not None},
+        )
+        if type(pipeline)._forward is TranslationPipeline._forward:
+            own["arguments"] = request.arguments
+        else:  # which may change arguments: it gets them itself
+            own |= request.arguments.generate_kwargs
+        own |= own_arguments(prompts, constraints, stragglers, pipeline.model.device)
+        outputs = pipeline.forward(pipeline.collate(list(rows)), **own)
+        found = []
+        for row in range(len(rows)):
+            # One text's share of the outputs, with batch size 1.
+            share = {name: values[row : row + 1] for name, values in outputs.items()}
+            hypotheses = pipeline.postprocess(share, **self.arguments)
+            lengths = outputs["lengths"][row].tolist()
+            found.append([Candidate(range(length), None, None, each) for length, each in zip(lengths, hypotheses)])
+        return found
+
+    def obstacle(self, request: SearchRequest, longest: int) -> str | None:
+        return None
+
+    def computes_the_same(self, request: SearchRequest) -> bool:
+        return True
+
+
+def _own_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the translator's options out of those of a call or a pipeline; `None` counts as not given."""
+    for old, name in RENAMED.items():
+        if old in options:
+            options[name] = options.pop(old)
+    taken = {name: options.pop(name) for name in OWN if name in options}
+    return {name: value for name, value in taken.items() if value is not None}
+
+
+def _flat(result: Result) -> Hypothesis | Result:
+    """A text's result within a list: its one hypothesis, the list of them, or its error."""
+    return result[0] if isinstance(result, list) and len(result) == 1 else result
+
+
+__all__ = ["TranslationPipeline"]

@@ -1,0 +1,134 @@
+"""What passes between the stages of a translation: the pieces of texts, the outputs of a search, and errors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..core.pipeline_sentences import Piece
+from ..generation.output_scores import Hypothesis
+
+if TYPE_CHECKING:  # only texts with terms need them
+    from ..generation.term_automaton import TermAutomaton
+    from ..text.glossary import Demand
+
+# What stands for each span that is to be kept while a text is divided into sentences.
+MASK = "\ufdef"
+Result = list[Hypothesis] | Exception
+# A tokenizer's output for one text: `input_ids`, and what else the model needs.
+Row = dict[str, Any]
+
+
+class SourceTooLong(ValueError):
+    """A text of more tokens than the limit."""
+
+    def __init__(self, length: int, limit: int):
+        super().__init__(f"{length:,} tokens, more than the limit of {limit:,}")
+
+
+class MissingTerm(ValueError):
+    """A text of which no translation with all terms was found."""
+
+
+class Candidate(NamedTuple):
+    """A translation as a search returns it.
+
+    Attributes:
+        ids: token ids, from the decoder's start token to the end token.
+        score: as beam search ranks it, if requested.
+        alignment: `alignment`, `source_tokens` and `target_tokens`, if requested.
+        hypothesis: what a pipeline with stages of its own has made of it.
+    """
+
+    ids: Sequence[int]
+    score: float | None = None
+    alignment: dict[str, list] | None = None
+    hypothesis: Hypothesis | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """A text, or a piece of one, on its way from text to hypotheses.
+
+    Attributes:
+        owner: position of the text that this is, or is a piece of.
+        piece: the text itself, and the whitespace after it.
+        prefix: what its translation must begin with; "" for anything.
+        masked: the piece with a mark in place of each span that is to be kept.
+        contents: these spans, in their order.
+        placeholders: those of the spans that placeholders stand for in the piece.
+        marked: what the model reads in place of the text, with markers of `text/markers.py`; "" for the text itself.
+        row: the tokenizer's output; `None` if there is nothing to translate.
+        prompt: token ids of the decoder's start and the prefix; empty without a prefix.
+        result: its hypotheses, best first, or why there are none.
+        target_lengths: number of tokens in each hypothesis.
+        constraints: the terms that its translations must have.
+        automata: the constraints as automata, if they are searched for.
+        is_unfinished: whether the search of its batch left it without a result, to be searched with others like it.
+    """
+
+    owner: int
+    piece: Piece
+    prefix: str = ""
+    masked: str = ""
+    contents: Sequence[str] = ()
+    placeholders: Sequence[str] = ()
+    marked: str = ""
+    row: Row | None = None
+    prompt: Sequence[int] = ()
+    result: Result | None = None
+    target_lengths: Sequence[int] = ()
+    constraints: "Sequence[Demand]" = ()
+    automata: "Sequence[TermAutomaton]" = ()
+    is_unfinished: bool = False
+
+    @property
+    def length(self) -> int:
+        """The number of source tokens, special tokens included."""
+        return len(self.row["input_ids"]) if self.row else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to translate, and no result yet."""
+        return self.row is not None and self.result is None
+
+    @property
+    def source(self) -> str:
+        """The text as its author wrote it, without placeholders."""
+        if not self.masked:
+            return self.piece.text
+        parts = self.masked.split(MASK)
+        return "".join(part for pair in zip(parts, [*self.contents, ""]) for part in pair)
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        """Its translations; empty if there are none."""
+        return self.result if isinstance(self.result, list) else []
+
+    def set_result(self, text: str, empty: list[Hypothesis]) -> None:
+        """Set a translation that needs no search.
+
+        Args:
+            empty: hypotheses of a text with nothing to translate.
+        """
+        self.result = [{**hypothesis, "translation_text": text} for hypothesis in empty]
+        self.target_lengths = [0] * len(empty)
+
+
+def attempt(work: Callable[[list[Segment]], None], segments: list[Segment], on_error: str) -> None:
+    """Do some work on segments; if it fails and errors are returned, do it again on each half."""
+    try:
+        return work(segments)
+    except Exception as exception:
+        if on_error == "raise":
+            raise
+        # Kept without its frames, which hold the tensors of a batch that may have been too large.
+        error = exception.with_traceback(None)
+    if len(segments) == 1:
+        segments[0].result = error
+        return None
+    middle = len(segments) // 2
+    attempt(work, segments[:middle], on_error)
+    return attempt(work, segments[middle:], on_error)
+
+
+__all__ = ["MASK", "Candidate", "MissingTerm", "Result", "Row", "Segment", "SourceTooLong", "attempt"]

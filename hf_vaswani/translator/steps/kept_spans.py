@@ -1,0 +1,145 @@
+"""Keeps spans as they are: addresses, numbers, placeholders, code, any pattern. Imported for texts with patterns.
+
+A model that has learned placeholders translates these in place of what they stand for, which is restored afterwards.
+Translations that lack one are searched for again, like those that lack a term. So are the translations of a model that
+has not learned placeholders, and of a piece of a text with more than it has learned.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...core.pipeline_sentences import Piece
+from ...generation.output_scores import Hypothesis
+from ...text.glossary import Demand, Term, words
+from ...text.keep import find_kept
+from ...text.markers import KEEPS, without_markers
+from ..search import Search
+from ..segments import MASK, Segment
+from .terms import search_obstacle
+
+PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
+
+
+@dataclass(frozen=True)
+class KeptSpan(Demand):
+    """A constraint for what is to be kept, or for its placeholder."""
+
+    def __str__(self) -> str:
+        return repr(self.source) + (f", {self.count} times" if self.count > 1 else "")
+
+
+class KeptSpans:
+    """Inserts placeholders into sources, and restores what they stand for in translations.
+
+    Args:
+        patterns: what is to be kept.
+        is_learned: whether the model has learned placeholders.
+        empty: hypotheses of a text with nothing to translate.
+    """
+
+    def __init__(self, patterns: Sequence[re.Pattern], is_learned: bool, empty: Callable[[], list[Hypothesis]]):
+        self.patterns, self.placeholders, self.empty = patterns, KEEPS if is_learned else (), empty
+
+    def check(self, search: Search) -> None:
+        """Raise a `ValueError` if something cannot be kept with the arguments of a search."""
+        if self.patterns and search.options.return_tensors:
+            raise ValueError("keep needs translations as text, not as token ids: leave out return_tensors.")
+        what = "Patterns to keep, without learned placeholders,"
+        is_searched = bool(self.patterns) and not self.placeholders
+        if is_searched and (error := search_obstacle(search.request.arguments, search.backend, what)):
+            raise ValueError(error)
+
+    def mask(self, text: str) -> tuple[str, list[str]]:
+        """A text with [`MASK`], which has no end of a sentence in it, for each span to be kept; and these spans."""
+        text = without_markers(text)
+        spans = find_kept(text, self.patterns)
+        bounds = [0, *(place for span in spans for place in span), len(text)]
+        masked = MASK.join(text[start:end] for start, end in zip(bounds[::2], bounds[1::2]))
+        return masked, [text[start:end] for start, end in spans]
+
+    def before(self, segments: list[Segment]) -> list[Segment]:
+        """Put placeholders in the place of masks, as far as the model knows them, else what is to be kept itself."""
+        for segment in segments:
+            own, known = list(segment.contents), len(self.placeholders)
+            segment.placeholders, spelled = own[:known], own[known:]
+            constraints = [KeptSpan((Term(mark, True),), 1, span) for mark, span in zip(self.placeholders, own)]
+            counts = Counter(span for span in spelled if words(span))
+            constraints += [KeptSpan((Term(span, True),), count, span) for span, count in counts.items()]
+            segment.constraints = constraints
+            parts = segment.masked.split(MASK)
+            filled = zip(parts, [*self.placeholders[: len(own)], *spelled, ""])
+            text = "".join(part for pair in filled for part in pair)
+            segment.piece = Piece(text, segment.piece.space)
+            if own and not segment.prefix and not re.search(r"\w", segment.masked):
+                segment.set_result(text, self.empty())
+        return segments
+
+    def after(self, segments: list[Segment]) -> list[Segment]:
+        """Put what was kept into translations: in place of its placeholder, or exactly as it was."""
+        for segment in segments:
+            stands_for = dict(zip(KEEPS, segment.placeholders))
+            own = [each for each in segment.constraints if isinstance(each, KeptSpan)]
+            spelled = {each.source for each in own if each.terms[0].text not in KEEPS}
+            for hypothesis in segment.hypotheses:
+                text = hypothesis["translation_text"]
+                for span in spelled:
+                    # Perhaps with other spaces, as the tokenizer has them.
+                    loose = r"\s*".join(map(re.escape, words(span)))
+                    text = re.sub(loose, lambda _, span=span: span, text)
+                for placeholder in stands_for:
+                    text = _spaced(text, placeholder, segment.piece.text)
+                hypothesis["translation_text"] = _restored(text, stands_for)
+                for side in ("source_tokens", "target_tokens"):
+                    if side in hypothesis:
+                        hypothesis[side] = [_restored(token, stands_for) for token in hypothesis[side]]
+        return segments
+
+
+def drop_surplus(segment: Segment) -> None:
+    """Remove placeholders that stand in a translation a second time, or that are not the source's."""
+    if not segment.placeholders:
+        return
+    for hypothesis in segment.hypotheses:
+        seen = set(KEEPS[len(segment.placeholders) :])
+        hypothesis["translation_text"] = PLACEHOLDER.sub(
+            lambda match, seen=seen: "" if match[0][-1] in seen else (seen.add(match[0][-1]) or match[0]),
+            hypothesis["translation_text"],
+        )
+
+
+def missing(segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+    """What a finished translation lacks: terms, and what was to be kept."""
+    text = hypothesis["translation_text"]
+    terms = [constraint for constraint in segment.constraints if not isinstance(constraint, KeptSpan)]
+    return [each for each in terms if each.count_in(text) < each.count] + lost(segment.contents, text)
+
+
+def lost(contents: Sequence[str], translation: str) -> list[KeptSpan]:
+    """What of the spans to be kept does not stand in a translation as it was, each in a place of its own."""
+    missing: Counter[str] = Counter()
+    for span in sorted(filter(str.strip, contents), key=len, reverse=True):
+        before, found, after = translation.partition(span)
+        missing[span] += not found
+        translation = f"{before}{MASK}{after}" if found else translation
+    return [KeptSpan((), missing[span], span) for span in dict.fromkeys(contents) if missing[span]]
+
+
+def _spaced(text: str, placeholder: str, source: str) -> str:
+    """A translation with spaces between a placeholder and words, or other placeholders, where its source has some."""
+    at, near = source.index(placeholder), rf"[\w{KEEPS[0]}-{KEEPS[-1]}]"
+    if at == 0 or source[at - 1].isspace():
+        text = re.sub(f"(?<={near}){placeholder}", f" {placeholder}", text)
+    if at + 1 == len(source) or source[at + 1].isspace():
+        text = re.sub(f"{placeholder}(?={near})", f"{placeholder} ", text)
+    return text
+
+
+def _restored(text: str, stands_for: dict[str, str]) -> str:
+    for placeholder, span in stands_for.items():
+        text = text.replace(placeholder, span)
+    return text
+
+
+__all__ = ["KeptSpan", "KeptSpans", "drop_surplus", "lost", "missing"]

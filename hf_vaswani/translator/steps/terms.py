@@ -1,0 +1,258 @@
+"""Finds translations that have the terms that they must have. Imported for texts with terms, or with spans to be kept.
+
+A model that has learned to use terms reads them in its sources (Dinu et al. 2019); others translate all texts as
+without terms. Most translations have theirs; for the others, PyTorch searches again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import partial
+
+import torch
+
+from ...errors import listed
+from ...generation.arguments import ONE_BY_ONE, GenerateArguments
+from ...generation.constrained_search import MOST_STATES, SearchSize
+from ...generation.output_scores import Hypothesis
+from ...generation.term_automaton import TermAutomata, TermAutomaton
+from ...generation.term_spelling import TermSpeller
+from ...text.glossary import Demand, Glossary, Term, shown_demands
+from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ..backends.torch_backend import SearchBackend
+from ..search import Search
+from ..segments import MissingTerm, Segment
+
+# Fewer hypotheses leave no choice of where the terms stand.
+LEAST_BEAMS = 4
+LEARNED_TOGETHER = 1000  # entries
+# Why translations that lack terms are not searched for again.
+NO_SEARCH = "an exported model cannot search for one. Use the original, or leave the term out"
+TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
+
+
+class Terms:
+    """Writes terms into sources if the model has learned that, and searches again for translations that lack some.
+
+    Args:
+        glossaries: the terms of each text; empty if only spans are to be kept.
+        search: a search with the model itself.
+        speller: makes what spells terms in target tokens, which is needed only where some are missing.
+        source_tokens: returns the tokens of a text, as alignments have them.
+        empty: hypotheses of a text with nothing to translate.
+        keeps_spans: whether spans are to be kept, too.
+        obstacle: why no search is possible, if so.
+        first: number of the first text, from which errors count.
+    """
+
+    def __init__(
+        self,
+        glossaries: Sequence[Glossary],
+        search: Search,
+        speller: Callable[[], TermSpeller],
+        source_tokens: Callable[[str], list[str]],
+        empty: Callable[[], list[Hypothesis]],
+        keeps_spans: bool = False,
+        obstacle: str | None = None,
+        first: int = 0,
+    ):
+        self.glossaries, self.search, self.speller, self.source_tokens = glossaries, search, speller, source_tokens
+        self.empty, self.keeps_spans, self.obstacle, self.first = empty, keeps_spans, obstacle, first
+        self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
+
+    def before(self, segments: list[Segment]) -> list[Segment]:
+        if not self.glossaries:
+            return segments
+        for segment in segments:
+            found = self.glossaries[segment.owner].demands(segment.masked or segment.piece.text)
+            segment.constraints = [*found, *segment.constraints]
+        if any(segment.constraints for segment in segments):
+            self._translate_terms(segments)
+            if self.is_learned:
+                self._write_terms(segments)
+        return segments
+
+    def after(self, segments: list[Segment]) -> list[Segment]:
+        if any(segment.constraints or segment.marked for segment in segments):
+            self._search_again(segments)
+            self._hide_terms(segments)
+        return segments
+
+    def missing(self, segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+        """The terms of a segment that a hypothesis lacks."""
+        if not segment.constraints:
+            return []
+        text = hypothesis.get("translation_text")
+        if text is None:
+            text = self.search.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
+        return [each for each in segment.constraints if each.count_in(text) < each.count]
+
+    def finally_missing(self, segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+        """What a finished translation lacks: terms, and what was to be kept."""
+        if not self.keeps_spans:
+            return self.missing(segment, hypothesis)
+        from .kept_spans import missing
+
+        return missing(segment, hypothesis)
+
+    def _translate_terms(self, segments: Sequence[Segment]) -> None:
+        """Set the result of segments that are nothing but a term, to its first translation."""
+        request = self.search.request
+        if self.options.return_tensors or request.return_alignments or request.hypotheses > 1:
+            return
+        for segment in segments:
+            text = segment.piece.text.strip()
+            for start, end, entry in self.glossaries[segment.owner].find(text) if not segment.prefix else ():
+                if (start, end) == (0, len(text)):
+                    segment.set_result(entry.targets[0], self.empty())
+
+    def _write_terms(self, segments: Sequence[Segment]) -> None:
+        """Put the target terms in the place of their source terms, of several the first."""
+        for segment in segments:
+            text = segment.piece.text if self.keeps_spans else without_markers(segment.piece.text)
+            if found := list(self.glossaries[segment.owner].find(text)):
+                segment.marked = with_terms(text, [(*place, without_markers(e.targets[0])) for *place, e in found])
+            if self.options.on_missing_term == "accept":
+                # Those for spans to be kept remain.
+                segment.constraints = [each for each in segment.constraints if type(each) is not Demand]
+
+    def _hide_terms(self, segments: Sequence[Segment]) -> None:
+        """Make alignments those of the text itself: what is aligned with a target term in the source becomes aligned
+        with the end of the words that it stands for."""
+        for segment in segments:
+            if not segment.marked or not segment.hypotheses or "alignment" not in segment.hypotheses[0]:
+                continue
+            tokens = self.source_tokens(segment.piece.text)
+            # Capitals may have been read as lower case with the terms, but not without them.
+            lowered = [token.lower() for token in tokens]
+            for hypothesis in segment.hypotheses:
+                read, places, is_term = [], [], False
+                for token in hypothesis["source_tokens"]:
+                    is_term |= token in (TERM_TOKENS[0], TERM)
+                    read.append(None if is_term else token.lower())
+                    is_term &= token not in (TERM_TOKENS[1], END)
+                matcher = SequenceMatcher(None, read, lowered, autojunk=False)
+                for kind, start, end, first, last in matcher.get_opcodes():
+                    places += range(first, last) if kind == "equal" else [max(last - 1, 0)] * (end - start)
+                hypothesis["source_tokens"] = tokens
+                hypothesis["alignment"] = sorted({(places[source], t) for source, t in hypothesis["alignment"]})
+
+    def _search_again(self, segments: Sequence[Segment]) -> None:
+        """Search for translations of the segments that lack terms: for the best ones among those that have them.
+
+        Raises:
+            ValueError: a translation still lacks a term, and that is to be raised.
+        """
+        lacking = [segment for segment in segments if any(self.missing(segment, each) for each in segment.hypotheses)]
+        obstacle = NO_SEARCH if self.obstacle else None
+        obstacles = {segment: obstacle or self._prepare(segment) for segment in lacking}
+        again = [segment for segment in lacking if segment.automata]
+        for segment in again:
+            segment.result = None
+        if again:
+            self._search(again)
+        for segment in lacking if self.options.on_missing_term == "error" else []:
+            best = segment.hypotheses[0] if segment.hypotheses else None
+            if best and (missing := self.missing(segment, best)):
+                segment.result = _missing_term(missing, obstacles[segment])
+                if self.options.on_error == "raise":
+                    raise ValueError(f"inputs[{self.first + segment.owner}]: {segment.result}.")
+
+    def _prepare(self, segment: Segment) -> str | None:
+        """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why there are
+        none."""
+        speller = self.speller()
+        spelled = {constraint: speller.spellings(constraint.terms) for constraint in segment.constraints}
+        spelled = {constraint: spellings for constraint, spellings in spelled.items() if spellings}
+        if sum(each.count * sum(map(len, spellings)) for each, spellings in spelled.items()) <= MOST_STATES:
+            automata = [_automaton(speller, constraint, spellings) for constraint, spellings in spelled.items()]
+            if not automata or SearchSize.of(automata).is_possible():
+                segment.automata = automata
+                return None
+        return TOO_LARGE
+
+    def _search(self, segments: Sequence[Segment]) -> None:
+        """Search for translations of segments with the automata that they have."""
+        beams = max(self.search.request.arguments.rows(), LEAST_BEAMS)
+        constraints = partial(constraint_tables, self.speller(), self.search.model.device)
+        search = replace(self.search.changed({"num_beams": beams}), constraints=constraints)
+        sizes = {segment: SearchSize.of(segment.automata) for segment in segments}
+        part: list[Segment] = []
+        size = None
+        for segment in sorted(segments, key=lambda segment: (sizes[segment].demands, sizes[segment].width)):
+            together = size + sizes[segment] if size else sizes[segment]
+            if part and not together.fits(beams):
+                search(part)
+                part, together = [], sizes[segment]
+            part.append(segment)
+            size = together
+        search(part)
+
+
+def check_terms(
+    speller: Callable[[], TermSpeller],
+    glossaries: Iterable[Glossary],
+    obstacle: str | None,
+    on_missing_term: str,
+    is_learned: bool,
+) -> None:
+    """Raise a `ValueError` if terms cannot be spelled, or not be searched for.
+
+    Args:
+        speller: makes what spells terms in target tokens.
+        obstacle: why no search is possible, if so.
+        is_learned: whether the model has learned to use terms.
+    """
+    if obstacle and not is_learned:
+        raise ValueError(obstacle)
+    if on_missing_term == "accept" and not is_learned:
+        raise ValueError(
+            'on_missing_term="accept" is for models that have learned to use terms, and this one was not trained with '
+            "augmentation.terms. Leave it out."
+        )
+    entries = list(dict.fromkeys(entry for own in glossaries for entry in own.entries))
+    unknown: set[Term] = set()
+    for start in range(0, len(entries), LEARNED_TOGETHER):
+        some = entries[start : start + LEARNED_TOGETHER]
+        unknown.update(speller().learn(term for entry in some for term in entry.terms))
+    if wrong := {str(Demand(entry.terms, 1, entry.source)) for entry in entries if unknown.issuperset(entry.terms)}:
+        raise ValueError(
+            f"terms: the tokenizer cannot spell {listed(wrong)}, as it has no tokens for some of the characters or "
+            "words. Use others, or leave them out."
+        )
+
+
+def search_obstacle(arguments: GenerateArguments, backend: SearchBackend, what: str) -> str | None:
+    """Why a backend cannot search for translations again, which `what` may need; or None."""
+    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if arguments.get(name)]
+    if others:
+        return f"{what} need a beam search, which cannot be combined with {', '.join(others)}."
+    if not backend.takes_constraints:
+        return f"{what} need a search with PyTorch, and the model was exported for {backend.title}. Use the original model."
+    return None
+
+
+def constraint_tables(speller: TermSpeller, device: torch.device, segments: Sequence[Segment]) -> TermAutomata:
+    """The automata of a batch, as a search reads them."""
+    return TermAutomata([segment.automata for segment in segments], speller.token_kinds, device)
+
+
+def _missing_term(missing: Sequence[Demand], obstacle: str | None) -> MissingTerm:
+    shown = shown_demands(missing)
+    if obstacle:
+        return MissingTerm(f"the translation lacks {shown}, and {obstacle}")
+    return MissingTerm(
+        f"no translation within the length limit has {shown}. Allow a longer one with max_new_tokens, or leave the "
+        "term out"
+    )
+
+
+def _automaton(speller: TermSpeller, constraint: Demand, spellings: Sequence[tuple[int, ...]]) -> TermAutomaton:
+    key = constraint.terms, constraint.count
+    if key not in speller.automata:
+        speller.automata[key] = TermAutomaton.of(spellings, constraint.count, speller.token_kinds)
+        speller.remembered += len(speller.automata[key].missing)
+    return speller.automata[key]
+
+
+__all__ = ["Terms", "check_terms", "search_obstacle"]

@@ -1,0 +1,383 @@
+"""The translator that all translation goes through: texts in, the hypotheses of each out, in the order of the texts.
+
+The pipeline, the commands, the server, minimum Bayes risk decoding, validation and evaluation make one with
+`TranslationPipeline.translator` and pass it their texts. Steps go around a search: they split texts into sentences,
+hide what is to be kept, look for terms, estimate confidence, and warn. The error of a text is returned in its place, or
+raised for all.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from ..core.pipeline_sentences import Piece, split_text
+from ..generation.arguments import GenerateArguments
+from ..generation.model_checks import position_limit, source_limits, spare_ids, too_long_error
+from ..generation.output_scores import Hypothesis
+from ..text.inputs import not_texts, not_texts_error
+from ..text.languages import check_languages, own_languages, unmarked_warning
+from ..text.normalization import clean, is_blank
+from .backends.selection import BackendSelection, backend_of
+from .backends.torch_backend import SearchBackend, SearchRequest
+from .batches import LAST_WINDOW, window_size
+from .encoder import FIRST_TOKEN, Encoder
+from .options import TranslationOptions
+from .search import Search
+from .segments import MASK, MissingTerm, Result, Row, Segment, SourceTooLong, attempt
+from .steps import Step
+from .steps.sentences import Sentences, knows_training_text
+from .workers import memory_error
+
+if TYPE_CHECKING:  # only translations with terms, spans to be kept, or confidence need them
+    from ..generation.confidence import Estimator
+    from ..generation.term_spelling import TermSpeller
+    from ..text.glossary import Glossary
+    from .steps.kept_spans import KeptSpans
+    from .steps.terms import Terms
+
+logger = logging.get_logger(__name__)
+
+LONG = 128  # tokens of several sentences, of which most models leave out parts
+WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
+SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
+
+
+@dataclass
+class Memory:
+    """What the translators of one model have in common.
+
+    Attributes:
+        spellers: by target language, and whether the tokenizer reads placeholders.
+        has_warned_of_sentences: whether a warning of many sentences was given.
+    """
+
+    spellers: "dict[tuple[str | None, bool], TermSpeller]" = field(default_factory=dict)
+    has_warned_of_sentences: bool = False
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a pipeline that has its own, in place of the translator's.
+
+    Attributes:
+        encode: texts → rows, as [`Encoder.rows`].
+        backend: what searches, and decodes with the tokenizer as it is.
+    """
+
+    encode: Callable[..., list[Row]] | None = None
+    backend: SearchBackend | None = None
+
+
+class Translator:
+    """Translates texts with options that are the same for all of them.
+
+    Args:
+        generate_kwargs: arguments of `generate()`.
+        task: what the model's config holds for the task (T5), as further arguments.
+        prefix: what the model reads before each text.
+        selection: chooses what computes.
+        memory: of the other translators of this model.
+        stages: of a pipeline that has its own.
+
+    Raises:
+        ValueError: an argument is not possible, with this model or with the others; or there is not enough memory for
+            the workers.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        options: TranslationOptions,
+        generate_kwargs: dict[str, Any],
+        task: dict[str, Any],
+        prefix: str,
+        selection: BackendSelection,
+        memory: Memory,
+        stages: Stages,
+    ):
+        self.model, self.tokenizer, self.selection, self.memory = model, tokenizer, selection, memory
+        self.estimator: Estimator | None = None
+        if options.return_confidence:
+            from ..generation.confidence import Calibration
+
+            self.estimator, options = Calibration.of(model.config), replace(options, return_scores=True)
+        arguments = GenerateArguments(model, generate_kwargs, task)
+        if arguments.get("do_sample") and (spare := spare_ids(model, tokenizer)):
+            arguments = arguments.of_batch({"suppress_tokens": [*arguments.get("suppress_tokens", []), *spare]})
+        if arguments.takes_one_text_at_a_time() or tokenizer.pad_token_id is None:
+            options = replace(options, batch_size=1)
+        if options.split_sentences is None and any(arguments.get(name) is not None for name in WHOLE):
+            options = replace(options, split_sentences=False)
+        self.options = options
+        self.request = SearchRequest(arguments, options.n_best, options.return_scores, options.return_alignments)
+        self.hypotheses = self.request.hypotheses
+        check_languages(tokenizer, options.src_lang, options.tgt_lang, arguments.get(FIRST_TOKEN) is not None)
+        if options.num_workers and (error := memory_error(options.num_workers)):
+            raise ValueError(error)
+        self.limits = source_limits(model, tokenizer, options.max_source_length)
+        self.kept_spans = self._kept_spans(stages) if options.keep is not None else None
+        self.encoder = Encoder(self.tokenizer, prefix, options.src_lang, options.tgt_lang, stages.encode)
+        self._chooses = stages.backend is None
+        backend = stages.backend or backend_of(model, self.tokenizer)
+        self.search = Search(model, self.tokenizer, backend, self.request, options, selection.used)
+        if self.kept_spans:
+            self.kept_spans.check(self.search)
+        self.glossary = None
+        if options.terms is not None:
+            from ..text.glossary import Glossary
+
+            self.glossary = Glossary.of(options.terms)
+            self._check_terms([self.glossary])
+
+    def stream(self, texts: Iterable[str]) -> Iterator[Result]:
+        """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
+        texts, done, number = iter(texts), 0, 0
+        while window := list(islice(texts, window_size(number))):
+            wrong = not_texts(window, done)
+            yield from self.translate(window[: wrong[0] - done] if wrong else window, first=done)
+            if wrong:
+                raise not_texts_error(window, wrong, done)
+            done, number = done + len(window), number + 1
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        prefixes: Sequence[str] = (),
+        first: int = 0,
+        glossaries: "Sequence[Glossary]" = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Result]:
+        """Translate texts together, and return the hypotheses of each, or its error.
+
+        Args:
+            prefixes: what each translation must begin with, one per text; or none at all.
+            first: number of the first text, from which errors count.
+            glossaries: the terms of each text, in place of the options'; or none at all.
+            progress: in place of the options'.
+
+        Raises:
+            ValueError: texts exceed the limit, with neither truncation nor returned errors; up to five are named.
+            Exception: the last error, if errors are returned but all texts failed, 64 or more of them.
+        """
+        if self.options.split_sentences and any(prefixes):
+            raise ValueError("prefixes and split_sentences cannot be combined: a prefix could belong to any piece.")
+        self._check_terms(glossaries)
+        if self.glossary and not glossaries:
+            glossaries = [self.glossary] * len(texts)
+        steps = self._steps(len(texts), first, glossaries)
+        segments = [
+            Segment(owner, Piece("" if is_blank(text) else clean(text)), prefix)
+            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
+        ]
+        for step in steps:
+            segments = step.before(segments)
+        self._encode(segments, first)
+        self._search(segments, progress or self.options.progress)
+        for step in reversed(steps):
+            segments = step.after(segments)
+        errors = [segment.result for segment in segments if isinstance(segment.result, Exception)]
+        errors = [error for error in errors if not isinstance(error, SourceTooLong | MissingTerm)]
+        if len(errors) == len(texts) >= SYSTEMATIC:
+            raise errors[-1]
+        return [segment.result or [] for segment in segments]
+
+    def empty(self) -> list[Hypothesis]:
+        """The hypotheses of a text with nothing to translate."""
+        hypotheses = []
+        for _ in range(self.hypotheses):
+            hypothesis: Hypothesis = {"translation_text": ""}
+            if self.options.return_tensors:
+                hypothesis = {"translation_token_ids": torch.zeros(0, dtype=torch.long)}
+            if self.request.n_best or self.request.return_scores:
+                hypothesis["score"] = 0.0
+            if self.estimator:
+                hypothesis["confidence"] = 1.0
+            if self.request.return_alignments:
+                hypothesis.update(alignment=[], source_tokens=[], target_tokens=[])
+            hypotheses.append(hypothesis)
+        return hypotheses
+
+    def _kept_spans(self, stages: Stages) -> "KeptSpans":
+        """The step that keeps spans; with learned placeholders, the tokenizer becomes one that reads them."""
+        from ..text.keep import keep_patterns
+        from ..text.markers import has_keep_tokens, with_markers
+        from .steps.kept_spans import KeptSpans
+
+        patterns = keep_patterns(self.options.keep)
+        is_learned = stages.backend is None and has_keep_tokens(self.tokenizer)
+        if is_learned:
+            self.tokenizer = with_markers(self.tokenizer)
+        return KeptSpans(patterns, is_learned, self.empty)
+
+    def _steps(self, texts: int, first: int, glossaries: "Sequence[Glossary]") -> list[Step]:
+        """The steps of a call, the outermost first."""
+        kept, config = self.kept_spans if self.kept_spans and self.kept_spans.patterns else None, self.model.config
+        steps: list[Step] = []
+        if self.options.return_warnings:
+            from .steps.warnings import SourceWarnings
+
+            language = self.options.src_lang or own_languages(config, self.tokenizer)[0]
+            shown = (lambda text: kept.mask(text)[0].replace(MASK, " ")) if kept else str
+            steps.append(SourceWarnings(self.tokenizer, language, shown))
+        penalty = self.request.arguments.scoring().penalty
+        steps.append(
+            Sentences(
+                config, self.tokenizer, self.options.split_sentences, self.limits, self._length, penalty, self.empty,
+                kept.mask if kept else None,
+            )
+        )  # fmt: skip
+        terms = self._terms(glossaries, first, kept is not None) if glossaries or kept else None
+        # Several samples of a text are for others to choose from.
+        is_sampled = self.request.arguments.get("do_sample") and self.hypotheses > 1
+        if self.options.return_warnings or (self.options.return_warnings is None and not is_sampled):
+            from .steps.warnings import TranslationWarnings
+
+            steps.append(TranslationWarnings(config, bool(self.options.return_warnings), terms, texts, first))
+        steps += [kept] if kept else []
+        if self.estimator:
+            from .steps.confidence import Confidence
+
+            steps.append(Confidence(self.estimator, self.search))
+        return [*steps, terms] if terms else steps
+
+    def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
+        from .steps.kept_spans import drop_surplus
+        from .steps.terms import Terms, search_obstacle
+
+        obstacle = search_obstacle(self.request.arguments, self.search.backend, "terms")
+        search = replace(self.search, clean=drop_surplus)
+        tokens = self.encoder.source_tokens
+        return Terms(glossaries, search, self._speller, tokens, self.empty, keeps_spans, obstacle, first)
+
+    def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
+        if any(glossary.entries for glossary in glossaries):
+            from ..text.markers import has_term_tokens
+            from .steps.terms import check_terms, search_obstacle
+
+            obstacle = search_obstacle(self.request.arguments, self.search.backend, "terms")
+            is_learned = has_term_tokens(self.tokenizer)
+            check_terms(self._speller, glossaries, obstacle, self.options.on_missing_term, is_learned)
+
+    def _speller(self) -> "TermSpeller":
+        from ..generation.term_spelling import TermSpeller
+
+        key = self.options.tgt_lang, self.kept_spans is not None and bool(self.kept_spans.placeholders)
+        if key not in self.memory.spellers:
+            self.memory.spellers[key] = TermSpeller(self.tokenizer, self.options.tgt_lang)
+        return self.memory.spellers[key]
+
+    def _length(self, text: str) -> int:
+        """The number of tokens in a text; 0 if it cannot be encoded."""
+        segment = Segment(0, Piece(text))
+        attempt(self.encoder.encode, [segment], self.options.on_error)
+        return segment.length
+
+    def _encode(self, segments: list[Segment], first: int) -> None:
+        """Set the rows and prompts of segments; warn of what may go wrong."""
+        # Not all texts at once: a tokenizer's output holds much more than the ids.
+        filled = [segment for segment in segments if not is_blank(segment.piece.text)]
+        for start in range(0, len(filled), LAST_WINDOW):
+            attempt(self.encoder.encode, filled[start : start + LAST_WINDOW], self.options.on_error)
+        self._limit_lengths(segments, first)
+        self._warn_of_many_sentences(segments, first)
+        sources = (segment.piece.text for segment in filled)
+        if warning := unmarked_warning(self.tokenizer, sources, self.options.tgt_lang):
+            logger.warning_once(warning)
+        if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
+            attempt(partial(self.encoder.add_prompts, model=self.model), with_prefix, self.options.on_error)
+
+    def _limit_lengths(self, segments: list[Segment], first: int) -> None:
+        """Cut or refuse texts beyond the limit."""
+        truncation = self.options.truncation
+        cuts = truncation not in (None, False, "do_not_truncate")
+        limit = self.limits.cut if cuts else self.limits.whole
+        if shortened := [segment for segment in segments if segment.marked and segment.length > limit]:
+            for segment in shortened:
+                segment.marked = ""
+            attempt(self.encoder.encode, shortened, self.options.on_error)
+        too_long = [segment for segment in segments if segment.is_open and segment.length > limit]
+        if too_long and cuts:
+            logger.warning(f"Cut {len(too_long)} text{'s' * (len(too_long) > 1)} to {limit} tokens.")
+            encode = partial(self.encoder.encode, truncation=truncation, max_length=limit)
+            attempt(encode, too_long, self.options.on_error)
+        elif too_long and self.options.on_error == "raise":
+            raise too_long_error({first + segment.owner: segment.length for segment in too_long}, limit)
+        else:
+            for segment in too_long:
+                segment.result = SourceTooLong(segment.length, limit)
+
+    def _search(self, segments: list[Segment], progress: Callable[[int], None] | None) -> None:
+        """Set the result of each segment that has none yet, and report the texts that are finished."""
+        waiting = [segment for segment in segments if segment.is_open]
+        search = self.search
+        if self._chooses:
+            lengths = [segment.length for segment in waiting]
+            backend = self.selection.select(self.model, self.tokenizer, self.request, lengths)
+            search = replace(search, backend=backend)
+        if self.kept_spans:
+            from .steps.kept_spans import drop_surplus
+
+            search = replace(search, clean=drop_surplus)
+        if progress:
+            search = replace(search, finished=self._reporter(segments, waiting, progress))
+        if waiting:
+            self._warn_of_short_output(max(segment.length for segment in waiting))
+        search(waiting)
+
+    @staticmethod
+    def _reporter(
+        segments: list[Segment], waiting: list[Segment], progress: Callable[[int], None]
+    ) -> Callable[[Sequence[Segment]], None]:
+        """What reports the number of texts of which all segments are finished."""
+        unfinished = Counter(segment.owner for segment in waiting)
+        reported: set[Segment] = set()
+
+        def finished(done: Sequence[Segment]) -> None:
+            new = set(done) - reported
+            reported.update(new)
+            unfinished.subtract(segment.owner for segment in new)
+            if count := sum(not unfinished[owner] for owner in {segment.owner for segment in new}):
+                progress(count)
+
+        if count := len({segment.owner for segment in segments}) - len(unfinished):
+            progress(count)
+        return finished
+
+    def _warn_of_many_sentences(self, segments: list[Segment], first: int) -> None:
+        """Warn once about models of other families, for which texts are not split by default."""
+        knows = knows_training_text(self.model.config)
+        if self.options.split_sentences is not None or knows or self.memory.has_warned_of_sentences:
+            return
+        for segment in (segment for segment in segments if segment.length > LONG):
+            sentences = len(split_text(segment.piece.text, lambda part: True, packs=False))
+            if sentences > 1:
+                self.memory.has_warned_of_sentences = True
+                return logger.warning(
+                    f"inputs[{first + segment.owner}] has {sentences} sentences and {segment.length} tokens. Models "
+                    "that were trained on sentences leave out parts of such texts. Divide it into sentences, as the "
+                    f"pipeline does with split_sentences=True and max_source_length={LONG}; split_sentences=False "
+                    "silences this warning."
+                )
+
+    def _warn_of_short_output(self, source_length: int) -> None:
+        arguments = self.request.arguments
+        limit = arguments.length()
+        if limit is None or source_length <= 0.9 * limit or arguments.length_is_of_call():
+            return
+        positions = position_limit(self.model.get_decoder())
+        if positions is None or limit < positions - 1:
+            logger.warning(
+                f"The input has {source_length} tokens, but the translation ends after {limit}. To allow a longer "
+                f"one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
+            )
+
+
+__all__ = ["Memory", "Stages", "Translator"]
