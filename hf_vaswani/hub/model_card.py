@@ -95,7 +95,7 @@ def card_text(
         analysis=report.analysis,
         tested=_tested(recipe, report),
         max_length_offset=recipe["generation"]["max_length_offset"],
-        again=_again(recipe["training"], report, falls_to_end),
+        again=reproduce_command(recipe["training"], report, falls_to_end),
         recipe=fenced(recipe_file, "yaml"),
         trail=fenced(report.trail.shown().to_json().strip(), "json") if report.trail else None,
         provenance=fenced(provenance.to_json(), "json") if report.inputs else None,
@@ -350,7 +350,7 @@ def _tested(recipe: Sections, report: RunReport) -> str | None:
     return test_title(next(iter(report.tests)), recipe, report)
 
 
-def _again(training: Keys, report: RunReport, falls_to_end: bool) -> str:
+def reproduce_command(training: Keys, report: RunReport, falls_to_end: bool) -> str:
     """The command that trains the model again with the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
     processes, precision = report.processes or [], report.precision.partition(",")[0]

@@ -13,7 +13,7 @@ from ..configuration.keys import Keys, Sections
 from ..errors import InputError, reason
 from ..ledger import Input, Provenance
 from . import RESULTS_FILE
-from .trail import RecordPart, Trail
+from .trail import RecordPart, RunTrace
 
 # What the recipe calls its own test set.
 MAIN_TEST = "test"
@@ -350,7 +350,7 @@ class RunReport(RecordPart):
     name: str | None = None
     card: str | None = None
     recipe: Sections | None = None
-    trail: Trail | None = None
+    trail: RunTrace | None = None
     inputs: list[Input] = []
     teacher: TeacherReport | None = None
 

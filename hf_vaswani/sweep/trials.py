@@ -66,7 +66,7 @@ def train_trials(
         while True:
             while len(running) < at_once and (runs := next(trials, None)):
                 for run in runs:
-                    say(f"{run.folder.name}: started; its log is {log_file(run.folder)}")
+                    print_main(f"{run.folder.name}: started; its log is {log_file(run.folder)}")
                 running[train.remote(*make_commands(recipe, runs, own))] = runs
             if not running:
                 return
@@ -81,7 +81,7 @@ def train_trials(
                 except ray.exceptions.RayError:
                     errors = ["its process was lost too many times"] * len(runs)
                 for run, wrong in zip(runs, errors):
-                    say(f"{run.folder.name}: {f'failed: {wrong}' if wrong else 'finished'}")
+                    print_main(f"{run.folder.name}: {f'failed: {wrong}' if wrong else 'finished'}")
                 on_end(runs, errors)
 
 
@@ -172,7 +172,7 @@ def _last_error(log: Path, begin: int) -> str:
     return (errors or lines or ["the log is empty"])[-1]
 
 
-def say(line: str) -> None:
+def print_main(line: str) -> None:
     """Print a line about progress, on a terminal only."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)

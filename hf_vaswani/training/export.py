@@ -16,7 +16,7 @@ from ..generation.model_checks import damaged_weights
 from ..models.model_files import CONFIG_FILE, SHORTLIST_FILE
 from ..records import EVAL_RESULTS, RESULTS_FILE
 from ..records.run_report import RunReport
-from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
+from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, print_main
 from .build import TrainingSetup
 from .checkpoints.artifacts import (
     ALL_TRANSLATIONS,
@@ -61,7 +61,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         TrainingError: if the weights are not finite, or the model cannot be written.
     """
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
-    compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
+    compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, print_main))
     final_model = FinalModel(recipe, setup.tokenizer, outcome.config, outcome.generation_config)
     model = final_model.model.to(processes.device)
     measured = [measure(setup, model, candidate) for candidate in compared]
@@ -79,12 +79,12 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         raise in_all_processes(processes, error)
     final = describe(recipe.training, compared, losses)
     why = final.comparison() or f" (training.average={final.average})"
-    say(f"The final model is {final.weights}{why}", processes)
+    print_main(f"The final model is {final.weights}{why}", processes)
     tests = score_tests(setup, model)
     counts = setup.counts or progress.filters
     if not setup.counts:
         for line in filter_report(counts, setup.filters) if counts else []:
-            say(f"training text read in the first epoch: {line}", processes)
+            print_main(f"training text read in the first epoch: {line}", processes)
 
     def save() -> RunReport:
         if recipe.evaluation.confidence:
@@ -139,7 +139,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
         shutil.copyfile(curves, part / FIGURES / CURVES_FILE)
         drawn.append(f"{FIGURES}/{CURVES_FILE}")
     elif not (setup.folder / LOG_FILE).exists():
-        say(
+        print_main(
             f"No {CURVES_FILE}: nothing was logged in {counted(steps, 'step')}. Lower training.logging_steps or "
             "training.eval_steps to log more often."
         )
@@ -215,7 +215,7 @@ def save_shortlist(setup: TrainingSetup, folder: Path) -> None:
     """Learn a shortlist from the training text, or from about a million pairs of it, and write it into a folder."""
     from ..engines.shortlist import MOST_PAIRS, learn_shortlist
 
-    say("Learning which target tokens each source token may become, for exports to CTranslate2")
+    print_main("Learning which target tokens each source token may become, for exports to CTranslate2")
     text = setup.splits.train and sample_pairs(setup.splits, setup.recipe.data, MOST_PAIRS)
     pairs = text or tokenizer_text(setup.recipe, setup.splits)
     shortlist = learn_shortlist(pairs, setup.tokenizer, setup.model.config)

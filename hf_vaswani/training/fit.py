@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..errors import TrainingInterrupted, counted
-from ..runtime.processes import on_main_process, say
+from ..runtime.processes import on_main_process, print_main
 from .build import TrainingSetup
 from .checkpoints.artifacts import BEST
 from .checkpoints.best_weights import BestWeights
@@ -58,7 +58,7 @@ def fit(
     """
     run, processes = TrainingRun(setup, checkpoint), setup.processes
     for line in [*describe(setup), *warmup_warnings(run)] if processes.is_main_process else []:
-        say(line)
+        print_main(line)
     uploads = None
     if setup.repository and processes.is_main_process:
         from .publishing.uploads import HubUploads
@@ -86,7 +86,7 @@ def fit(
     else:
         reason = run.nothing_to_train() or run.early_end()
     if reason:
-        say(reason, processes)
+        print_main(reason, processes)
     model = run.raw_model
     return TrainingOutcome(run.progress, model.config, model.generation_config, uploads)
 

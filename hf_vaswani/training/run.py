@@ -21,7 +21,7 @@ from ..data.encoding import Collator
 from ..data.epochs import TokenizedCorpus
 from ..errors import TrainingError, TrainingInterrupted, counted
 from ..records.trail import FIRST_STEPS
-from ..runtime.processes import in_all_processes, on_main_process, say
+from ..runtime.processes import in_all_processes, on_main_process, print_main
 from ..runtime.signals import StopSignals
 from .build import TrainingSetup
 from .checkpoints.artifacts import CHECKPOINTS
@@ -96,7 +96,7 @@ class TrainingRun:
         self.progress = Progress()
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
-            say(f"Resuming from {checkpoint}", accelerator)
+            print_main(f"Resuming from {checkpoint}", accelerator)
         self.listeners: list[StepListener] = [self.ema] if self.ema else []
         self._started = 0.0
 
@@ -227,7 +227,7 @@ class TrainingRun:
         progress = self.progress
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        say(f"step {progress.step + 1}: loss or gradient not finite; batch skipped", self.accelerator)
+        print_main(f"step {progress.step + 1}: loss or gradient not finite; batch skipped", self.accelerator)
         if progress.skipped_in_a_row < MOST_SKIPPED:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)

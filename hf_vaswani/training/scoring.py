@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..evaluation.score import Score
 from ..evaluation.score_settings import ScoreSettings
 from ..records.run_report import TermShares, TestScores
-from ..runtime.processes import say
+from ..runtime.processes import print_main
 from .build import TrainingSetup
 from .recipe.arguments import EvaluationArguments
 from .validation import ENGINE, bleu_and_chrf
@@ -121,7 +121,7 @@ def score_test(
         try:
             found["glossary"] = scored(terms=glossary)
         except ValueError as error:  # the model itself must not be lost
-            say(f"warning: evaluation.glossary: {error}")
+            print_main(f"warning: evaluation.glossary: {error}")
         else:
             own, with_glossary = (
                 score_terms(glossary, sources, found[search].texts, [references]) for search in ("", "glossary")
@@ -141,7 +141,7 @@ def calibrate_confidence(setup: TrainingSetup, model: VaswaniForConditionalGener
     try:
         report = calibrate(translator, *zip(*pairs))
     except InputError as error:  # the model itself must not be lost
-        say(f"warning: evaluation.confidence: {error}")
+        print_main(f"warning: evaluation.confidence: {error}")
         return
     model.config.confidence = report.calibration.to_dict()
-    say(str(report))
+    print_main(str(report))

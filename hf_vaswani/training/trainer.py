@@ -18,7 +18,7 @@ from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArgumen
 
 from ..errors import InputError
 from ..runtime.launcher import is_set
-from ..runtime.processes import reported_once, say
+from ..runtime.processes import print_main, reported_once
 from .optimization.loss import training_loss
 from .optimization.progress import StepListener
 from .optimization.step_batches import StepBatches
@@ -52,7 +52,7 @@ def train_with_trainer(recipe: Recipe, listeners: Sequence[StepListener] = ()) -
 
 def run_steps(run: TrainingRun) -> None:
     """Run all remaining steps of a run with transformers' Trainer."""
-    say("Optimizer steps by transformers' Trainer", run.accelerator)
+    print_main("Optimizer steps by transformers' Trainer", run.accelerator)
     VaswaniTrainer(run).train()
 
 

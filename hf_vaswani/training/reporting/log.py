@@ -11,7 +11,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...files import atomic_write, replace_link, writing
-from ...runtime.processes import say
+from ...runtime.processes import print_main
 from ..checkpoints.artifacts import LOG_FILE, saving
 from ..describe import Stopwatch
 from ..optimization.progress import Progress, StepListener, StepResult, ValidationResult
@@ -136,7 +136,7 @@ class TrainingLog(StepListener):
             self.bar.set_postfix_str(shown)
             return
         minutes = self._minutes_left(progress) if "loss" in values else None
-        say(f"step {progress.step}: {shown}" + ("" if minutes is None else f"  minutes_left {_short(minutes)}"))
+        print_main(f"step {progress.step}: {shown}" + ("" if minutes is None else f"  minutes_left {_short(minutes)}"))
 
     def _forecast(self, progress: Progress) -> None:
         """Say once, as soon as the pace is known, how many steps the time limit leaves."""
@@ -153,7 +153,7 @@ class TrainingLog(StepListener):
             what = f"about {steps:,} of {self.last_step:,} steps" if self.last_step else f"about {steps:,} steps"
         size = self.steps_per_epoch
         epochs = f": {_short(steps / size)} epochs of {size:,} steps" if size else ""
-        say(f"At this speed, max_minutes={self.max_minutes:g} is enough for {what}{epochs}")
+        print_main(f"At this speed, max_minutes={self.max_minutes:g} is enough for {what}{epochs}")
 
     def _minutes_left(self, progress: Progress) -> float | None:
         """Minutes until the run ends; `None` if that is not known."""

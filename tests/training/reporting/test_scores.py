@@ -149,9 +149,8 @@ def test_bleu_without_tokenization_uses_the_tokens_of_the_text(recipe, tmp_path,
         (tmp_path / f"{split}.y").write_text("".join(f"{line}\n" for line in references))
     # All translations end with a separate period, about which sacreBLEU warns if it is to tokenize them.
     hypotheses = ["a b,c d e f h ."] * 120
-    monkeypatch.setattr(
-        "hf_vaswani.translator.translate.translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)]
-    )
+    module = importlib.import_module("hf_vaswani.translator.pipeline")
+    monkeypatch.setattr(module, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
     with caplog.at_level(logging.WARNING):
         results = train(recipe("--max_steps=1", "--eval_steps=1", "--tokenize=none"))
     expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True).score
