@@ -129,11 +129,10 @@ class Worker:
 
     async def end(self) -> None:
         self._input.close()
-        try:
-            await asyncio.wait_for(self.process.wait(), END_SECONDS)
-        except asyncio.TimeoutError:
+        await asyncio.wait({self.reading}, timeout=END_SECONDS)
+        if not self.reading.done():
             self.process.kill()
-            await self.process.wait()
+        await self.process.wait()
 
 
 def main() -> None:
