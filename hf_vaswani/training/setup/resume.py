@@ -11,7 +11,6 @@ from ...configuration.keys import Sections, traits
 from ...data.sources.text_source import text_file_digest
 from ...errors import InputError
 from ...ledger import Input, Provenance, differences, make_input
-from ...models.model_digest import content_digest
 from ...records import RESULTS_FILE
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
