@@ -247,7 +247,6 @@ class OnnxModel(FastGenerationMixin, EngineModel):
 
     config_class = OnnxConfig
     engine_key, engine_name = ONNX.name, ONNX.title
-    _supports_sdpa = True
 
     def __init__(self, config: VaswaniConfig, folder: str | Path):
         super().__init__(config)
