@@ -97,8 +97,8 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
+    from ..models.load import load
     from ..text.normalization import is_blank
-    from ..translator.load import load
 
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
@@ -166,7 +166,7 @@ def _compare(
     from ..hub.export_card import Comparison, MetricLoss, ShortlistGain
     from ..text.languages import own_languages
     from ..text.normalization import is_blank
-    from ..translator.translate import translate
+    from ..translator.pipeline import translate
 
     target = formats()[options.to]
     exported, is_greedy = target.open(folder, model), target.num_beams == 1

@@ -26,7 +26,7 @@ from .reports import LineReports, progress_bar, write_result
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..translator.pair_scores import PairScore
+    from ..translator.pairs import PairScore
 
 DESCRIPTION = """\
 Write, for each pair of lines, the probability of the target as a translation of the source. Text has three columns
@@ -78,8 +78,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import iterate_parallel
-    from ..translator.load import check_gives_probabilities, load_ensemble
-    from ..translator.pair_scores import score_pairs
+    from ..models.load import check_gives_probabilities, load_ensemble
+    from ..translator.pairs import score_pairs
 
     _check(options)
     model, tokenizer = load_ensemble([options.model, *options.ensemble])

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from accelerate import PartialState
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..data.resumable_output import ResumableOutput, StreamOutput
     from ..runtime.process_group import SingleProcess
     from ..translator.lines import Line, LineTranslator
-    from ..translator.resumable_output import ResumableOutput, StreamOutput
     from ..translator.translator_settings import TranslatorSettings
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
@@ -204,10 +204,10 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     """Translate with all processes; the main one reads the input and writes the output. Returns the seconds taken."""
     from accelerate.utils import gather_object
 
+    from ..data.resumable_output import ResumableOutput
     from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, over_processes
-    from ..translator.lines import as_json, as_text, one_by_one, translate_lines, translate_window
-    from ..translator.pairs import as_candidates
-    from ..translator.resumable_output import ResumableOutput
+    from ..training.synthetic_pairs import as_candidates
+    from ..translator.lines import as_json, as_text, sequential, translate_lines, translate_window
     from .text_warnings import file_warnings
 
     output = None
@@ -273,7 +273,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 # A file must have the same windows whether it is written in one go or resumed; and the random numbers
                 # of samples depend on the window.
                 is_waiting if sys.stdin.isatty() or not (is_resumable or samples) else lambda: False,
-                partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
+                partial(over_processes, processes) if processes.num_processes > 1 else sequential,
                 reports.of_translations(_name(options)),
             )
         except KeyboardInterrupt:
@@ -305,8 +305,8 @@ def output_settings(options: argparse.Namespace, further: Collection[str] = ()) 
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
     """Run all checks that do not need the model, and return the output; `None` if it is already finished."""
+    from ..data.resumable_output import NothingToResume, ResumableOutput, StreamOutput
     from ..data.sources.text_files import check_lines
-    from ..translator.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     errors = option_errors(options) + format_errors(options) + _stream_errors(options, processes)
     if errors and processes > 1:

@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..generation.alignment import to_tokens
-from ..generation.model_checks import position_limit
+from ..generation.settings import position_limit
 from ..ledger import new_folder
+from ..models.engine_folders import weights_size
 from ..models.model_files import SHORTLIST_FILE
 from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
-from .engine_folders import weights_size
 from .formats import Format, formats
 from .web_page import fetched_runtime, find_runtime, write_page
 

@@ -14,8 +14,8 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..generation.model_checks import LONGEST_SOURCE
 from ..generation.output_scores import decoder_start
+from ..generation.settings import LONGEST_SOURCE
 from ..runtime.imports import import_extra
 from ..text.languages import own_languages
 from ..text.vocabularies import vocabularies

@@ -12,8 +12,8 @@ from transformers.utils import cached_file
 from ..backends import BACKENDS
 from ..configuration.keys import Keys
 from ..configuration.yaml_reader import read_yaml
-from ..engines.engine_folders import weights_size
 from ..errors import InputError
+from ..models.engine_folders import weights_size
 from ..models.model_files import CONFIG_FILE
 from ..records import RESULTS_FILE
 from ..records.run_report import read_report

@@ -13,9 +13,9 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..backends import BACKENDS
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.engine_folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json, writing
+from ..models.engine_folders import PAGE_FILE, is_exported, is_page
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
 from ..records import EVAL_RESULTS
 from .markdown import one_line, quoted

@@ -46,9 +46,10 @@ class ModelWorkers:
         self._is_ready = asyncio.Event()
 
     async def _call(self, name: str, *arguments: Any) -> Any:
-        while not self.ready:
+        while not (alive := [worker for worker in self.ready if not worker.reading.done()]):
+            self._is_ready.clear()
             await self._is_ready.wait()
-        worker = min(self.ready, key=lambda worker: len(worker.calls))
+        worker = min(alive, key=lambda worker: len(worker.calls))
         if len(worker.calls) >= MOST_CHUNKS:
             raise APIError(429, "Too many requests are waiting; try again later")
         if len(worker.calls) >= MANY_CHUNKS:
@@ -86,6 +87,7 @@ class ModelWorkers:
         """End all processes."""
         for task in self._tasks.values():
             task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await asyncio.gather(*(worker.end() for worker in self._started))
 
     async def _keep(self, number: int, worker: Worker | None = None) -> None:
@@ -101,8 +103,6 @@ class ModelWorkers:
             self._is_ready.set()
             await self._watch(worker, is_further=number >= self.arguments.replicas)
             self.ready.remove(worker)
-            if not self.ready:
-                self._is_ready.clear()
             if not worker.reading.done():
                 await self._end(worker)
                 del self._tasks[number]
@@ -116,7 +116,7 @@ class ModelWorkers:
         """Wait until a process has ended, and end it if it does not answer, or one of those for high load is idle."""
         while not worker.reading.done():
             await asyncio.wait({worker.reading}, timeout=HEALTH_SECONDS)
-            if is_further and time.monotonic() - worker.last_used > IDLE_SECONDS:
+            if is_further and not worker.calls and time.monotonic() - worker.last_used > IDLE_SECONDS:
                 return
             try:
                 await asyncio.wait_for(worker.call("check"), HEALTH_SECONDS)

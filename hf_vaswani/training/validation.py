@@ -96,7 +96,7 @@ class Validator:
 
     def translate(self, model: nn.Module, texts: list[str], **options) -> list[str]:
         """Translate texts, shared among the processes; `options` are those of `translation.translate`."""
-        from ..translator.translate import translate
+        from ..translator.pipeline import translate
 
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
         # Each process holds the whole model, and the number of batches may differ between processes.

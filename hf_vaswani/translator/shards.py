@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..data.resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
 from ..data.sources.text_files import Report
 from ..errors import InputError
 from ..files import atomic_write, path_error, read_json, writing
 from ..ledger import differences
 from .lines import Line, LineTranslator, LineWriter, TranslatedWindow, translate_window, windows, write_window
-from .resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
 from .shard_files import Columns, ShardFormat, shard_format
 from .translator_settings import TranslatorSettings
 

@@ -9,13 +9,13 @@ import torch
 from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from ..data.tokenizers.tokenizer import load_tokenizer
-from ..engines.model_digest import adapter_base, content_digest
 from ..errors import InputError, reason
+from ..models.load import load_ensemble
+from ..models.model_digest import adapter_base, content_digest
 from ..models.model_files import GENERATION_FILE, check_settings, has_weights
 from ..text.languages import group_languages, language_pairs
 from .backends.selection import BackendSelection, backend_of, note_files
 from .lines import Line, LineTranslator
-from .load import load_ensemble
 from .reranking import open_reranker
 from .segments import SourceTooLong
 

@@ -48,9 +48,9 @@ def assert_same(folder, other):
     ],
 )
 def test_run_is_the_same_bit_for_bit(recipe, monkeypatch, options):
-    one_by_one = train(recipe(*options, output="one_by_one")).folder
+    sequential = train(recipe(*options, output="sequential")).folder
     run_async(monkeypatch)
-    assert_same(train(recipe(*options, output="ahead")).folder, one_by_one)
+    assert_same(train(recipe(*options, output="ahead")).folder, sequential)
 
 
 @pytest.mark.slow
@@ -114,13 +114,13 @@ def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, loss_of_pass
         loss_of_pass(lambda number, loss: loss * {3: float("nan"), 4: float("inf"), 9: float("nan")}.get(number, 1))
 
     spoil_three()
-    one_by_one = train(recipe(output="one_by_one")).folder
-    told = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
+    sequential = train(recipe(output="sequential")).folder
+    skipped = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
     spoil_three()
     run_async(monkeypatch)
-    assert_same(train(recipe(output="ahead")).folder, one_by_one)
-    assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == told
-    assert len(told) == 3
+    assert_same(train(recipe(output="ahead")).folder, sequential)
+    assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == skipped
+    assert len(skipped) == 3
 
 
 def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, monkeypatch, loss_of_pass, ahead):

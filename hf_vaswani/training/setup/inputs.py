@@ -110,7 +110,7 @@ class RunInputs:
         """
         if not (names := self.recipe.evaluation.compared):
             return None
-        from ...translator.load import load_ensemble
+        from ...models.load import load_ensemble
 
         model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
         _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)

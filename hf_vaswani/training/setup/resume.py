@@ -11,6 +11,7 @@ from ...configuration.keys import Sections, traits
 from ...data.sources.text_source import text_file_digest
 from ...errors import InputError
 from ...ledger import Input, Provenance, differences, make_input
+from ...models.model_digest import content_digest
 from ...records import RESULTS_FILE
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
@@ -161,13 +162,6 @@ def local_digests(recipe: Recipe) -> dict[str, str]:
         if Path(name).exists():
             found.setdefault(key, []).append(content_digest(name))
     return {key: " ".join(digests) for key, digests in found.items()}
-
-
-def content_digest(name: str) -> str:
-    """The digest of a model's files, as in `engines/model_digest.py`, which few runs need."""
-    from ...engines import model_digest
-
-    return model_digest.content_digest(name)
 
 
 def run_inputs(recipe: Recipe) -> list[Input]:

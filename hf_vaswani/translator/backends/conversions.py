@@ -22,7 +22,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 from ...backends import BackendRecord
 from ...data.cache import cache_folder, cached, check_folder, folder_name, read_note, write_note
 from ...engines.engine_model import EngineModel, target_log_probabilities, weights_digest
-from ...generation.model_checks import position_limit
+from ...generation.settings import position_limit
 
 logger = logging.getLogger(__name__)
 

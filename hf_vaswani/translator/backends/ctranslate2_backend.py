@@ -10,8 +10,7 @@ from ...backends import CTRANSLATE2
 from ...engines.ctranslate2_model import CTranslate2Model
 from ...generation.fast_beam_search import Stragglers
 from ..encoder import FIRST_TOKEN
-from ..segments import Candidate, Row
-from .torch_backend import SearchRequest
+from ..segments import Candidate, Row, SearchRequest
 
 if TYPE_CHECKING:
     from ...generation.term_automaton import TermAutomata

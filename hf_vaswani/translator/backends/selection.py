@@ -17,8 +17,9 @@ from ...engines.engine_model import EngineModel
 from ...errors import InputError
 from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.mixin import is_watched
+from ..segments import SearchBackend, SearchRequest
 from .conversions import EngineDiffers, find_converted, find_key, note_key, open_converted, weights_key
-from .torch_backend import SearchBackend, SearchRequest, TorchBackend
+from .torch_backend import TorchBackend
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +93,8 @@ class BackendSelection:
 
     def select(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, request: SearchRequest, lengths: list[int]
-    ) -> SearchBackend:
-        """What searches in a call: the model itself, or an engine in its place.
+    ) -> SearchBackend | None:
+        """The engine that searches in a call, or `None` if the model itself does.
 
         Args:
             model: the pipeline's model.
@@ -102,9 +103,8 @@ class BackendSelection:
         Raises:
             ValueError: an engine was requested, but cannot do this.
         """
-        own = backend_of(model, tokenizer)
         if not lengths or not self._may_replace(model):
-            return own
+            return None
         engine, reason = None, model_obstacle(model) or self._call_obstacle(model, request)
         if reason is None:
             with _lock:
@@ -116,10 +116,10 @@ class BackendSelection:
             backend = backend_of(engine, tokenizer)
             reason = backend.obstacle(request, max(lengths))
             if reason is None:
-                return backend if self.is_requested or backend.computes_the_same(request) else own
+                return backend if self.is_requested or backend.computes_the_same(request) else None
         if reason and self.is_requested:
             raise self._error(reason)
-        return own
+        return None
 
     def scorer_for(self, model: PreTrainedModel, obstacle: str | None, work: int) -> EngineModel | None:
         """The engine that computes the log-probabilities of given targets, or `None` if the model itself does.

@@ -21,17 +21,17 @@ from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_token_ids import FIT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..engines.engine_folders import is_engine_folder, is_page
-from ..engines.model_digest import adapter_base
 from ..errors import InputError, reason
 from ..files import AGAIN
 from ..generation.adapters import base_error
 from ..generation.model_checks import vocabulary_error
 from ..generation.settings import generation_config_in
-from ..models.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
-from ..models.model_loading import damage_errors, read_weights, weight_errors
 from ..text.vocabularies import target_vocab_size, vocabularies
+from .engine_folders import is_engine_folder, is_page
 from .ensemble import Ensemble
+from .model_digest import adapter_base
+from .model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
+from .model_loading import damage_errors, read_weights, weight_errors
 
 
 def has_own_tokenizer(path: str) -> bool:

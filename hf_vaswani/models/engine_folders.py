@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..backends import BACKENDS
-from ..models.model_files import model_kind
+from .model_files import model_kind
 
 # The files of a web page that its script and browsers read first.
 PAGE_FILE, INDEX_FILE = "page.json", "index.html"

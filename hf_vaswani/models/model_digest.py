@@ -9,9 +9,9 @@ from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_co
 from ..data.tokenizers.tokenizer import SAVED_FILES
 from ..errors import InputError
 from ..files import file_digest, read_json
-from ..models.model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE
 from ..runtime.imports import import_extra
 from .engine_folders import weight_patterns
+from .model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)
