@@ -163,13 +163,6 @@ def local_digests(recipe: Recipe) -> dict[str, str]:
     return {key: " ".join(digests) for key, digests in found.items()}
 
 
-def content_digest(name: str) -> str:
-    """The digest of a model's files, as in `engines/model_digest.py`, which few runs need."""
-    from ...engines import model_digest
-
-    return model_digest.content_digest(name)
-
-
 def run_inputs(recipe: Recipe) -> list[Input]:
     """Everything that a run is made from besides its own text, with provenance."""
     found = [make_input(key, name, content_digest(name)) for key, name in recipe.model_names]
