@@ -161,7 +161,7 @@ def test_stopped_server_finishes_what_is_under_way(server, folder):
         children = psutil.Process(server.process.pid).children(recursive=True)
         assert len(answer.result(timeout=120)) == len(texts)
     assert server.process.wait(timeout=10) == 0  # a second on a machine that is not busy
-    assert not any(child.is_running() for child in children)
+    assert not psutil.wait_procs(children, timeout=5)[1]
 
 
 def test_server_on_ray_answers_reloads_and_finishes_what_is_under_way(folder, tmp_path):
