@@ -25,7 +25,6 @@ from .commands import (
     recipes,
     score,
     serve,
-    sweep,
     tokenizer,
     train,
     translate,
@@ -39,7 +38,7 @@ from .files import option_errors, os_error
 from .runtime.signals import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, sweep, verify, recipes, tokenizer, translate, app, serve, score, evaluate, calibrate, importing, export,
+    train, verify, recipes, tokenizer, translate, app, serve, score, evaluate, calibrate, importing, export,
     curves, attention, beam_tree, card, push, pull, average, corpus,
 )  # fmt: skip
 
