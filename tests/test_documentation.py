@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from hf_vaswani.cli import _parser, main
-from hf_vaswani.commands import prepare_on_ray, translate_shards
+from hf_vaswani.commands import prepare_on_ray
 from hf_vaswani.training.recipe.recipe import load_recipe
 
 from .conftest import tiny_model
@@ -31,7 +31,7 @@ SCRIPTS = {"scripts/train.py": [], "scripts/train_trainer.py": ["--trainer"]}
 SWEEP = load_script("sweep")
 PARSERS = {
     "scripts/sweep.py": SWEEP,
-    "scripts/translate_shards.py": translate_shards,
+    "scripts/translate_shards.py": load_script("translate_shards"),
     "scripts/prepare_on_ray.py": prepare_on_ray,
 }
 

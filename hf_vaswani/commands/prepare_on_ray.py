@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import counted
 from ..files import InputPath
-from .options import KeysParser
-from .translate_shards import add_ray_options
+from .options import KeysParser, up_to
 
 if TYPE_CHECKING:
     from ..data.encoding import BatchEncoder
@@ -31,6 +30,22 @@ def make_parser() -> KeysParser:
     parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--key value", help="any key of the recipe")
     parser.set_defaults(run=run, needs_torch=True)
     return parser
+
+
+def add_ray_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--num_actors` and `--address` to a parser or a group of options."""
+    parser.add_argument(
+        "--num_actors",
+        type=up_to(100_000),
+        metavar="N",
+        help="number of actors (default: one per GPU, or else per core)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="address of the Ray cluster; local: a new one on this machine (default: RAY_ADDRESS, or else the cluster "
+        "of this machine, or a new one)",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
