@@ -69,13 +69,8 @@ def _over_actors(number: int | None, encoder: "BatchEncoder", batches: Iterator[
     """Encode batches with Ray actors, and yield the results in order."""
     from ..runtime.ray_actors import RayActors
 
-    actors = RayActors(partial(_same, encoder), number, uses_gpus=False)
+    actors = RayActors(encoder, number)
     try:
-        for _, _, result in actors.map((None, batch) for batch in batches):
-            yield result
+        yield from actors.map(batches)
     finally:
         actors.close()
-
-
-def _same(encoder: "BatchEncoder") -> "BatchEncoder":
-    return encoder

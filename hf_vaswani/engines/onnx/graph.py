@@ -1,8 +1,8 @@
 """Builds an ONNX graph: nodes, initializers stored once, and weights in float32 or int8.
 
-Nodes are added one by one rather than by `torch.onnx.export`, which needs a decoder rewritten for caches that may be
-empty, takes seconds where this takes a fraction of one, and knows neither matrices stored once for several uses nor
-products in 8 bits.
+Nodes are added one by one rather than by `torch.onnx.export`, which would need a decoder rewritten for caches that may
+be empty, takes seconds where this takes a fraction of one, and leaves weights shared by two graphs, and products in 8
+bits, to passes over its result.
 """
 
 import hashlib
