@@ -11,14 +11,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hf_vaswani.cli import _parser, main
-from hf_vaswani.commands import prepare_on_ray, translate_shards
-from hf_vaswani.sweep.request import read_request, sweep_file
-from hf_vaswani.sweep.sweep import check_sweep
+from hf_vaswani.commands import prepare_on_ray
 from hf_vaswani.training.recipe.recipe import load_recipe
 
 from .conftest import tiny_model
+from .scripts.conftest import load_script
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -28,7 +28,12 @@ BLOCK = re.compile(
 LINK = re.compile(r"(?:\]\(|src=\")(?!https?:|#)([^)#\"\s]+)[^)\"]*[)\"]")
 END_OF_COMMAND = {"|", ">", "<", "&&", ";"}
 SCRIPTS = {"scripts/train.py": [], "scripts/train_trainer.py": ["--trainer"]}
-PARSERS = {"scripts/translate_shards.py": translate_shards, "scripts/prepare_on_ray.py": prepare_on_ray}
+SWEEP = load_script("sweep")
+PARSERS = {
+    "scripts/sweep.py": SWEEP,
+    "scripts/translate_shards.py": load_script("translate_shards"),
+    "scripts/prepare_on_ray.py": prepare_on_ray,
+}
 
 
 def blocks(page: Path, language: str) -> list[re.Match]:
@@ -77,13 +82,15 @@ def workspace(tmp_path_factory):
     return folder
 
 
-def check_sweep_of(options) -> None:
-    """Check a sweep's command line; quickstart stands in for a recipe file that does not exist."""
-    if Path(options.recipe).suffix == ".yaml" and not Path(options.recipe).exists():
-        options.recipe = "quickstart"
-    options.output_dir = "not_there"
-    errors: list[str] = []
-    check_sweep(read_request(options, errors), errors)
+def is_sweep(text: str) -> bool:
+    content = yaml.safe_load(text)
+    return isinstance(content, dict) and isinstance(content.get("recipe"), str)
+
+
+def check_sweep(path: Path, options: list[str]) -> None:
+    sweep = SWEEP.read_sweep(path, options)
+    sweep.check(sweep.make_rows())
+    SWEEP.make_space(sweep)
 
 
 @pages_with("python")
@@ -103,15 +110,15 @@ def test_commands_use_existing_options(page, capsys):
         for arguments in command_lines(block["code"]):
             try:
                 if arguments[0] in PARSERS:
-                    PARSERS[arguments[0]].make_parser().parse_args(arguments[1:])
+                    options = PARSERS[arguments[0]].make_parser().parse_args(arguments[1:])
+                    if arguments[0] == "scripts/sweep.py" and (ROOT / options.sweep).is_file():
+                        check_sweep(ROOT / options.sweep, options.options)
                     continue
                 options = parser.parse_args(arguments)
             except SystemExit as stop:
                 assert stop.code == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
                 continue  # --help
-            if options.command == "sweep":
-                check_sweep_of(options)
-            elif options.command == "train":
+            if options.command == "train":
                 recipe = options.recipe if Path(options.recipe).name != "my.yaml" else "quickstart"
                 load_recipe(recipe, [text for text in options.options if text != "--trainer"])
 
@@ -121,8 +128,8 @@ def test_recipes_use_existing_keys(page, tmp_path):
     for block in blocks(page, "yaml"):
         path = tmp_path / "recipe.yaml"
         path.write_text(block["code"], encoding="utf-8")
-        if sweep_file(str(path)):
-            check_sweep_of(_parser().parse_args(["sweep", str(path), "--output_dir", "out"]))
+        if is_sweep(block["code"]):
+            check_sweep(path, [])
         else:
             load_recipe(path)
 

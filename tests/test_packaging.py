@@ -21,6 +21,8 @@ DATA = {f"hf_vaswani/recipes/{path.name}" for path in bundled_recipes().values()
     "hf_vaswani/py.typed",
     "hf_vaswani/hub/model_card_template.md",
     "hf_vaswani/data/sources/built_in/train.tsv.zst",
+    "hf_vaswani/evaluation/beam_tree.svg.jinja",
+    "hf_vaswani/evaluation/beam_tree.html.jinja",
     "hf_vaswani/app/page.css",
     "hf_vaswani/app/page.js",
     "hf_vaswani/engines/web/index.html",

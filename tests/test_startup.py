@@ -9,7 +9,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[1]
 COMMANDS = ("train", "tokenizer", "translate", "score", "evaluate", "import", "export", "curves", "attention", "card",
-            "average", "corpus", "push", "recipes", "sweep", "app")  # fmt: skip
+            "average", "corpus", "push", "recipes", "app")  # fmt: skip
 
 
 def imported_by(*arguments: str) -> set[str]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import counted
 from ..files import InputPath
-from .options import KeysParser
-from .translate_shards import add_ray_options
+from .options import KeysParser, up_to
 
 if TYPE_CHECKING:
     from ..data.encoding import BatchEncoder
@@ -33,6 +32,22 @@ def make_parser() -> KeysParser:
     return parser
 
 
+def add_ray_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--num_actors` and `--address` to a parser or a group of options."""
+    parser.add_argument(
+        "--num_actors",
+        type=up_to(100_000),
+        metavar="N",
+        help="number of actors (default: one per GPU, or else per core)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="address of the Ray cluster; local: a new one on this machine (default: RAY_ADDRESS, or else the cluster "
+        "of this machine, or a new one)",
+    )
+
+
 def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
@@ -54,13 +69,8 @@ def _over_actors(number: int | None, encoder: "BatchEncoder", batches: Iterator[
     """Encode batches with Ray actors, and yield the results in order."""
     from ..runtime.ray_actors import RayActors
 
-    actors = RayActors(partial(_same, encoder), number, uses_gpus=False)
+    actors = RayActors(encoder, number)
     try:
-        for _, _, result in actors.map((None, batch) for batch in batches):
-            yield result
+        yield from actors.map(batches)
     finally:
         actors.close()
-
-
-def _same(encoder: "BatchEncoder") -> "BatchEncoder":
-    return encoder

@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import InputError, reason
 
-Tag = TypeVar("Tag")
-Payload = TypeVar("Payload")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # How often an item is given to another process after the one that worked on it has died. There must be an end to an
@@ -29,60 +28,52 @@ SECONDS_TO_CONNECT = 10.0
 
 
 class OrderedWorker:
-    """The class of an actor, which makes its work function with its first item, and again in a replacement process."""
+    """The class of an actor, which has the work function."""
 
-    def __init__(self, make: Callable[[], Callable[[Any], Any]]):
+    def __init__(self, work: Callable[[Any], Any]):
         # One core each: threads of its own would compete with the other actors'.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
-        self._make, self._work = make, None
+        self._work = work
 
     def ready(self) -> None:
         """Do nothing: once this returns, the process is known to be up."""
 
-    def do(self, payload: Any) -> tuple[Any, tuple[bool, str] | None]:
+    def do(self, item: Any) -> tuple[Any, tuple[bool, str] | None]:
         """Return a result, or whether the error is an [`InputError`], with its message."""
         try:
-            if self._work is None:
-                self._work = self._make()
-            return self._work(payload), None
+            return self._work(item), None
         except InputError as error:
             return None, (True, str(error))
         except Exception as error:  # some cannot be pickled
             return None, (False, f"{type(error).__name__}: {error}")
 
 
-class RayActors(Generic[Payload, Result]):
+class RayActors(Generic[Item, Result]):
     """Actors that all do the same work, while [`ray_session`] lasts.
 
     Args:
-        make: called in each actor to make its work function, which takes a payload. It is pickled, as are payloads and
-            results.
-        number: number of actors; by default, as many as the cluster has GPUs, or else cores.
-        uses_gpus: whether each takes a GPU, if the cluster has any.
+        work: what each of them does with an item. It is pickled, as are items and results.
+        number: number of actors, each on a core; by default, as many as the cluster has cores.
 
     Attributes:
         number: number of actors.
 
     Raises:
-        InputError: the cluster has too few cores or GPUs for them.
+        InputError: the cluster has too few cores for them.
     """
 
-    def __init__(
-        self, make: Callable[[], Callable[[Payload], Result]], number: int | None = None, uses_gpus: bool = True
-    ):
+    def __init__(self, work: Callable[[Item], Result], number: int | None = None):
         import ray
 
-        kind = "GPU" if uses_gpus and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
-        there = int(ray.cluster_resources().get(kind, 0))
+        there = int(ray.cluster_resources().get("CPU", 0))
         if there < (number or 1):
             raise InputError(
-                f"{number or 1} actors need as many {kind}s, but the Ray cluster has {there}. Request fewer."
+                f"{number or 1} actors need as many CPUs, but the Ray cluster has {there}. Request fewer."
             )
         self.number = number or there
-        actor = ray.remote(OrderedWorker).options(
-            num_cpus=1, num_gpus=int(kind == "GPU"), max_restarts=-1, max_task_retries=-1
-        )
-        self._actors = [actor.remote(make) for _ in range(self.number)]
+        actor = ray.remote(OrderedWorker).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
+        self._work = ray.put(work)  # kept for actors that take the place of others
+        self._actors = [actor.remote(self._work) for _ in range(self.number)]
 
     def close(self) -> None:
         """End the actors."""
@@ -91,28 +82,13 @@ class RayActors(Generic[Payload, Result]):
         for actor in self._actors:
             ray.kill(actor)
 
-    def each(self, payload: Payload) -> list[Result]:
-        """Have every actor do the same work, and return their results.
+    def map(self, items: Iterable[Item]) -> Iterator[Result]:
+        """Do the work on each item, and yield the results in order.
 
-        Raises:
-            InputError, RuntimeError: as in [`map`].
-        """
-        import ray
-
-        references = [actor.do.options(max_task_retries=RETRIES).remote(payload) for actor in self._actors]
-        try:
-            return [_result(reference) for reference in references]
-        except ray.exceptions.RayError as error:
-            raise _lost(error) from None
-
-    def map(self, items: Iterable[tuple[Tag, Payload | None]]) -> Iterator[tuple[Tag, Payload | None, Result | None]]:
-        """Do the work on each payload, and yield the results in order.
-
-        A payload of None keeps its place, but no work is done for it. When an actor's process or machine dies, its
-        items are given to others while Ray replaces it.
+        When an actor's process or machine dies, its items are given to others while Ray replaces it.
 
         Args:
-            items: tags and payloads, read as actors become free; each tag comes back with the result of its payload.
+            items: read as actors become free.
 
         Raises:
             InputError: the work raised it, or an item was lost with its process too many times.
@@ -130,23 +106,18 @@ class RayActors(Generic[Payload, Result]):
                 if lost:
                     job = lost.popleft()
                 elif is_more and len(waiting) < WAITING * self.number:
-                    item = next(items, None)
-                    if item is None:
+                    job = _Job(next(items, None))
+                    if job.item is None:
                         is_more = False
                         continue
-                    job = _Job(*item)
                     waiting.append(job)
-                    if job.payload is None:
-                        job.is_done = True
-                        continue
                 else:
                     break
                 # No retries by Ray, which would wait for the same actor: any other one does the work again.
-                reference = self._actors[number].do.options(max_task_retries=0).remote(job.payload)
+                reference = self._actors[number].do.options(max_task_retries=0).remote(job.item)
                 pending[reference] = job, number
             while waiting and waiting[0].is_done:
-                job = waiting.popleft()
-                yield job.tag, job.payload, job.result
+                yield waiting.popleft().result
             if not waiting and not is_more:
                 return
             done, _ = ray.wait([*pending, *absent], num_returns=1) if pending or absent else ([], [])
@@ -178,8 +149,7 @@ class RayActors(Generic[Payload, Result]):
 class _Job:
     """An item on its way, and how often it was lost."""
 
-    tag: Any
-    payload: Any
+    item: Any
     result: Any = None
     is_done: bool = False
     losses: int = 0

@@ -106,8 +106,8 @@ def parsers() -> dict[str, list[argparse.Action]]:
     return {
         name: [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
         for name, parser in commands.choices.items()
-        # These start other commands, and a server: `tests/commands/test_sweep.py`, `tests/app/test_page.py`.
-        if name not in ("sweep", "app", "serve")
+        # These start other commands, and a server: `tests/app/test_page.py`.
+        if name not in ("app", "serve")
     }
 
 

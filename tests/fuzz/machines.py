@@ -11,7 +11,7 @@ ENCODINGS = ("ascii", "cp1252", "latin-1", "utf-16")
 MEMORIES = (4 << 20, 8 << 20, 16 << 20, 64 << 20)
 # Without those that start threads of Rust or C++, which abort the process if they cannot.
 SPARING = ("translate", "score", "evaluate", "attention", "average", "card", "curves", "beam-tree", "export", "push")
-HELP = ("train", "translate", "sweep", "verify", "recipes", "export")
+HELP = ("train", "translate", "verify", "recipes", "export")
 UNUSUAL = (("write", "text.txt", "a – b → c\nü 你好\n🙂\n"), ("write", "refs.txt", "ä\nб\nα\n"))
 
 

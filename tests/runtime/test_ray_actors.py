@@ -15,10 +15,6 @@ from hf_vaswani.runtime.ray_actors import RayActors, ray_session
 PROJECT = Path(__file__).parents[2]
 
 
-def make_work():
-    return work
-
-
 def work(number: int) -> int:
     """Squares; odd numbers take longer, and some numbers are special."""
     if number == -1:
@@ -50,47 +46,48 @@ def machines():
 
 @pytest.mark.slow
 def test_results_come_in_order_and_errors_are_raised(machines):
-    actors = RayActors(make_work)
-    assert actors.number == 2 and actors.each(3) == [9, 9]
-    items = [("a", 1), ("b", None), ("c", 2), ("d", 3), ("e", None), *(("f", number) for number in range(4, 30))]
-    assert list(actors.map(items)) == [(tag, number, None if number is None else number**2) for tag, number in items]
+    actors = RayActors(work)
+    assert actors.number == 2
+    assert list(actors.map(range(30))) == [number**2 for number in range(30)]
     assert list(actors.map([])) == []
     with pytest.raises(InputError, match="minus one"):
-        list(actors.map([(0, 1), (0, -1)]))
+        list(actors.map([1, -1]))
     with pytest.raises(RuntimeError, match="ZeroDivisionError: minus two"):
-        list(actors.map([(0, -2)]))
+        list(actors.map([-2]))
     actors.close()
 
 
 @pytest.mark.slow
 def test_work_that_kills_its_process_each_time_is_given_up(machines, monkeypatch):
     monkeypatch.setattr(ray_actors, "RETRIES", 1)
-    actors = RayActors(make_work)
+    actors = RayActors(work)
     with pytest.raises(InputError, match="was killed 2 times during the same work"):
-        list(actors.map([(0, -3)]))
+        list(actors.map([-3]))
     actors.close()
 
 
 @pytest.mark.slow
 def test_work_of_a_lost_machine_is_done_by_the_others(machines):
-    actors = RayActors(make_work)
-    results = actors.map((None, number) for number in range(60))
-    got = [next(results)[2] for _ in range(6)]
+    actors = RayActors(work)
+    results = actors.map(range(60))
+    got = [next(results) for _ in range(6)]
     machines.remove_node(machines.second, allow_graceful=False)
-    assert got + [result for _, _, result in results] == [number**2 for number in range(60)]
+    assert got + list(results) == [number**2 for number in range(60)]
     actors.close()
 
 
-@pytest.mark.parametrize(("uses_gpus", "resources"), [(True, (1, 1)), (False, (6, 0))])
-def test_actors_that_need_no_gpu_reserve_none(monkeypatch, uses_gpus, resources):
+def test_there_is_an_actor_for_each_core_and_none_reserves_a_gpu(monkeypatch):
     reserved = []
 
     def options(**given):
-        reserved.append(given["num_gpus"])
-        return SimpleNamespace(remote=lambda make: None)
+        reserved.append(given)
+        return SimpleNamespace(remote=lambda work: None)
 
     cluster = {"GPU": 1.0, "CPU": 6.0}
-    stub = SimpleNamespace(cluster_resources=lambda: cluster, remote=lambda cls: SimpleNamespace(options=options))
+    actor = SimpleNamespace(options=options)
+    stub = SimpleNamespace(cluster_resources=lambda: cluster, remote=lambda cls: actor, put=lambda work: work)
     monkeypatch.setitem(sys.modules, "ray", stub)
-    actors = RayActors(make_work, uses_gpus=uses_gpus)
-    assert (actors.number, *reserved) == resources
+    assert RayActors(work).number == 6 and RayActors(work, 2).number == 2
+    assert all("num_gpus" not in given and given["num_cpus"] == 1 for given in reserved)
+    with pytest.raises(InputError, match="7 actors need as many CPUs, but the Ray cluster has 6"):
+        RayActors(work, 7)

@@ -101,7 +101,9 @@ def test_what_the_engine_cannot_do_is_an_error_that_names_it(toy, saved_model, m
     with pytest.raises(ValueError, match="^Toy Engine cannot compute this: alignments need the attention"):
         pipeline("translation", model=str(saved_model), engine="toy")("w1", return_alignments=True)
     monkeypatch.setattr("hf_vaswani.backends.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r'^Toy Engine is not installed. Install it with: pip install "hf-vaswani\[toy\]'):
+    with pytest.raises(
+        ValueError, match=r'^Toy Engine is not installed. Install it with: pip install "hf-vaswani\[toy\]'
+    ):
         pipeline("translation", model=str(saved_model), engine="toy")
     with pytest.raises(ValueError, match="^engine must be one of auto, torch, ctranslate2, onnx, toy, got 'other'"):
         pipeline("translation", model=str(saved_model), engine="other")

@@ -1,18 +1,10 @@
-"""Sweeps whose runs are not trained but copied from results that a test has written."""
+"""Runs that are not trained: a test writes their results, and a script copies these in place of `hf-vaswani train`."""
 
 import json
 from pathlib import Path
 
-import pytest
 import sacrebleu
-import yaml
 
-from hf_vaswani.sweep.request import SweepRequest
-from hf_vaswani.sweep.sweep import check_sweep
-from hf_vaswani.sweep.table import Sweep
-from hf_vaswani.training.publishing.portable_run import shared_recipe
-
-PROJECT = Path(__file__).parents[2]
 REFERENCES = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "oak"] * 4)]
 POOR = [text.replace("stands on", "lies at") if i % 2 else text for i, text in enumerate(REFERENCES)]
 GOOD = [text.replace("hill", "rock") if i % 4 == 1 else text for i, text in enumerate(REFERENCES)]
@@ -22,14 +14,14 @@ GRID_TEXTS = {
     "dropout-0.0_seed_1": POOR, "dropout-0.0_seed_2": FAIR,
     "dropout-0.1_seed_1": GOOD, "dropout-0.1_seed_2": REFERENCES,
 }  # fmt: skip
-# Stands in for `hf-vaswani train`, without its slow imports. A run without results of its own fails.
+# Without the slow imports of the command. A run without results of its own fails.
 SCRIPT = """
 import os, shutil, sys, time
 options = dict(option[2:].split("=", 1) for option in sys.argv[2:] if "=" in option)
 folder = options["training.output_dir"]
 name, results = os.path.basename(folder), {results!r}
 with open(results + "/started", "a") as file:
-    file.write(f"{{name}} {{options.get('training.cpu_threads')}} {{os.environ.get('OMP_NUM_THREADS')}}\\n")
+    file.write(f"{{name}} {{os.environ.get('OMP_NUM_THREADS')}}\\n")
 os.makedirs(folder, exist_ok=True)
 print("step 1: loss 3.0")
 if os.path.exists(results + "/wait"):
@@ -48,7 +40,7 @@ else:
 
 
 class FakeRuns:
-    """The prepared results of the runs of a sweep."""
+    """The prepared results of runs, and the script that copies them."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -56,9 +48,8 @@ class FakeRuns:
         self.script = folder / "script.py"
         self.script.write_text(SCRIPT.format(results=str(folder)))
 
-    def write(self, name: str, loss: float, texts: list[str], sweep: Sweep | None = None, **values) -> float:
+    def write(self, name: str, loss: float, texts: list[str], **values) -> float:
         """Write the results of a run, or the template of others; returns its BLEU."""
-        recipes = {run.folder.name: run.recipe for row in sweep.rows for run in row.runs} if sweep else {}
         bleu = sacrebleu.corpus_bleu(texts, [REFERENCES], force=True).score
         chrf = sacrebleu.corpus_chrf(texts, [REFERENCES]).score
         folder = self.folder / name
@@ -82,9 +73,6 @@ class FakeRuns:
             "architecture": architecture, "seen": None, "epochs": None, "flops": None, "energy": {}, "machines": [],
             "precision": "fp32", "versions": {}, **values,
         }  # fmt: skip
-        if name in recipes:
-            results["recipe"] = shared_recipe(recipes[name].to_dict())
-            (folder / "training_recipe.yaml").write_text(yaml.safe_dump(recipes[name].to_dict()))
         (folder / "results.json").write_text(json.dumps(results))
         return bleu
 
@@ -94,55 +82,3 @@ class FakeRuns:
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return sorted(lines)
-
-
-@pytest.fixture(scope="session")
-def cluster():
-    """Ray with two cores, started once for all tests of a process."""
-    pytest.importorskip("ray")
-    from hf_vaswani.runtime.ray_actors import ray_session
-    from hf_vaswani.sweep.trials import SETTINGS
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(PROJECT))
-        for name, value in SETTINGS.items():
-            patch.setenv(name, value)
-        with ray_session("local"):
-            yield
-
-
-@pytest.fixture
-def runs(request, tmp_path, monkeypatch):
-    """Runs that are copied, one after another in this process unless the test asks for the `cluster`."""
-    pytest.importorskip("ray")
-    from hf_vaswani.sweep import trials
-
-    def train_here(recipe, of_sweep, on_end, *settings):
-        for runs in of_sweep:
-            on_end(runs, trials.train_runs(*trials.make_commands(recipe, runs, 1)))
-
-    fake = FakeRuns(tmp_path / "results")
-    if "cluster" not in request.fixturenames:
-        monkeypatch.setattr(trials, "train_trials", train_here)
-    monkeypatch.setattr(trials, "TRAIN", (str(fake.script),))
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    return fake
-
-
-@pytest.fixture
-def sweep_of(tmp_path, write_lines):
-    """Checks the sweep of a recipe whose test set has these references."""
-    text = write_lines("text.x", [str(i) for i in range(len(REFERENCES))])
-    test = write_lines("test.x", [f"test {i}" for i in range(len(REFERENCES))])
-    references = write_lines("text.y", REFERENCES)
-    path = tmp_path / "recipe.yaml"
-    splits = "".join(
-        f"  {split}_source: {text}\n  {split}_target: {references}\n" for split in ("train", "validation")
-    )
-    path.write_text(f"data:\n{splits}  test_source: {test}\n  test_target: {references}\n")
-
-    def check(output: str = "out", **parts) -> Sweep:
-        return check_sweep(SweepRequest(str(path), str(tmp_path / output), **parts), [])
-
-    return check
