@@ -70,7 +70,8 @@ def toy(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
     record = replace(
         ONNX, name="toy", title="Toy Engine", libraries=("json",), backend="toy_engine:Toy",
-        model="toy_engine:ToyModel", config="toy_engine:ToyConfig", model_type="vaswani_toy", open="toy_engine:open_conversion",
+        model="toy_engine:ToyModel", config="toy_engine:ToyConfig", model_type="vaswani_toy",
+        open="toy_engine:open_conversion",
         write="toy_engine:write", unsupported_features="toy_engine:unsupported_features", files=("toy.bin",),
         weights=("toy.bin",),
     )  # fmt: skip
