@@ -28,8 +28,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
 from .generation_beam_search import LENGTH_PENALTY_TYPES, BeamOutput, BeamSearch, Scoring
+from .modeling_base import check_ids
 from .modeling_cache import CACHE_NAME
-from .modeling_token_ids import check_ids
 
 MAX_TOKENS_OVER_SOURCE = 50
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")

@@ -1,8 +1,7 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
 Read it from top to bottom: the two stacks, the model and its output projection, the smoothed loss (5.4). The layers
-are in `modeling_layers.py`, checks of token ids in `modeling_token_ids.py`, initialization and saving in
-`modeling_base.py`.
+are in `modeling_layers.py`; checks of token ids, initialization, and saving in `modeling_base.py`.
 """
 
 import copy
@@ -26,7 +25,17 @@ from transformers.utils.output_capturing import OutputRecorder
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
-from .modeling_base import VaswaniPreTrainedModel, records_outputs, warn_of_trainer
+from .modeling_base import (
+    VaswaniPreTrainedModel,
+    check_ids,
+    check_length,
+    check_same_batch,
+    check_token_ids,
+    count_tokens,
+    records_outputs,
+    token_mask,
+    warn_of_trainer,
+)
 from .modeling_cache import CACHE_NAME, accepts_past_key_values
 from .modeling_layers import (
     POSITIONS,
@@ -35,7 +44,6 @@ from .modeling_layers import (
     VaswaniEncoderLayer,
     layer_norm,
 )
-from .modeling_token_ids import check_ids, check_length, check_same_batch, check_token_ids, count_tokens, token_mask
 
 IGNORED_LABEL = -100
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..core.modeling_token_ids import check_length
+from ..core.modeling_base import check_length
 from ..fast.decoder_step import DecoderStep, StepInput
 
 MASKED_ATTENTION = ("eager", "sdpa")

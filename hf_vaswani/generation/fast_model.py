@@ -6,9 +6,8 @@ saved is the plain model.
 """
 
 from ..core import modeling_layers, modeling_vaswani
-from ..fast.attention import VaswaniAttention
-from ..fast.dropout import VaswaniDropout
 from ..fast.label_smoothing import sequence_loss
+from ..fast.layers import VaswaniAttention, VaswaniDropout
 from .mixin import FastGenerationMixin
 
 

@@ -19,7 +19,7 @@ from transformers import (
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_token_ids import FIT
+from ..core.modeling_base import FIT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError, reason
 from ..files import AGAIN

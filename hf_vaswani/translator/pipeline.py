@@ -20,7 +20,7 @@ from torch.utils.data import Dataset, IterableDataset
 from tqdm import tqdm
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.modeling_token_ids import FIT
+from ..core.modeling_base import FIT
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import evaluation
 from ..generation.fast_beam_search import Stragglers

@@ -19,9 +19,8 @@ from hf_vaswani.core.modeling_layers import (
     sinusoidal_positions,
 )
 from hf_vaswani.fast import label_smoothing as smoothing_module
-from hf_vaswani.fast.attention import VaswaniAttention, attention_weights, without_cudnn
-from hf_vaswani.fast.dropout import VaswaniDropout
 from hf_vaswani.fast.label_smoothing import CACHED_LOGITS, DeviceCrossEntropy, FusedLoss, sequence_loss
+from hf_vaswani.fast.layers import VaswaniAttention, VaswaniDropout, attention_weights, without_cudnn
 
 from .. import reference
 from ..conftest import tiny_config, tiny_model

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from hf_vaswani.fast import packed_linear
-from hf_vaswani.fast.packed_linear import can_pack, is_plain, packed_or_plain
+from hf_vaswani.fast import decoder_step as packed_linear
+from hf_vaswani.fast.decoder_step import can_pack, is_plain, packed_or_plain
 
 pytestmark = pytest.mark.skipif(not can_pack(torch.float32), reason="torch without oneDNN")
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ...fast.packed_linear import joint_weights
+from ...fast.decoder_step import joint_weights
 
 OPSET = 17
 # The domain of ONNX Runtime's own operators: int8 products that also scale their results.

@@ -19,8 +19,8 @@ from transformers.utils import GENERATION_CONFIG_NAME
 
 from ...backends import ONNX
 from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_base import check_length
 from ...core.modeling_cache import CACHE_NAME, accepts_past_key_values
-from ...core.modeling_token_ids import check_length
 from ...errors import InputError, reason
 from ...generation.mixin import FastGenerationMixin
 from ...generation.settings import check_generation_file

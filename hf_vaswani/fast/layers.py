@@ -1,4 +1,4 @@
-"""Attention that computes the same as the model's own (equation 1), faster: torch's where that is best, else products.
+"""Attention and dropout that compute the same as the model's own (equation 1, section 5.4), in less time.
 
 On a CPU, torch's attention is slower than plain matrix products, often several times, with few queries or keys and in
 the backward pass in 16 bits. On a GPU, it may choose cuDNN's.
@@ -94,3 +94,20 @@ class VaswaniAttention(modeling_layers.VaswaniAttention):
 
     functions = AttentionInterface()
     functions.update(eager=product_attention, sdpa=sdpa_attention)
+
+
+class VaswaniDropout(modeling_layers.VaswaniDropout):
+    """The model's dropout (section 5.4), for states of any shape, with fewer random numbers.
+
+    On a CPU, PyTorch draws a random number for each state, which takes a tenth of the time of training a small model.
+    Sixteen random bits do just as well, with p rounded to a multiple of 2^-16: one number serves four states.
+    """
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        p, training = self.p, self.training
+        dropped = round(p * 2**16)
+        if not training or dropped in (0, 2**16) or states.device.type != "cpu" or torch.compiler.is_compiling():
+            return F.dropout(states, p=p, training=training)
+        drawn = torch.empty(math.ceil(states.numel() / 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        kept = drawn[: states.numel()].view(states.shape) >= dropped - 2**15
+        return states * kept.to(states.dtype).mul_(1 / (1 - dropped / 2**16))
