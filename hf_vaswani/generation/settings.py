@@ -165,7 +165,8 @@ def _shown(value: Any) -> str:
 def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:
     """What is meant by an argument that `generate()` does not know, if its error is about one, and it is clear."""
     for name in re.findall(r"'(\w+)'", str(error)) if "model_kwargs" in str(error) else []:
-        if close := get_close_matches(OTHER_NAMES.get(name, name), known, 1, cutoff=0.75):
+        close = get_close_matches(OTHER_NAMES.get(name, name), known, 1, cutoff=0.75)
+        if close and close[0] != name:
             return f"{name} is not an argument of translation. Did you mean {close[0]}?"
     return None
 

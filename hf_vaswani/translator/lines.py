@@ -139,7 +139,10 @@ class LineTranslator:
         elif n_best:
             options["n_best"] = n_best
         # Of many candidates, only the one that is chosen matters.
-        self.translator = pipeline.translator(on_error="return", return_warnings=not utility, **options)
+        fixed = {"on_error": "return", "return_warnings": not utility}
+        if given := sorted(fixed.keys() & options.keys()):
+            raise ValueError(f"{' and '.join(given)} cannot be changed here. Leave out.")
+        self.translator = pipeline.translator(**fixed, **options)
         self.progress: Callable[[int], None] | None = None
 
     def __call__(self, lines: Sequence[Line]) -> list[Result]:

@@ -188,6 +188,8 @@ class TranslationPipeline(Pipeline):
 
     def translator(self, **options) -> Translator:
         """Make what translates any number of texts with the arguments of a call, which are checked here."""
+        if misplaced := [name for name in ("engine", "quantize") if name in options]:
+            raise ValueError(f"{' and '.join(misplaced)}: chosen once for all calls. Pass it to pipeline().")
         own = {**self._defaults, **_own_options(options)}
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
