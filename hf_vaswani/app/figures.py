@@ -19,7 +19,7 @@ from ..evaluation.attention import (
 from ..evaluation.beam_tree import beam_tree, search_errors
 from ..evaluation.beam_tree_figure import beam_tree_svg, settings_line, stop_line
 from ..text.normalization import is_blank
-from .limits import LONGEST_FIGURE, MOST_BEAMS, check_text, explained
+from .limits import LONGEST_FIGURE, MOST_BEAMS, check_text, user_errors
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .views import figure, image, paragraphs
 
@@ -49,7 +49,7 @@ class AttentionView:
         key = (loaded.name, text, target, languages)
         attention = self._kept.get(key)
         if attention is None:
-            with loaded.lock, explained():
+            with loaded.lock, user_errors():
                 # The pipeline checks the languages, and knows the prefix that the model expects before a text.
                 pipeline = loaded.pipeline(languages)
                 tokenizer = private_copy(loaded.tokenizer)
@@ -80,7 +80,7 @@ def draw(attention: SentenceAttention, kind: str, layer: str | None, head: str |
     chosen = _parse(layer), _parse(head)
     if errors := selection_errors(attention, kind, *chosen):
         raise InputError.of(errors)
-    with explained():
+    with user_errors():
         content = io.BytesIO()
         attention_figure(attention, kind, *chosen).savefig(content, format="png", dpi=110)
     picture = base64.b64encode(content.getvalue()).decode()
@@ -107,7 +107,7 @@ def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
         raise InputError(f"1 to {MOST_BEAMS} beams can be drawn, not {num_beams}.")
     if errors := search_errors(loaded.model, {"num_beams": num_beams}):
         raise InputError.of(errors)
-    with loaded.lock, explained():
+    with loaded.lock, user_errors():
         tree = beam_tree(loaded.model, loaded.tokenizer, text, num_beams=num_beams)
     drawn = figure(beam_tree_svg(tree), "Beam search")
     return paragraphs(HOW_TO_SCROLL) + drawn + paragraphs(stop_line(tree), settings_line(tree))

@@ -14,7 +14,7 @@ from ..errors import InputError, counted
 from ..text.languages import language_code, own_languages
 from ..translator.documents import align_texts, translate_document
 from ..translator.lines import Line, LineTranslator, as_text, translate_lines
-from .limits import LARGEST_FILE, explained
+from .limits import LARGEST_FILE, user_errors
 from .models import NO_LANGUAGES, Languages, LoadedModel
 
 MOST_REPORTS = 20
@@ -64,7 +64,7 @@ def translate_file(
         if len(reports) < MOST_REPORTS:
             reports.append(f"{unit.capitalize()} {number:,}: {message}")
 
-    with _under_its_own_name(source), explained():
+    with _under_its_own_name(source), user_errors():
         if is_document:
             document = read_document(kind, source.read_bytes())
             texts = list(dict.fromkeys(document.texts))

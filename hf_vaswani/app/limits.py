@@ -27,7 +27,7 @@ def check_text(text: str | None, most: int = LONGEST_TEXT, name: str = "text", r
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Turn whatever the block raises into an `InputError`; unexpected errors are also logged in full."""
     try:
         yield

@@ -76,7 +76,7 @@ class LoadedModel:
             return self._pipelines[languages]
 
 
-class ModelShelf:
+class ModelCache:
     """The models of the page.
 
     Args:

@@ -15,8 +15,8 @@ from ..errors import InputError, counted
 from ..evaluation.attention import KINDS
 from . import figures, views
 from .file_translation import translate_file
-from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS, explained
-from .models import TITLE, Languages, LoadedModel, ModelShelf, make_title
+from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS, user_errors
+from .models import TITLE, Languages, LoadedModel, ModelCache, make_title
 from .scores import scored
 from .translate import Translation, translate_text
 
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     target: gr.Dropdown
 
 
-def make_page(shelf: ModelShelf, folder: Path) -> gr.Blocks:
+def make_page(shelf: ModelCache, folder: Path) -> gr.Blocks:
     """Make the page for some models.
 
     Args:
@@ -74,7 +74,7 @@ def answers(work: Callable) -> Callable:
     @wraps(work)
     def answer(*arguments: Any) -> Iterator[Any]:
         try:
-            with explained():
+            with user_errors():
                 yield from work(*arguments)
         except InputError as error:
             raise gr.Error(escape(str(error)).replace("\n", "<br>"), duration=None, print_exception=False) from None
@@ -96,7 +96,7 @@ def describe_state(done: Translation, loaded: LoadedModel, is_stopped: bool = Fa
 
 
 def _choice(
-    page: gr.Blocks, shelf: ModelShelf, label: str = "Model", first: int = 0, headings: Sequence[gr.HTML] = ()
+    page: gr.Blocks, shelf: ModelCache, label: str = "Model", first: int = 0, headings: Sequence[gr.HTML] = ()
 ) -> Choice:
     """The model and its languages; `headings` name the languages if the model has only one pair."""
     with gr.Row():
@@ -123,7 +123,7 @@ def _choice(
     return choice
 
 
-def _open(shelf: ModelShelf, name: str, source: str | None, target: str | None) -> tuple[LoadedModel, Languages]:
+def _open(shelf: ModelCache, name: str, source: str | None, target: str | None) -> tuple[LoadedModel, Languages]:
     return shelf.open(name), Languages(source or None, target or None)
 
 
@@ -131,7 +131,7 @@ def _text_box(label: str, lines: int = 4, **settings: Any) -> gr.Textbox:
     return gr.Textbox(label=label, lines=lines, max_lines=18, min_width=NARROWEST, **settings)
 
 
-def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
+def _translate_tab(shelf: ModelCache, choice: Choice) -> None:
     with gr.Row():
         text = _text_box("Text", 6, elem_id="text", placeholder="Type or paste text here.")
         translation = _text_box("Translation", 6, elem_id="translation", interactive=False, buttons=["copy"])
@@ -175,7 +175,7 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
     stop.click(ask_to_stop, inputs=request, queue=False, api_visibility="private")
 
 
-def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
+def _attention_tab(shelf: ModelCache, choice: Choice) -> None:
     view = figures.AttentionView()
     with gr.Row():
         text = _text_box("A sentence", 2, elem_id="attention-text")
@@ -213,7 +213,7 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
     )
 
 
-def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
+def _compare_tab(shelf: ModelCache, choice: Choice) -> None:
     if len(shelf.names) < 2:
         gr.HTML("<p>To compare, start the page with at least two models: <code>hf-vaswani app MODEL MODEL</code></p>")
         return
@@ -247,7 +247,7 @@ def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
     )
 
 
-def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
+def _file_tab(shelf: ModelCache, choice: Choice, folder: Path) -> None:
     upload = gr.File(label="A document, or text with one sentence per line", elem_id="upload")
     button = gr.Button("Translate the file", variant="primary", elem_id="translate-file")
     state = gr.HTML(elem_id="file-state")
@@ -273,7 +273,7 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
     )
 
 
-def _score_tab(shelf: ModelShelf, choice: Choice) -> None:
+def _score_tab(shelf: ModelCache, choice: Choice) -> None:
     with gr.Row():
         text = _text_box("Text, one sentence per line", LINES, elem_id="scored-text")
         references = _text_box("References, one per line", LINES, elem_id="references")
@@ -288,7 +288,7 @@ def _score_tab(shelf: ModelShelf, choice: Choice) -> None:
     button.click(score, inputs=[*choice, text, references], outputs=result, api_name="score")
 
 
-def _search_tab(shelf: ModelShelf, choice: Choice) -> None:
+def _search_tab(shelf: ModelCache, choice: Choice) -> None:
     text = _text_box("A sentence", 2, elem_id="searched-text")
     with gr.Row():
         beams = gr.Slider(1, MOST_BEAMS, value=4, step=1, label="Beams")

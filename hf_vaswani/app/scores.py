@@ -5,7 +5,7 @@ from ..evaluation.score import scores, sentence_scores
 from ..evaluation.score_settings import score_settings
 from ..text.languages import own_languages
 from ..text.normalization import clean
-from .limits import LONGEST_TEXT, check_text, explained, untranslated
+from .limits import LONGEST_TEXT, check_text, untranslated, user_errors
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .translate import make_translator
 from .views import paragraphs, table
@@ -27,14 +27,14 @@ def scored(loaded: LoadedModel, source: str, references: str, languages: Languag
             f"The text has {counted(len(sources), 'line')}, but the references have {len(wanted):,}. Give one per "
             "line."
         )
-    with loaded.lock, explained():
+    with loaded.lock, user_errors():
         results = make_translator(loaded, languages).translate(sources)
     if errors := [untranslated(result) for result in results if isinstance(result, Exception)]:
         raise InputError(f"{counted(len(errors), 'line')} cannot be scored: {errors[0]}")
     translations = [result[0]["translation_text"] for result in results]
     language = languages.target or own_languages(loaded.model.config, loaded.tokenizer)[1]
     settings = score_settings(loaded.tokenizer, language).arguments()
-    with explained():
+    with user_errors():
         of_text = scores(translations, wanted, METRICS, **settings)
         [of_lines] = sentence_scores(translations, wanted, ["chrf"], **settings)
     rows = [

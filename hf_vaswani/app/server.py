@@ -11,7 +11,7 @@ from ..errors import InputError, reason
 from ..runtime.imports import import_extra, quiet
 from ..runtime.signals import StopSignals
 from .limits import LARGEST_FILE
-from .models import ModelShelf, chosen_models
+from .models import ModelCache, chosen_models
 
 HOST, FIRST_PORT = "127.0.0.1", 7860
 # Without these, gradio asks its makers for its latest version, and reports errors and launches to them.
@@ -71,7 +71,7 @@ def served(
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder, _environment(GRADIO_TEMP_DIR=folder):
         from .page import make_page
 
-        page, here = make_page(ModelShelf(names, trust_remote_code, engine), Path(folder)), Path(__file__).parent
+        page, here = make_page(ModelCache(names, trust_remote_code, engine), Path(folder)), Path(__file__).parent
         try:
             _, address, _ = page.launch(
                 server_name=host,

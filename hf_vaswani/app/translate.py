@@ -12,7 +12,7 @@ from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
 from ..translator.segments import Hypothesis
 from ..translator.translator import Translator
-from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
+from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, untranslated, user_errors
 from .models import NO_LANGUAGES, Languages, LoadedModel
 
 # Sentences translated together: few at first, so that the first one shows at once.
@@ -82,13 +82,13 @@ def translate_text(
     if not 1 <= n_best <= MOST_BEAMS:
         raise InputError(f"1 to {MOST_BEAMS} translations of a sentence can be shown, not {n_best}.")
     has_links = loaded.has_attention and len(text) <= LONGEST_LINKED_TEXT
-    with explained():
+    with user_errors():
         translator = make_translator(loaded, languages, n_best, has_links)
     # One sentence per piece; the engine divides those that are too long.
     pieces = split_text(text, lambda _: True, packs=False)
     done: list[Sentence] = []
     for group in _groups(pieces):
-        with loaded.lock, explained():
+        with loaded.lock, user_errors():
             done += _translated(translator, group)
         yield Translation(tuple(done), len(pieces), has_links)
 

@@ -15,7 +15,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 
-FIT = (
+RESIZE_HINT = (
     "If you added tokens to the tokenizer, call model.resize_token_embeddings(len(tokenizer)). Otherwise, use the "
     "tokenizer that the model was trained with."
 )
@@ -243,7 +243,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
     if token_ids.min() < 0 or token_ids.max() >= vocab_size:
         raise ValueError(
             f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
-            f"from 0 to {vocab_size - 1}. {FIT}"
+            f"from 0 to {vocab_size - 1}. {RESIZE_HINT}"
         )
 
 

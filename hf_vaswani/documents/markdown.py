@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .escaping import ENTITY, MARKUP, Escaping
 from .markup import TAG_NAME, add_tag, read_html
 from .parts import Builder, Parts
 from .sentences import Kind, Text
-from .spelling import ENTITY, MARKUP, Spelling
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 # Within text: addresses, footnotes, and what other programs replace.
@@ -21,7 +21,7 @@ KEPT = re.compile(
 )
 TEXT_RULES = ("text", "escape", "entity")
 LINE_END = re.compile(r"\r\n|\r|\n")
-MARKDOWN = Spelling(
+MARKDOWN = Escaping(
     re.compile(rf"\\[!-/:-@\[-`{{-~]|{ENTITY}"),
     lambda escape: escape[1:] if escape.startswith("\\") else MARKUP.decode(escape),
     # Whether these are marks of emphasis or code depends on what is around them, which translations change.

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
+from .escaping import MARKUP, Escaping
 from .sentences import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
-from .spelling import MARKUP, Spelling
 
 # Marks before and after words that belong to their sentence.
 OPENING_MARKS = re.compile(r"\s*[\"'“”„‘‚«»(\[¿¡]+")
@@ -41,17 +41,17 @@ class Builder:
         is_ordered: as in [`Sentence`].
     """
 
-    def __init__(self, spelling: Spelling, is_ordered: bool = False):
-        self._spelling, self._is_ordered = spelling, is_ordered
+    def __init__(self, escaping: Escaping, is_ordered: bool = False):
+        self._escaping, self._is_ordered = escaping, is_ordered
         self._parts: list[str | Sentence | Parts] = []
         self._pieces: list[Piece] = []
 
     def text(self, raw: str) -> None:
         """Add text of the current sentence; escapes with an unknown meaning, and of signs, are tags in it."""
         done = 0
-        for match in self._spelling.escape.finditer(raw):
-            character = self._spelling.decode(match[0])
-            if character == match[0] or (self._spelling is MARKUP and _is_sign(character, raw, match.span())):
+        for match in self._escaping.escape.finditer(raw):
+            character = self._escaping.decode(match[0])
+            if character == match[0] or (self._escaping is MARKUP and _is_sign(character, raw, match.span())):
                 self._add_text(raw[done : match.start()])
                 self.tag(match[0])
                 done = match.end()
@@ -59,7 +59,7 @@ class Builder:
 
     def _add_text(self, raw: str) -> None:
         if raw:
-            self.piece(Text(raw, self._spelling.read(raw)))
+            self.piece(Text(raw, self._escaping.read(raw)))
 
     def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "", changed: str = "") -> None:
         """Add markup within the current sentence; arguments are those of [`Tag`]."""
@@ -74,9 +74,9 @@ class Builder:
         first, last = _inner(pieces)
         if first < last:
             before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
-            lead, inner = _split_space(inner, self._spelling)
+            lead, inner = _split_space(inner, self._escaping)
             self._parts += [piece.raw for piece in before]
-            self._parts += [lead[0], Sentence(inner, self._spelling, self._is_ordered), lead[1]]
+            self._parts += [lead[0], Sentence(inner, self._escaping, self._is_ordered), lead[1]]
             self._parts += [piece.raw for piece in after]
         else:
             self._parts += [piece.raw for piece in pieces]
@@ -128,19 +128,19 @@ def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
     return first, last + 1
 
 
-def _split_space(pieces: list[Piece], spelling: Spelling) -> tuple[tuple[str, str], list[Piece]]:
+def _split_space(pieces: list[Piece], escaping: Escaping) -> tuple[tuple[str, str], list[Piece]]:
     """Whitespace at both ends, and the pieces without it."""
     lead = tail = ""
     if isinstance(pieces[0], Text):
         raw = pieces[0].raw
         lead = raw[: len(raw) - len(raw.lstrip())]
-        pieces = [_text(raw[len(lead) :], spelling, pieces[0]), *pieces[1:]]
+        pieces = [_text(raw[len(lead) :], escaping, pieces[0]), *pieces[1:]]
     if isinstance(pieces[-1], Text):
         raw = pieces[-1].raw
         tail = raw[len(raw.rstrip()) :]
-        pieces = [*pieces[:-1], _text(raw[: len(raw) - len(tail)], spelling, pieces[-1])]
+        pieces = [*pieces[:-1], _text(raw[: len(raw) - len(tail)], escaping, pieces[-1])]
     return (lead, tail), pieces
 
 
-def _text(raw: str, spelling: Spelling, before: Text) -> Text:
-    return before if raw == before.raw else Text(raw, spelling.read(raw))
+def _text(raw: str, escaping: Escaping, before: Text) -> Text:
+    return before if raw == before.raw else Text(raw, escaping.read(raw))

@@ -1,7 +1,7 @@
 """Plain text: each line is a text."""
 
+from .escaping import PLAIN
 from .parts import Builder, Parts
-from .spelling import PLAIN
 
 
 def read_lines(content: str) -> Parts:

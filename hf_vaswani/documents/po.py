@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import InputError
+from .escaping import Escaping
 from .parts import Builder, Parts
-from .spelling import Spelling
 from .strings import add_message
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 KEYWORD = re.compile(r"\s*(?:#~\|?\s*|#\|\s*)?(msgctxt|msgid_plural|msgid|msgstr(?:\[\d\])?)\s*(?=\")")
 STRING = re.compile(r"\s*\"((?:[^\"\\\n]|\\.)*)\"\s*$")
 LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-PO = Spelling(
+PO = Escaping(
     re.compile(r"\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}|.)"),
     lambda escape: LETTERS.get(escape[1], escape if escape[1].isalnum() else escape[1]),
     {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"},

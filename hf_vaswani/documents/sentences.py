@@ -18,7 +18,7 @@ from typing import Protocol
 from ..core.pipeline_sentences import split_sentences
 from ..text.keep import find_kept, kind_patterns
 from ..text.words import Span, word_spans
-from .spelling import Spelling
+from .escaping import Escaping
 
 # Pairs of a source and a target word, by their numbers in `word_spans` of both texts.
 Alignment = Collection[tuple[int, int]]
@@ -110,8 +110,8 @@ class Sentence:
         text: what is to be translated; runs of whitespace are single spaces.
     """
 
-    def __init__(self, pieces: Sequence[Piece], spelling: Spelling, is_ordered: bool = False):
-        self.pieces, self._spelling = pieces, spelling
+    def __init__(self, pieces: Sequence[Piece], escaping: Escaping, is_ordered: bool = False):
+        self.pieces, self._escaping = pieces, escaping
         self.text, self._tags = _without_tags(pieces)
         self._root = NO_TAGS
         if self._tags:
@@ -137,7 +137,7 @@ class Sentence:
 
     @cached_property
     def _table(self) -> dict[int, str]:
-        return self._spelling.table([piece.raw for piece in self.pieces if isinstance(piece, Text)])
+        return self._escaping.table([piece.raw for piece in self.pieces if isinstance(piece, Text)])
 
     def fill(self, translations: Translations) -> str:
         """The translation with the tags in it, as the format writes it; unchanged text stays as it was."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import InputError
+from .escaping import JSON, Escaping, json_escape
 from .markup import add_tag
 from .parts import Builder, Parts
-from .spelling import JSON, Spelling, json_escape
 
 # What programs replace, or must find again: addresses, `{{name}}` and `$t(key)` of i18next, `%{name}`, `${name}`,
 # `{name}` and `{0, number}` of ICU, `%s`, `%1$s`, `%(name)s`, `%@`, entities.
@@ -74,8 +74,8 @@ def read_json(content: str) -> Parts:
     except ValueError as error:
         line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
         raise InputError(f"Line {line}, column {column}: {getattr(error, 'msg', error)}. Correct it.") from None
-    spelling = replace(JSON, unwritable=json_escape) if content.isascii() and r"\u" in content else JSON
-    builder, done = Builder(spelling), 0
+    escaping = replace(JSON, unwritable=json_escape) if content.isascii() and r"\u" in content else JSON
+    builder, done = Builder(escaping), 0
     for raw, start, end in _json_values(content):
         builder.keep(content[done:start])
         add_message(builder, raw)
@@ -99,22 +99,22 @@ def _json_values(content: str) -> Iterator[tuple[str, int, int]]:
 
 def read_properties(content: str) -> Parts:
     """A file of Java's properties."""
-    spelling = Spelling(
+    escaping = Escaping(
         re.compile(r"\\u[0-9a-fA-F]{4}|\\(?:\r\n|[\r\n])[ \t\f]*|\\[\s\S]"),
         _property_decode,
         {"\\": "\\\\", "\n": "\\n", "\t": "\\t"},
         unwritable=json_escape if content.isascii() else None,
     )
     message = replace(
-        spelling,
-        escape=re.compile(rf"''|{spelling.escape.pattern}"),
+        escaping,
+        escape=re.compile(rf"''|{escaping.escape.pattern}"),
         decode=lambda escape: "'" if escape == "''" else _property_decode(escape),
-        always={**spelling.always, "'": "''"},
+        always={**escaping.always, "'": "''"},
     )
     parts: list[str | Parts] = []
     done = 0
     for match in PROPERTY.finditer(content):
-        builder = Builder(message if ARGUMENT.search(match["value"]) else spelling)
+        builder = Builder(message if ARGUMENT.search(match["value"]) else escaping)
         add_message(builder, match["value"])
         parts += [content[done : match.start("value")], builder.build()]
         done = match.end()

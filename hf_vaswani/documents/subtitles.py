@@ -3,10 +3,10 @@
 import re
 
 from ..errors import InputError
+from .escaping import MARKUP, PLAIN, Escaping
 from .markup import add_tag
 from .parts import Builder, Parts
 from .sentences import Kind
-from .spelling import MARKUP, PLAIN, Spelling
 
 TIMES = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+")
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
@@ -35,8 +35,8 @@ def read_vtt(content: str) -> Parts:
     return _read(content, MARKUP, "02:03.000 --> 02:05.000")
 
 
-def _read(content: str, spelling: Spelling, example: str) -> Parts:
-    builder = Builder(spelling)
+def _read(content: str, escaping: Escaping, example: str) -> Parts:
+    builder = Builder(escaping)
     is_cue = has_cues = False
     line_end = ""
     for match in LINE.finditer(content):

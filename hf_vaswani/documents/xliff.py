@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 
 from ..errors import InputError
+from .escaping import MARKUP
 from .markup import CDATA, EXCLUDED, Token, cdata_text, check_xml, join_kept, read_cdata, xml_tokens
 from .parts import Builder, Parts
 from .sentences import Kind
-from .spelling import MARKUP
 
 # Inline elements with code of the original inside, and those that open or close a pair, with what they have in common.
 NATIVE = ("ph", "it", "bpt", "ept")

@@ -16,7 +16,7 @@ from transformers.generation import GenerateBeamEncoderDecoderOutput
 
 from ..core.generation_beam_search import LENGTH_PENALTY_TYPES, NEVER, BeamState, Scoring, pick
 from ..core.generation_vaswani import BatchedDecoder, Recorder, VaswaniGenerationMixin
-from .fast_beam_search import FastBeamSearch, Stragglers, top
+from .fast_beam_search import FastBeamSearch, UnfinishedSentences, top
 from .mixin import MASKING_PROCESSORS, ROW_PROCESSORS, FastGenerationMixin, only, only_one
 from .term_automaton import TermAutomata, TermAutomaton
 
@@ -73,7 +73,7 @@ class ConstrainedBeamSearch(FastBeamSearch):
         paths = torch.cat([pick(state.paths, beams), torch.stack([tokens, rows], dim=-1).unsqueeze(2)], dim=2)
         automata = self.automata.next(pick(state.automata, beams), tokens)
         ends = self._ends(paths, tokens, state.limits)
-        self._finish(state, paths, scores, ends, self.automata.count_unmet(automata))
+        self._finish(state, paths, scores, ends, self.automata.count_missing_terms(automata))
         # In the order in which they were chosen, those that continue before those that end.
         chosen = ends.long().argsort(dim=1, stable=True)[:, : self.beams]
         kept = torch.where(ends, scores + NEVER, scores).gather(1, chosen)
@@ -271,7 +271,7 @@ def search_with_terms(
         **options,
         log_probs_fall=only(MASKING_PROCESSORS, logits_processor),
         sentences_may_leave=not options["criteria"] and only(ROW_PROCESSORS, logits_processor),
-        stragglers=only_one(Stragglers, stopping_criteria),
+        unfinished=only_one(UnfinishedSentences, stopping_criteria),
     )
     output = search.run()
     if not config.return_dict_in_generate:

@@ -59,7 +59,7 @@ class SearchObserver(StoppingCriteria):
 __all__ = ["SearchObserver", "SearchStep"]
 
 
-class Stragglers(StoppingCriteria):
+class UnfinishedSentences(StoppingCriteria):
     """Ends the search of a batch when only a few of its sentences are left.
 
     Those of many batches can then be searched together: a step of a few sentences takes nearly as long as one of many.
@@ -69,14 +69,14 @@ class Stragglers(StoppingCriteria):
         rows: number of hypotheses, at most, that are not worth further steps.
 
     Attributes:
-        unfinished: which sentences of the batch have no result, in no particular order.
+        numbers: which sentences of the batch have no result, in no particular order.
     """
 
     is_handled_by_search = True
 
     def __init__(self, rows: int):
         self.rows = rows
-        self.unfinished: list[int] = []
+        self.numbers: list[int] = []
 
     def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
         # Ends no sentence: only searches that do not know this criterion call it.
@@ -90,7 +90,7 @@ class FastBeamSearch(BeamSearch):
         log_probs_fall: whether a hypothesis never gets more probable with its next token; processors may change that.
         sentences_may_leave: whether finished sentences leave the batch. Otherwise all stay, as needed by processors
             that identify sentences by row.
-        stragglers: ends the search before all sentences are done, if they may leave.
+        unfinished: ends the search before all sentences are done, if they may leave.
         observer: receives each step.
         options: the other arguments of [`BeamSearch`].
     """
@@ -101,14 +101,14 @@ class FastBeamSearch(BeamSearch):
         *,
         log_probs_fall: bool = True,
         sentences_may_leave: bool = True,
-        stragglers: Stragglers | None = None,
+        unfinished: UnfinishedSentences | None = None,
         observer: SearchObserver | None = None,
         **options,
     ):
         super().__init__(decoder, observe=None if observer is None else self._show, **options)
         self.log_probs_fall = log_probs_fall
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
-        self.stragglers = stragglers
+        self.unfinished = unfinished
         self.observer = observer
 
     def run(self) -> BeamOutput:
@@ -126,8 +126,8 @@ class FastBeamSearch(BeamSearch):
                 done.append(rows_of(state, state.is_open.logical_not().nonzero().squeeze(1)))
                 order = close_ranks(state.is_open, left)
                 state, parents = rows_of(state, order), parents[order]
-                if self.stragglers and len(order) * self.beams <= self.stragglers.rows:
-                    self.stragglers.unfinished = state.numbers.tolist()
+                if self.unfinished and len(order) * self.beams <= self.unfinished.rows:
+                    self.unfinished.numbers = state.numbers.tolist()
                     return self._result([*done, state])
                 self.decoder.keep(order)
             states = self.decoder.next(state.paths[..., 0], parents)
@@ -296,4 +296,4 @@ def top(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> tuple[torc
     return best, indices.flatten(1).gather(1, chosen)
 
 
-__all__ = ["FastBeamSearch", "GreedySearch", "Sampling", "Stragglers"]
+__all__ = ["FastBeamSearch", "GreedySearch", "Sampling", "UnfinishedSentences"]

@@ -34,7 +34,7 @@ from ..core.generation_vaswani import (
 from ..core.modeling_cache import CACHE_NAME
 from ..fast.decoder_step import DecoderStep, can_step, is_own_class
 from .beam_decoder import MASKED_ATTENTION, ModuleStep, SharedSourceDecoder
-from .fast_beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
+from .fast_beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, UnfinishedSentences
 from .settings import LARGEST_BEAM, check_generation_file, check_search, generation_config_in, setting_errors
 
 logger = logging.get_logger(__name__)
@@ -81,7 +81,7 @@ class FastGenerationMixin(VaswaniGenerationMixin):
     """What [`VaswaniGenerationMixin`] does, faster, and with errors before a search rather than in it."""
 
     length_follows_source = True
-    leaves_stragglers = True
+    leaves_unfinished = True
     shows_its_search = True
     returns_sequence_scores = True
 
@@ -162,7 +162,7 @@ class FastGenerationMixin(VaswaniGenerationMixin):
             **self._search_options(input_ids, logits_processor, stopping_criteria, config, recorder),
             log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
             sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
-            stragglers=only_one(Stragglers, stopping_criteria),
+            unfinished=only_one(UnfinishedSentences, stopping_criteria),
             observer=only_one(SearchObserver, stopping_criteria),
             continues=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
         )
@@ -215,7 +215,7 @@ class FastGenerationMixin(VaswaniGenerationMixin):
             fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
             processors=logits_processor or None,
             # Rows that end early cannot be drawn again.
-            stragglers=None if config.do_sample else only_one(Stragglers, stopping_criteria),
+            unfinished=None if config.do_sample else only_one(UnfinishedSentences, stopping_criteria),
             observer=only_one(SearchObserver, stopping_criteria),
         )
         return search.run().sequences
@@ -236,7 +236,7 @@ class FastGenerationMixin(VaswaniGenerationMixin):
                 getattr(getattr(self, name), "__func__", None) is getattr(VaswaniGenerationMixin, name)
                 for name in PREPARING
             )
-            and not any(map(is_watched, bypassed))
+            and not any(map(has_hooks, bypassed))
             and not any(map(is_overridden, set(map(type, bypassed))))
         )
 
@@ -257,7 +257,7 @@ class FastGenerationMixin(VaswaniGenerationMixin):
         return DecoderStep(decoder, lm_head) if can_step(decoder, lm_head) else None
 
 
-def is_watched(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
     """Whether a module's forward pass has hooks or has been replaced.
 
     Such code expects calls of the model itself with one row per hypothesis, and the search makes neither. Two

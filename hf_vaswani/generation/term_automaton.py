@@ -243,7 +243,7 @@ class TermAutomata:
         """The number of tokens that are missing at least, `(…)`."""
         return self.missing[states].sum(-1)
 
-    def count_unmet(self, states: torch.Tensor) -> torch.Tensor:
+    def count_missing_terms(self, states: torch.Tensor) -> torch.Tensor:
         """The number of demands that would not be met if the hypothesis ended here, `(…)`."""
         return (self.missing[states] > 0).sum(-1)
 

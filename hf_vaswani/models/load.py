@@ -19,7 +19,7 @@ from transformers import (
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.modeling_base import FIT
+from ..core.modeling_base import RESIZE_HINT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError, reason
 from ..files import AGAIN
@@ -228,7 +228,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
     if tokens[0] > rows or tokens[1] > getattr(model.config, "decoder_vocab_size", tokens[1]):
         error = error or f"the tokenizer has {max(tokens):,} tokens, more than the model has embeddings"
     if error:
-        raise InputError(f"{path}: {error}. {FIT}")
+        raise InputError(f"{path}: {error}. {RESIZE_HINT}")
     if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:
         raise InputError(f"{path}: its tokenizer_config.json sets no pad_token, but the model has one. {AGAIN}")
 

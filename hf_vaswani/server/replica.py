@@ -28,7 +28,7 @@ from .messages import Chunk, Pairs, TextError, Translated, Translation
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
 # The engine starts at once instead of waiting for enough text to pay for converting the model.
-ANY_AMOUNT = 10**12
+CONVERT_NOW = 10**12
 
 
 # The translations of a chunk, or why there are none.
@@ -188,14 +188,14 @@ class _Loaded:
         # Weights are read from their file when they are used: one that is overwritten meanwhile would end the process.
         self.model._apply(torch.clone)
         selection, count = BackendSelection(engine, quantize), 1
-        selection.work = ANY_AMOUNT
-        first = _Lane(self.model, self.tokenizer, selection, keep)
+        selection.work = CONVERT_NOW
+        first = _Worker(self.model, self.tokenizer, selection, keep)
         # Converts the model, or opens its conversion.
         first.translate([Chunk(("a",), languages=self._some_languages())])
         if isinstance(selection.opened, CTranslate2Model):
             count = selection.opened.callers = selection.opened.workers
         # The languages of a tokenizer are set while it encodes, so that each thread needs its own.
-        others = [_Lane(self.model, copy.deepcopy(self.tokenizer), selection, keep) for _ in range(count - 1)]
+        others = [_Worker(self.model, copy.deepcopy(self.tokenizer), selection, keep) for _ in range(count - 1)]
         self.lanes = [first, *others]
         self.counter, self.aligner = copy.deepcopy(self.tokenizer), copy.deepcopy(self.tokenizer)
         self.aligning = threading.Lock()
@@ -217,7 +217,7 @@ class _Loaded:
         return sum(map(len, self.counter(list(chunk.texts))["input_ids"]))
 
 
-class _Lane:
+class _Worker:
     """The pipelines of one thread, by their languages."""
 
     def __init__(

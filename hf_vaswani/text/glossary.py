@@ -60,7 +60,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Demand:
+class TermConstraint:
     """Terms of which a translation must have one, as often as their source stands in the text.
 
     Attributes:
@@ -92,7 +92,7 @@ def shortened(text: str) -> str:
     return repr(text) if len(text) <= 60 else f"{text[:60]!r}…"
 
 
-def shown_demands(demands: "Sequence[Demand]") -> str:
+def shown_constraints(demands: "Sequence[TermConstraint]") -> str:
     """Demands in words, those after the first few only counted."""
     rest = [f"{len(demands) - SHOWN_ERRORS} more"] if len(demands) > SHOWN_ERRORS else []
     return ", ".join([*map(str, demands[:SHOWN_ERRORS]), *rest])
@@ -180,14 +180,14 @@ class Glossary:
             entries.append(Entry(source, tuple(targets)))
         return cls(entries)
 
-    def demands(self, source: str) -> list[Demand]:
+    def demands(self, source: str) -> list[TermConstraint]:
         """What a translation of a source must have, see [`find`]."""
         counts: Counter[tuple[Term, ...]] = Counter()
         sources: dict[tuple[Term, ...], str] = {}
         for _, _, entry in self.find(source):
             counts[entry.terms] += 1
             sources.setdefault(entry.terms, entry.source)
-        return [Demand(terms, count, sources[terms]) for terms, count in counts.items()]
+        return [TermConstraint(terms, count, sources[terms]) for terms, count in counts.items()]
 
     def of_text(self, source: str) -> "Glossary":
         """A glossary of the terms that a source has, with the same demands on its translation."""

@@ -20,10 +20,10 @@ from torch.utils.data import Dataset, IterableDataset
 from tqdm import tqdm
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.modeling_base import FIT
+from ..core.modeling_base import RESIZE_HINT
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import evaluation
-from ..generation.fast_beam_search import Stragglers
+from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.model_checks import damaged_weights, tokenizer_warning, vocabulary_error
 from ..generation.settings import GenerateArguments
 from ..text.inputs import check_many, check_text, shown
@@ -112,7 +112,7 @@ class TranslationPipeline(Pipeline):
             )
         self.selection.check(self.model)
         if error := vocabulary_error(self.model, self.tokenizer):
-            raise ValueError(f"The {error.removeprefix('the ')}. {FIT}")
+            raise ValueError(f"The {error.removeprefix('the ')}. {RESIZE_HINT}")
         if warning := tokenizer_warning(self.model, self.tokenizer):
             warnings.warn(warning, UserWarning, stacklevel=2)
         # T5's prefix is chosen once, and with it the languages of all calls.
@@ -401,7 +401,7 @@ class PipelineBackend:
         self.name, self.title = getattr(model, "engine_key", "torch"), getattr(model, "engine_name", "PyTorch")
         # Methods that have been replaced may be meant to see all batches.
         self.must_see_all = any(name in vars(pipeline) for name in STAGES)
-        self.leaves_stragglers = getattr(model, "leaves_stragglers", False)
+        self.leaves_unfinished = getattr(model, "leaves_unfinished", False)
 
     def search(
         self,
@@ -409,7 +409,7 @@ class PipelineBackend:
         prompts: Sequence[Sequence[int]] | None,
         request: SearchRequest,
         constraints: "TermAutomata | None" = None,
-        stragglers: Stragglers | None = None,
+        unfinished: UnfinishedSentences | None = None,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[list[Candidate]]:
         pipeline, own = (
@@ -420,7 +420,7 @@ class PipelineBackend:
             own["arguments"] = request.arguments
         else:  # which may change arguments: it gets them itself
             own |= request.arguments.generate_kwargs
-        own |= own_arguments(prompts, constraints, stragglers, pipeline.model.device)
+        own |= own_arguments(prompts, constraints, unfinished, pipeline.model.device)
         outputs = pipeline.forward(pipeline.collate(list(rows)), **own)
         found = []
         for row in range(len(rows)):

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..generation.fast_beam_search import Stragglers
-from ..generation.mixin import is_watched
+from ..generation.fast_beam_search import UnfinishedSentences
+from ..generation.mixin import has_hooks
 from ..generation.settings import ONE_BY_ONE, suggest_argument
 from .options import MEANINGS, TranslationOptions
 from .segments import Candidate, Hypothesis, SearchBackend, SearchRequest, Segment, attempt
-from .workers import can_fork, side_by_side
+from .workers import can_fork, in_parallel
 
 if TYPE_CHECKING:
     from ..generation.term_automaton import TermAutomata
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Tokens times parameters above which worker processes save more time than they take to start, some 20 ms.
 WORTH_WORKERS = 1e10
 # The search of a batch ends when at most this many hypotheses are left, and at most this fraction, 1 in 8, of all.
-STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
+UNFINISHED_ROWS, UNFINISHED_SHARE = 16, 8
 Item = TypeVar("Item")
 
 FIRST_WINDOW, GROWTH, LAST_WINDOW = 128, 4, 4096
@@ -75,8 +75,8 @@ class Search:
             self.used.add(self.backend.name)
         while waiting:
             batches = self._batches(waiting)
-            # A single batch leaves no stragglers, nor do batches of stragglers.
-            may_leave = len(batches) > 1 and self._knows_stragglers() and not waiting[0].is_unfinished
+            # A single batch is searched to its end, and so are batches of unfinished sentences.
+            may_leave = len(batches) > 1 and self._can_leave_unfinished() and not waiting[0].is_unfinished
             for number, results in self._results(batches, may_leave):
                 for segment, (result, lengths) in zip(batches[number], results):
                     segment.result, segment.target_lengths = result, lengths
@@ -96,11 +96,11 @@ class Search:
             "original model."
         )
 
-    def _knows_stragglers(self) -> bool:
+    def _can_leave_unfinished(self) -> bool:
         """Whether a search may leave sentences without a result."""
         has_criteria = self.request.arguments.get("stopping_criteria") is not None
         needs_all = has_criteria or self.request.return_alignments
-        return self.backend.leaves_stragglers and not needs_all
+        return self.backend.leaves_unfinished and not needs_all
 
     def _batches(self, waiting: list[Segment]) -> list[list[Segment]]:
         """Group segments of similar length, with prompts of equal length, into batches.
@@ -137,7 +137,7 @@ class Search:
         items = list(zip(batches, self._seeds(len(batches))))
         workers = self._workers(batches)
         if workers > 1:
-            return side_by_side(work, items, workers)
+            return in_parallel(work, items, workers)
         return ((number, work(item)) for number, item in enumerate(items))
 
     def _seeds(self, batches: int) -> list[int | None]:
@@ -157,7 +157,7 @@ class Search:
         # Methods that have been replaced, or hooks, may be meant to see all batches.
         if self.backend.makes_batches or self.backend.must_see_all or self.request.arguments.depends_on_order():
             return 1
-        if "generate" in vars(model) or any(map(is_watched, model.modules())):
+        if "generate" in vars(model) or any(map(has_hooks, model.modules())):
             return 1
         if number is None:
             tokens = self.request.arguments.rows() * sum(segment.length for batch in batches for segment in batch)
@@ -166,14 +166,16 @@ class Search:
 
     def _search(self, segments: list[Segment], may_leave: bool) -> None:
         rows = self.request.arguments.rows()
-        stragglers = Stragglers(min(STRAGGLING_ROWS, len(segments) * rows // STRAGGLING_SHARE)) if may_leave else None
+        unfinished = (
+            UnfinishedSentences(min(UNFINISHED_ROWS, len(segments) * rows // UNFINISHED_SHARE)) if may_leave else None
+        )
         try:
             found = self.backend.search(
                 [segment.row or {} for segment in segments],
                 [segment.prompt for segment in segments] if segments[0].prompt else None,
                 self.request,
                 self.constraints(segments) if self.constraints else None,
-                stragglers,
+                unfinished,
                 lambda number: self.finished([segments[number]]),
             )
         except ValueError as error:
@@ -182,7 +184,7 @@ class Search:
             if suggestion := suggest_argument(error, [*known, "quantize", *vars(self.model.generation_config)]):
                 raise ValueError(suggestion) from None
             raise
-        left = stragglers.unfinished if stragglers else ()
+        left = unfinished.numbers if unfinished else ()
         done = [number for number in range(len(segments)) if number not in left]
         for number, hypotheses in zip(done, self._decode([found[number] for number in done])):
             segment = segments[number]

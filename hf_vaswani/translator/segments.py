@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 import torch
 
 from ..core.pipeline_sentences import Piece
-from ..generation.fast_beam_search import Stragglers
+from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.settings import GenerateArguments
 
 if TYPE_CHECKING:  # only texts with terms need them
     from ..generation.term_automaton import TermAutomata, TermAutomaton
-    from ..text.glossary import Demand
+    from ..text.glossary import TermConstraint
 
 # What stands for each span that is to be kept while a text is divided into sentences.
 MASK = "\ufdef"
@@ -95,7 +95,7 @@ class Segment:
     prompt: Sequence[int] = ()
     result: Result | None = None
     target_lengths: Sequence[int] = ()
-    constraints: "Sequence[Demand]" = ()
+    constraints: "Sequence[TermConstraint]" = ()
     automata: "Sequence[TermAutomaton]" = ()
     is_unfinished: bool = False
 
@@ -160,7 +160,7 @@ class SearchBackend(Protocol):
         name, title: what options and messages call it.
         takes_constraints: whether it can search for terms.
         makes_batches: whether it forms batches itself, and distributes them to workers of its own.
-        leaves_stragglers: whether it can leave the last sentences of a batch without a result.
+        leaves_unfinished: whether it can leave the last sentences of a batch without a result.
         must_see_all: whether it must see all batches, in their order.
     """
 
@@ -168,7 +168,7 @@ class SearchBackend(Protocol):
     title: str
     takes_constraints: bool
     makes_batches: bool
-    leaves_stragglers: bool
+    leaves_unfinished: bool
     must_see_all: bool
 
     def search(
@@ -177,7 +177,7 @@ class SearchBackend(Protocol):
         prompts: Sequence[Sequence[int]] | None,
         request: SearchRequest,
         constraints: "TermAutomata | None" = None,
-        stragglers: Stragglers | None = None,
+        unfinished: UnfinishedSentences | None = None,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[list[Candidate]]:
         """The candidates of each row, best first.
@@ -186,7 +186,7 @@ class SearchBackend(Protocol):
             rows: the sources.
             prompts: for each, the tokens that its translations begin with, of equal numbers; or None.
             constraints: the terms that translations must have.
-            stragglers: if given, may leave sentences out; their candidates mean nothing.
+            unfinished: if given, may leave sentences out; their candidates mean nothing.
             finished: called with the number of a row that is done before the others, if the backend knows it.
         """
         ...

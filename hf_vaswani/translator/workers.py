@@ -54,7 +54,7 @@ def memory_error(workers: int) -> str | None:
     )
 
 
-def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
+def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
     """Do the work on each item in forked processes, starting in the order of the items.
 
     Args:
@@ -129,4 +129,4 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-__all__ = ["WorkerDied", "can_fork", "memory_error", "side_by_side"]
+__all__ = ["WorkerDied", "can_fork", "memory_error", "in_parallel"]

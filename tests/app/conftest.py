@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hf_vaswani.app.models import LoadedModel, ModelShelf
+from hf_vaswani.app.models import LoadedModel, ModelCache
 
 from ..conftest import tiny_model
 
@@ -25,8 +25,8 @@ def model_folder(tmp_path, tokenizer):
 
 
 @pytest.fixture
-def shelf(model_folder) -> ModelShelf:
-    return ModelShelf([str(model_folder)])
+def shelf(model_folder) -> ModelCache:
+    return ModelCache([str(model_folder)])
 
 
 @pytest.fixture

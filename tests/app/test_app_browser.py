@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hf_vaswani.app import server
-from hf_vaswani.app.models import ModelShelf
+from hf_vaswani.app.models import ModelCache
 from hf_vaswani.app.translate import translate_text
 
 from ..browser import NEEDS_CHROMIUM, OpenPage, chromium, violations
@@ -123,7 +123,7 @@ def page(shared) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def expected(folders):
     """Translates a text with the first model, without the page."""
-    loaded = ModelShelf(folders).open(folders[0])
+    loaded = ModelCache(folders).open(folders[0])
     return lambda text, n_best=1: list(translate_text(loaded, text, n_best=n_best))[-1].text
 
 

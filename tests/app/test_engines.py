@@ -3,13 +3,13 @@
 import pytest
 
 from hf_vaswani.app import server
-from hf_vaswani.app.models import ModelShelf
+from hf_vaswani.app.models import ModelCache
 from hf_vaswani.cli import main
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_chosen_engine_translates(engine, model_folder):
-    loaded = ModelShelf([str(model_folder)], engine=engine).open(str(model_folder))
+    loaded = ModelCache([str(model_folder)], engine=engine).open(str(model_folder))
     loaded.pipeline()("w1 w2")
     assert loaded.selection.used == {engine}
 
@@ -24,4 +24,4 @@ def test_engine_option_reaches_the_page(model_folder, monkeypatch):
 
 def test_unknown_engine_is_refused_before_a_model_is_loaded():
     with pytest.raises(ValueError, match="engine must be one of auto, torch, ctranslate2, onnx, got 'tensorrt'"):
-        ModelShelf(["missing"], engine="tensorrt")
+        ModelCache(["missing"], engine="tensorrt")

@@ -9,7 +9,7 @@ from hf_vaswani.app import models
 from hf_vaswani.app.models import (
     Languages,
     LoadedModel,
-    ModelShelf,
+    ModelCache,
     chosen_models,
     has_unknown_type,
     language_choices,
@@ -78,7 +78,7 @@ def test_models_are_loaded_on_first_use_and_the_last_two_are_kept(monkeypatch, m
 
     original = models.load
     monkeypatch.setattr(models, "load", load)
-    shelf = ModelShelf(["a", "b", "c"])
+    shelf = ModelCache(["a", "b", "c"])
     assert loads == []
     assert shelf.open("a") is shelf.open("a")
     first, second = shelf.open("a"), shelf.open("b")
@@ -138,8 +138,8 @@ def test_model_code_runs_only_when_trusted(monkeypatch, tmp_path):
     classes = {"AutoConfig": "mystery.MysteryConfig", "AutoModelForSeq2SeqLM": "mystery.Mystery"}
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery", "auto_map": classes}))
     with pytest.raises(InputError, match="'mystery' is unknown to transformers"):
-        ModelShelf([str(folder)]).open(str(folder))
-    assert type(ModelShelf([str(folder)], trust_remote_code=True).open(str(folder)).model).__name__ == "Mystery"
+        ModelCache([str(folder)]).open(str(folder))
+    assert type(ModelCache([str(folder)], trust_remote_code=True).open(str(folder)).model).__name__ == "Mystery"
 
 
 def test_title_names_the_languages_of_a_model_for_one_pair():

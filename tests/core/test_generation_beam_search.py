@@ -8,7 +8,14 @@ from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
 from hf_vaswani.core.generation_beam_search import BeamSearch, Scoring
-from hf_vaswani.generation.fast_beam_search import FastBeamSearch, GreedySearch, Stragglers, close_ranks, draw, top
+from hf_vaswani.generation.fast_beam_search import (
+    FastBeamSearch,
+    GreedySearch,
+    UnfinishedSentences,
+    close_ranks,
+    draw,
+    top,
+)
 from hf_vaswani.interop import import_model
 
 from ..conftest import tiny_model
@@ -228,26 +235,28 @@ def test_finished_sentences_leave_the_batch(vaswani, sources, record_input_shape
 def test_search_stops_with_its_last_sentences_unfinished(vaswani, sources, num_beams):
     options = {**sources, "num_beams": num_beams, "max_length_offset": 3, "max_length": 40, "eos_token_id": None}
     expected = vaswani.generate(**options)
-    stragglers = Stragglers(rows=50 * num_beams)
-    output = vaswani.generate(**options, stopping_criteria=[stragglers])
+    unfinished = UnfinishedSentences(rows=50 * num_beams)
+    output = vaswani.generate(**options, stopping_criteria=[unfinished])
     # The last 50 are the sentences of 20 tokens.
-    assert sorted(stragglers.unfinished) == list(range(3, 200, 4))
+    assert sorted(unfinished.numbers) == list(range(3, 200, 4))
     done = [row for row in range(200) if row % 4 != 3]
     assert torch.equal(output[done], expected[done, : output.shape[1]])
 
 
 def test_search_that_never_reaches_the_straggler_limit_finishes(vaswani, sources):
     options = {**sources, "num_beams": 2, "max_length_offset": 3, "max_length": 40, "eos_token_id": None}
-    stragglers = Stragglers(rows=99)
-    output = vaswani.generate(**options, stopping_criteria=[stragglers])
-    assert not stragglers.unfinished and torch.equal(output, vaswani.generate(**options))
+    unfinished = UnfinishedSentences(rows=99)
+    output = vaswani.generate(**options, stopping_criteria=[unfinished])
+    assert not unfinished.numbers and torch.equal(output, vaswani.generate(**options))
 
 
 def test_sampling_ignores_the_straggler_criterion(vaswani, sources):
     torch.manual_seed(0)
     expected = vaswani.generate(**sources, do_sample=True, max_new_tokens=5)
     torch.manual_seed(0)
-    output = vaswani.generate(**sources, do_sample=True, max_new_tokens=5, stopping_criteria=[Stragglers(rows=200)])
+    output = vaswani.generate(
+        **sources, do_sample=True, max_new_tokens=5, stopping_criteria=[UnfinishedSentences(rows=200)]
+    )
     assert torch.equal(output, expected)
 
 

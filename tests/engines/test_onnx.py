@@ -162,20 +162,20 @@ def test_worker_processes_give_the_same_translations(exported, monkeypatch):
     engine = pipeline("translation", model=str(exported[1]), max_new_tokens=6, batch_size=8)
     processes = []
     monkeypatch.setattr(
-        "hf_vaswani.translator.search.side_by_side", recorded(processes, "hf_vaswani.translator.workers")
+        "hf_vaswani.translator.search.in_parallel", recorded(processes, "hf_vaswani.translator.workers")
     )
     assert engine(texts, num_workers=2) == engine(texts, num_workers=1)
     assert processes == [2]
 
 
 def recorded(processes, module):
-    original = sys.modules[module].side_by_side
+    original = sys.modules[module].in_parallel
 
-    def side_by_side(work, items, workers):
+    def in_parallel(work, items, workers):
         processes.append(workers)
         return original(work, items, workers)
 
-    return side_by_side
+    return in_parallel
 
 
 def test_more_threads_give_the_same_output(both):

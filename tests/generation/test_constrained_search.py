@@ -9,7 +9,7 @@ import torch
 from hf_vaswani.generation.constrained_search import search_with_terms
 from hf_vaswani.generation.term_automaton import TermAutomata, TermAutomaton
 from hf_vaswani.generation.term_spelling import JOINING, LETTER, OTHER, TokenKinds
-from hf_vaswani.text.glossary import Demand, Term
+from hf_vaswani.text.glossary import Term, TermConstraint
 
 from ..conftest import tiny_model
 
@@ -24,7 +24,7 @@ SPELLINGS = {"b": [(1,)], "c": [(4,)], "s": [(3,)], "bs": [(1, 3)], "b c": [(1, 
 
 
 def demand(*terms, count=1):
-    return Demand(tuple(Term(term, True) for term in terms), count, "")
+    return TermConstraint(tuple(Term(term, True) for term in terms), count, "")
 
 
 def automata(*sentences):

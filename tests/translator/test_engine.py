@@ -151,12 +151,12 @@ def test_last_sentences_of_many_batches_are_searched_together(tokenizer, monkeyp
         left.append(sum(segment.result is None for segment in segments))
 
     monkeypatch.setattr(Search, "_search", recorded)
-    monkeypatch.setattr(search_module, "STRAGGLING_ROWS", 40)
-    monkeypatch.setattr(search_module, "STRAGGLING_SHARE", 1)
+    monkeypatch.setattr(search_module, "UNFINISHED_ROWS", 40)
+    monkeypatch.setattr(search_module, "UNFINISHED_SHARE", 1)
     results = translator(texts, **options)
     assert batches[:5] == [(12, True)] * 5 and sum(left) > 0
     assert sum(size for size, may_leave in batches if not may_leave) == sum(left)
-    monkeypatch.setattr(Search, "_knows_stragglers", lambda self: False)
+    monkeypatch.setattr(Search, "_can_leave_unfinished", lambda self: False)
     expected = translator(texts, **options)
     for result, other in zip(results, expected, strict=True):
         assert [best["translation_text"] for best in result] == [best["translation_text"] for best in other]

@@ -9,7 +9,7 @@ from transformers import pipeline
 
 from hf_vaswani.translator import search as engine
 from hf_vaswani.translator import workers as worker_processes
-from hf_vaswani.translator.workers import WorkerDied, can_fork, memory_error, side_by_side
+from hf_vaswani.translator.workers import WorkerDied, can_fork, in_parallel, memory_error
 
 from ..conftest import slow_but
 
@@ -30,20 +30,20 @@ def processes(monkeypatch):
 
     def counted(work, items, workers):
         numbers.append(workers)
-        return side_by_side(work, items, workers)
+        return in_parallel(work, items, workers)
 
-    monkeypatch.setattr(engine, "side_by_side", counted)
+    monkeypatch.setattr(engine, "in_parallel", counted)
     return numbers
 
 
 def test_results_come_with_their_positions():
-    results = dict(side_by_side(lambda number: (number**2, os.getpid()), range(2, 9), workers=3))
+    results = dict(in_parallel(lambda number: (number**2, os.getpid()), range(2, 9), workers=3))
     assert {position: square for position, (square, _) in results.items()} == {i: (i + 2) ** 2 for i in range(7)}
     assert os.getpid() not in {process for _, process in results.values()}
 
 
 def test_worker_has_one_thread():
-    assert dict(side_by_side(lambda _: torch.get_num_threads(), [0, 1], workers=2)) == {0: 1, 1: 1}
+    assert dict(in_parallel(lambda _: torch.get_num_threads(), [0, 1], workers=2)) == {0: 1, 1: 1}
 
 
 def test_items_are_processed_in_parallel():
@@ -52,7 +52,7 @@ def test_items_are_processed_in_parallel():
         time.sleep(0.5)
         return began, time.monotonic()
 
-    spans = list(dict(side_by_side(meet, [0, 1], workers=2)).values())
+    spans = list(dict(in_parallel(meet, [0, 1], workers=2)).values())
     assert max(began for began, _ in spans) < min(ended for _, ended in spans)
 
 
@@ -64,7 +64,7 @@ def test_error_in_a_worker_is_raised_and_all_workers_stop():
 
     began = time.monotonic()
     with pytest.raises(KeyError, match="one"):
-        list(side_by_side(work, [0, 1, 2], workers=2))
+        list(in_parallel(work, [0, 1, 2], workers=2))
     assert time.monotonic() - began < 30
 
 
@@ -76,16 +76,16 @@ def test_error_that_cannot_be_pickled_is_described():
         raise Local("of no module")
 
     with pytest.raises(RuntimeError, match="Local: of no module"):
-        list(side_by_side(work, [0], workers=1))
+        list(in_parallel(work, [0], workers=1))
 
 
 def test_killed_worker_raises_an_error_with_advice():
     with pytest.raises(WorkerDied, match=r"exit code -9.*num_workers=1"):
-        list(side_by_side(lambda _: os.kill(os.getpid(), signal.SIGKILL), [0, 1], workers=2))
+        list(in_parallel(lambda _: os.kill(os.getpid(), signal.SIGKILL), [0, 1], workers=2))
 
 
 def test_workers_stop_when_the_iteration_is_abandoned():
-    results = side_by_side(lambda _: os.getpid(), range(100), workers=2)
+    results = in_parallel(lambda _: os.getpid(), range(100), workers=2)
     _, process = next(results)
     results.close()
     with pytest.raises(ProcessLookupError):
@@ -185,7 +185,7 @@ def test_hooks_see_all_batches(translator, processes):
 
 def test_no_forking_outside_linux_or_inside_a_worker(monkeypatch):
     assert can_fork()
-    assert dict(side_by_side(lambda _: can_fork(), [0], workers=1)) == {0: False}
+    assert dict(in_parallel(lambda _: can_fork(), [0], workers=1)) == {0: False}
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not can_fork()
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ...backends import CTRANSLATE2
 from ...engines.ctranslate2_model import CTranslate2Model
-from ...generation.fast_beam_search import Stragglers
+from ...generation.fast_beam_search import UnfinishedSentences
 from ..encoder import FIRST_TOKEN
 from ..segments import Candidate, Row, SearchRequest
 
@@ -23,7 +23,7 @@ class CTranslate2Backend:
     """Searches with a CTranslate2 model, which forms batches itself and distributes them to its workers."""
 
     name, title = CTRANSLATE2.name, CTRANSLATE2.title
-    makes_batches, leaves_stragglers, must_see_all, takes_constraints = True, False, False, False
+    makes_batches, leaves_unfinished, must_see_all, takes_constraints = True, False, False, False
 
     def __init__(self, model: CTranslate2Model, tokenizer: PreTrainedTokenizerBase):
         self.model = model
@@ -34,7 +34,7 @@ class CTranslate2Backend:
         prompts: Sequence[Sequence[int]] | None,
         request: SearchRequest,
         constraints: "TermAutomata | None" = None,
-        stragglers: Stragglers | None = None,
+        unfinished: UnfinishedSentences | None = None,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[list[Candidate]]:
         if request.return_alignments:

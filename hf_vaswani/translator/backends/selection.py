@@ -16,7 +16,7 @@ from ...backends import BACKENDS
 from ...engines.engine_model import EngineModel
 from ...errors import InputError
 from ...generation.fast_model import VaswaniForConditionalGeneration
-from ...generation.mixin import is_watched
+from ...generation.mixin import has_hooks
 from ..segments import SearchBackend, SearchRequest
 from .conversions import EngineDiffers, find_converted, find_key, note_key, open_converted, weights_key
 from .torch_backend import TorchBackend
@@ -134,7 +134,7 @@ class BackendSelection:
         if not self._may_replace(model):
             return None
         engine, reason = None, model_obstacle(model) or obstacle
-        if reason is None and (model.training or any(map(is_watched, model.modules()))):
+        if reason is None and (model.training or any(map(has_hooks, model.modules()))):
             reason = "the model is in training mode, or has hooks"
         if reason is None:
             with _lock:
@@ -164,7 +164,7 @@ class BackendSelection:
         """Why the engine would not compute what the model does in this call, if so."""
         if model.training:
             return "the model is in training mode"
-        if "generate" in vars(model) or any(map(is_watched, model.modules())):
+        if "generate" in vars(model) or any(map(has_hooks, model.modules())):
             return "the model has hooks, or methods of its own"
         if request.return_alignments:
             return "alignments need the attention of the model"

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...generation.alignment import evaluation
-from ...generation.fast_beam_search import Stragglers
+from ...generation.fast_beam_search import UnfinishedSentences
 from ...generation.mixin import FastGenerationMixin
 from ...generation.output_scores import align, log_probabilities, output_lengths, prompt_length
 from ...generation.settings import GenerateArguments
@@ -29,7 +29,7 @@ class TorchBackend:
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
         self.model, self.tokenizer = model, tokenizer
         self.name, self.title = getattr(model, "engine_key", "torch"), getattr(model, "engine_name", "PyTorch")
-        self.leaves_stragglers = getattr(model, "leaves_stragglers", False)
+        self.leaves_unfinished = getattr(model, "leaves_unfinished", False)
 
     def search(
         self,
@@ -37,11 +37,11 @@ class TorchBackend:
         prompts: Sequence[Sequence[int]] | None,
         request: SearchRequest,
         constraints: "TermAutomata | None" = None,
-        stragglers: Stragglers | None = None,
+        unfinished: UnfinishedSentences | None = None,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[list[Candidate]]:
         batch = {name: _to_device(value, self.model) for name, value in collate(self.tokenizer, rows).items()}
-        own = own_arguments(prompts, constraints, stragglers, self.model.device)
+        own = own_arguments(prompts, constraints, unfinished, self.model.device)
         is_training = self.model.training
         with torch.inference_mode(), evaluation(self.model) if is_training else nullcontext(self.model) as model:
             outputs = search_batch(
@@ -60,15 +60,15 @@ class TorchBackend:
 def own_arguments(
     prompts: Sequence[Sequence[int]] | None,
     constraints: "TermAutomata | None",
-    stragglers: Stragglers | None,
+    unfinished: UnfinishedSentences | None,
     device: torch.device,
 ) -> dict[str, Any]:
     """What a batch has of its own, as arguments of `generate()`; see [`SearchBackend.search`]."""
     own: dict[str, Any] = {}
     if prompts:
         own["decoder_input_ids"] = torch.tensor(prompts, device=device)
-    if stragglers:
-        own["stopping_criteria"] = [stragglers]
+    if unfinished:
+        own["stopping_criteria"] = [unfinished]
     if constraints:
         from ...generation.constrained_search import search_with_terms  # only texts with terms need it
 

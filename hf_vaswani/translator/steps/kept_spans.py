@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...core.pipeline_sentences import Piece
-from ...text.glossary import Demand, Term, words
+from ...text.glossary import Term, TermConstraint, words
 from ...text.keep import find_kept
 from ...text.markers import KEEPS, without_markers
 from ..search import Search
@@ -21,7 +21,7 @@ PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
 
 
 @dataclass(frozen=True)
-class KeptSpan(Demand):
+class KeptSpan(TermConstraint):
     """A constraint for what is to be kept, or for its placeholder."""
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def drop_surplus(segment: Segment) -> None:
         )
 
 
-def missing(segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+def missing(segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
     """What a finished translation lacks: terms, and what was to be kept."""
     text = hypothesis["translation_text"]
     terms = [constraint for constraint in segment.constraints if not isinstance(constraint, KeptSpan)]

@@ -15,7 +15,7 @@ from ...errors import listed
 from ...generation.constrained_search import MOST_STATES, SearchSize
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
-from ...text.glossary import Demand, Glossary, Term, shown_demands
+from ...text.glossary import Glossary, Term, TermConstraint, shown_constraints
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Segment
@@ -75,7 +75,7 @@ class Terms:
             self._hide_terms(segments)
         return segments
 
-    def missing(self, segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+    def missing(self, segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
         """The terms of a segment that a hypothesis lacks."""
         if not segment.constraints:
             return []
@@ -84,7 +84,7 @@ class Terms:
             text = self.search.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
         return [each for each in segment.constraints if each.count_in(text) < each.count]
 
-    def finally_missing(self, segment: Segment, hypothesis: Hypothesis) -> list[Demand]:
+    def finally_missing(self, segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
         """What a finished translation lacks: terms, and what was to be kept."""
         if not self.keeps_spans:
             return self.missing(segment, hypothesis)
@@ -111,7 +111,7 @@ class Terms:
                 segment.marked = with_terms(text, [(*place, without_markers(e.targets[0])) for *place, e in found])
             if self.options.on_missing_term == "accept":
                 # Those for spans to be kept remain.
-                segment.constraints = [each for each in segment.constraints if type(each) is not Demand]
+                segment.constraints = [each for each in segment.constraints if type(each) is not TermConstraint]
 
     def _hide_terms(self, segments: Sequence[Segment]) -> None:
         """Make alignments those of the text itself: what is aligned with a target term in the source becomes aligned
@@ -212,7 +212,9 @@ def check_terms(
     for start in range(0, len(entries), LEARNED_TOGETHER):
         some = entries[start : start + LEARNED_TOGETHER]
         unknown.update(speller().learn(term for entry in some for term in entry.terms))
-    if wrong := {str(Demand(entry.terms, 1, entry.source)) for entry in entries if unknown.issuperset(entry.terms)}:
+    if wrong := {
+        str(TermConstraint(entry.terms, 1, entry.source)) for entry in entries if unknown.issuperset(entry.terms)
+    }:
         raise ValueError(
             f"terms: the tokenizer cannot spell {listed(wrong)}, as it has no tokens for some of the characters or "
             "words. Use others, or leave them out."
@@ -224,8 +226,8 @@ def constraint_tables(speller: TermSpeller, device: torch.device, segments: Sequ
     return TermAutomata([segment.automata for segment in segments], speller.token_kinds, device)
 
 
-def _missing_term(missing: Sequence[Demand], obstacle: str | None) -> MissingTerm:
-    shown = shown_demands(missing)
+def _missing_term(missing: Sequence[TermConstraint], obstacle: str | None) -> MissingTerm:
+    shown = shown_constraints(missing)
     if obstacle:
         return MissingTerm(f"the translation lacks {shown}, and {obstacle}")
     return MissingTerm(
@@ -234,7 +236,9 @@ def _missing_term(missing: Sequence[Demand], obstacle: str | None) -> MissingTer
     )
 
 
-def _automaton(speller: TermSpeller, constraint: Demand, spellings: Sequence[tuple[int, ...]]) -> TermAutomaton:
+def _automaton(
+    speller: TermSpeller, constraint: TermConstraint, spellings: Sequence[tuple[int, ...]]
+) -> TermAutomaton:
     key = constraint.terms, constraint.count
     if key not in speller.automata:
         speller.automata[key] = TermAutomaton.of(spellings, constraint.count, speller.token_kinds)

@@ -63,9 +63,9 @@ class TranslationWarnings:
 
     def _warning(self, segment: Segment, source: str, hypothesis: Hypothesis) -> str | None:
         if self.terms and (missing := self.terms.finally_missing(segment, hypothesis)):
-            from ...text.glossary import shown_demands
+            from ...text.glossary import shown_constraints
 
-            return f"lacks {shown_demands(missing)}"
+            return f"lacks {shown_constraints(missing)}"
         text = hypothesis.get("translation_text")
         return None if text is None else translation_warning(source, text, self.ratio)
 

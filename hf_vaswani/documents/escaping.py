@@ -10,7 +10,7 @@ NEVER = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True)
-class Spelling:
+class Escaping:
     r"""The escapes of a format.
 
     Attributes:
@@ -35,7 +35,7 @@ class Spelling:
         """Characters that are not written as themselves, for `str.translate`.
 
         Args:
-            sources: text of the original, whose spelling of a character is kept.
+            sources: text of the original, whose escaping of a character is kept.
         """
         table = {**self.usually}
         for raw in sources:
@@ -74,14 +74,14 @@ def json_escape(character: str) -> str:
 
 
 ENTITY = r"&(?:#[0-9]{1,20}|#[xX][0-9a-fA-F]{1,20}|[A-Za-z][\w.:-]*);"
-PLAIN = Spelling()
-MARKUP = Spelling(re.compile(ENTITY), html.unescape, {"&": "&amp;", "<": "&lt;"}, {">": "&gt;"})
+PLAIN = Escaping()
+MARKUP = Escaping(re.compile(ENTITY), html.unescape, {"&": "&amp;", "<": "&lt;"}, {">": "&gt;"})
 # Within quotation marks, by which these are.
 QUOTED = {
     mark: replace(MARKUP, always={**MARKUP.always, mark: spelled})
     for mark, spelled in (('"', "&quot;"), ("'", "&#39;"))
 }
-JSON = Spelling(
+JSON = Escaping(
     re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[0-9a-fA-F]{4}|\\[^u]"),
     _json_decode,
     {character: json_escape(character) for character in [*map(chr, range(32)), '"', "\\"]},
