@@ -1,6 +1,7 @@
 """The `hf-vaswani` command: runs a subcommand and turns errors into messages and an exit status."""
 
 import argparse
+import importlib
 import logging
 import os
 import signal
@@ -8,28 +9,6 @@ import sys
 import time
 
 from . import __version__, load
-from .commands import (
-    app,
-    attention,
-    average,
-    beam_tree,
-    calibrate,
-    card,
-    corpus,
-    curves,
-    evaluate,
-    export,
-    importing,
-    pull,
-    push,
-    recipes,
-    score,
-    serve,
-    tokenizer,
-    train,
-    translate,
-    verify,
-)
 from .commands.options import CommandParser, make_parser
 from .commands.reports import accept_any_character
 from .configuration.name_hints import OTHER_COMMANDS, hint
@@ -37,10 +16,12 @@ from .errors import DISK_FULL, InputError, TrainingError, TrainingInterrupted, i
 from .files import option_errors, os_error
 from .runtime.signals import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
+# In the order of the help. Each is in a file of its name in `commands`, except for one that Python could not import.
 COMMANDS = (
-    train, verify, recipes, tokenizer, translate, app, serve, score, evaluate, calibrate, importing, export,
-    curves, attention, beam_tree, card, push, pull, average, corpus,
+    "train", "verify", "recipes", "tokenizer", "translate", "app", "serve", "score", "evaluate", "calibrate",
+    "import", "export", "curves", "attention", "beam-tree", "card", "push", "pull", "average", "corpus",
 )  # fmt: skip
+MODULES = {"import": "importing"}
 
 USER_ERROR, TRAINING_ERROR = 2, 1
 # Seconds that a process waits before it exits if another one reports its error: the launcher ends the others then.
@@ -58,7 +39,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
     """
     status = 0
     accept_any_character()
-    options = (parser or _parser()).parse_args(arguments)
+    options = (parser or _parser(_first_word(arguments))).parse_args(arguments)
     if getattr(options, "reloads_at_hangup", False) and hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can
     try:
@@ -145,14 +126,20 @@ class MainParser(CommandParser):
             self.exit(2)
         if arguments[0] == "help":
             arguments = [*arguments[1:2], "--help"]
-        command = next((text for text in arguments if not text.startswith("-")), None)
+        command = _first_word(arguments)
         if command is not None and command not in self.commands:
             meant = hint(command, {name: name for name in self.commands}, OTHER_COMMANDS) or f"see {self.prog} --help"
             self.error(f"{command!r} is not a command; {meant}")
         return super().parse_known_args(arguments, namespace)
 
 
-def _parser() -> MainParser:
+def _first_word(arguments: list[str] | None) -> str | None:
+    words = sys.argv[1:] if arguments is None else arguments
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _parser(command: str | None = None) -> MainParser:
+    """The parser of one subcommand, without importing the others, or of all if there is none of that name."""
     parser = MainParser(
         prog="hf-vaswani",
         rest_is_free=True,
@@ -165,8 +152,9 @@ def _parser() -> MainParser:
         dest="command", required=True, title="commands", metavar="COMMAND", prog=parser.prog, parser_class=make_parser
     )
     parser.set_defaults(needs_torch=True)
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for name in (command,) if command in COMMANDS else COMMANDS:
+        module = MODULES.get(name, name.replace("-", "_"))
+        importlib.import_module(f".commands.{module}", __package__).add_parser(commands)
     parser.commands = commands.choices
     return parser
 

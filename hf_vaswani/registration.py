@@ -4,62 +4,82 @@ Importing these takes seconds, so each is imported and registered only after the
 """
 
 import importlib
+import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
+from .backends import BACKENDS, BackendRecord
 from .runtime.imports import after_import
 
-MODEL_TYPE, CTRANSLATE2, ONNX = "vaswani", "vaswani_ctranslate2", "vaswani_onnx"
-# Model type → the module and the class of its config.
-CONFIGS = {
-    MODEL_TYPE: ("core.configuration_vaswani", "VaswaniConfig"),
-    CTRANSLATE2: ("engines.ctranslate2_config", "CTranslate2Config"),
-    ONNX: ("engines.onnx.onnx_config", "OnnxConfig"),
-}
+MODEL_TYPE = "vaswani"
+CONFIG, MODEL = ".core.configuration_vaswani:VaswaniConfig", ".generation.fast_model:VaswaniForConditionalGeneration"
+AUTO = "transformers.models.auto"
 
 
 def register() -> None:
     """Register everything; calling it again changes nothing."""
-    auto = "transformers.models.auto"
-    after_import(f"{auto}.modeling_auto", _register_models)
+    _register_class(MODEL_TYPE, CONFIG, MODEL)
+    for record in BACKENDS.values():
+        register_backend(record)
     for looks_up, own, registers in (
-        *((f"{auto}.configuration_auto", CONFIGS[kind][0], partial(_register_config, kind)) for kind in CONFIGS),
-        (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
+        (f"{AUTO}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
         ("transformers.pipelines", "translator.pipeline", _register_pipeline),
     ):
-        own = f"{__package__}.{own}"
-        # Two callbacks rather than one: if our own module is what imports the transformers module, it is not complete
-        # yet when that import ends.
-        after_import(own, registers)
-        after_import(looks_up, partial(importlib.import_module, own))
+        _register_after(looks_up, f"{__package__}.{own}", registers)
 
 
-def _register_config(model_type: str) -> None:
+def register_backend(record: BackendRecord) -> None:
+    """Make an engine known to this package, and the models in its folders to the Auto classes."""
+    BACKENDS[record.name] = record
+    _register_class(record.model_type, record.config, record.model)
+
+
+def _register_class(model_type: str, config: str, model: str) -> None:
+    (config_module, config_name), (model_module, model_name) = config.split(":"), model.split(":")
+    after_import(f"{AUTO}.modeling_auto", partial(_register_model, model_type, config_name, model_module, model_name))
+    own = importlib.util.resolve_name(config_module, __package__)
+    _register_after(f"{AUTO}.configuration_auto", own, partial(_register_config, model_type, own, config_name))
+
+
+def _register_after(looks_up: str, own: str, registers: Callable[[], object]) -> None:
+    """Import our own module after a module of transformers, and register what it has after that."""
+    # Two callbacks rather than one: if our own module is what imports the transformers module, it is not complete
+    # yet when that import ends.
+    after_import(own, registers)
+    after_import(looks_up, partial(importlib.import_module, own))
+
+
+def _register_config(model_type: str, module: str, name: str) -> None:
     from transformers import AutoConfig
 
-    module, name = CONFIGS[model_type]
-    config = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-    AutoConfig.register(model_type, config, exist_ok=True)
+    AutoConfig.register(model_type, getattr(importlib.import_module(module), name), exist_ok=True)
 
 
-def _register_models() -> None:
+def _register_model(model_type: str, config_name: str, module: str, name: str) -> None:
     from transformers import AutoModel, AutoModelForSeq2SeqLM
 
     # By name and module, as transformers registers its own models: `AutoModel.register` takes the classes themselves,
     # which are expensive to import.
-    for auto_class, model_type, config_name, name in (
-        (AutoModel, MODEL_TYPE, "VaswaniConfig", "VaswaniModel"),
-        (AutoModelForSeq2SeqLM, MODEL_TYPE, "VaswaniConfig", "VaswaniForConditionalGeneration"),
-        (AutoModelForSeq2SeqLM, CTRANSLATE2, "CTranslate2Config", "CTranslate2Model"),
-        (AutoModelForSeq2SeqLM, ONNX, "OnnxConfig", "OnnxModel"),
-    ):
+    names = {AutoModelForSeq2SeqLM: name} | ({AutoModel: "VaswaniModel"} if model_type == MODEL_TYPE else {})
+    for auto_class, class_name in names.items():
         mapping = auto_class._model_mapping
         mapping._reverse_config_mapping[config_name] = model_type
-        mapping._model_mapping[model_type] = name
-        mapping._modules[model_type] = sys.modules[__package__]
+        mapping._model_mapping[model_type] = class_name
+        mapping._modules[model_type] = _LazyModule(importlib.util.resolve_name(module, __package__))
+
+
+class _LazyModule:
+    """A module that is imported once something in it is needed."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
 
 
 def _register_tokenizer() -> None:

@@ -285,7 +285,7 @@ def test_out_of_memory_is_one_error(monkeypatch, capsys, saved_model, write_line
     def load(*arguments, **options):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1024000 bytes.")
 
-    monkeypatch.setattr("hf_vaswani.translator.load._load_whole", load)
+    monkeypatch.setattr("hf_vaswani.models.load._load_whole", load)
     text = write_lines("text", ["w1"])
     options = {"score": ["--source", text, "--target", text], "translate": ["--input", text]}[command]
     assert main([command, str(saved_model), *options]) == 1

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..data.resumable_output import StreamOutput
 from ..data.sources.text_files import check_file, iterate_lines
 from ..documents.formats import DOCUMENTS, format_of
 from ..documents.reading import read_document
 from ..errors import InputError, counted
 from ..text.languages import language_code, own_languages
-from ..translator.documents import align_texts, translate_texts
+from ..translator.documents import align_texts, translate_document
 from ..translator.lines import Line, LineTranslator, as_text, translate_lines
-from ..translator.resumable_output import StreamOutput
 from .limits import LARGEST_FILE, explained
 from .models import NO_LANGUAGES, Languages, LoadedModel
 
@@ -91,12 +91,13 @@ def translate_file(
 
         progress(0, len(texts))
         if is_document:
-            translations = translate_texts(document.texts, translate, report, warn=report)
-            pairs = document.texts, translations, document.has_tags
-            with loaded.lock:
-                alignments = align_texts(loaded.model, loaded.tokenizer, *pairs, **languages.arguments())
-            target_language = languages.target or own_languages(loaded.model.config, loaded.tokenizer)[1]
-            target.write_bytes(document.fill(translations, alignments, language_code(target_language)))
+
+            def align(*texts):
+                with loaded.lock:
+                    return align_texts(loaded.model, loaded.tokenizer, *texts, **languages.arguments())
+
+            language = language_code(languages.target or own_languages(loaded.model.config, loaded.tokenizer)[1])
+            target.write_bytes(translate_document(document, translate, align, language, report, report))
         else:
             with target.open("wb") as file:
                 translate_lines(map(Line, texts), translate, as_text, StreamOutput(file), report, warn=report)

@@ -15,10 +15,10 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from ..errors import InputError
 from ..files import collect_errors
+from ..models.load import adapter_base, check_folder, load
 from ..models.model_files import check_settings, find_model_kind
 from ..text.languages import NO_LANGUAGES, Languages, is_multilingual, language_codes, language_pairs
 from ..translator.backends.selection import AUTO, BackendSelection
-from ..translator.load import adapter_base, check_folder, load
 from ..translator.pipeline import TranslationPipeline
 
 TITLE = "Translation"

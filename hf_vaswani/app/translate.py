@@ -6,11 +6,11 @@ from itertools import islice
 
 from ..core.pipeline_sentences import Piece, join_texts, split_text
 from ..errors import InputError
-from ..generation.output_scores import Hypothesis
 from ..text.glossary import shortened
 from ..text.keep import KINDS
 from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
+from ..translator.segments import Hypothesis
 from ..translator.translator import Translator
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text, explained, untranslated
 from .models import NO_LANGUAGES, Languages, LoadedModel

@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import counted
 from ..evaluation.beam_tree_figure import number_text
-from ..generation.output_scores import Hypothesis
 from ..text.token_spans import readable_tokens, token_spans, words_at
 from ..text.words import Span, word_spans
+from ..translator.segments import Hypothesis
 from .translate import Sentence, Translation
 
 MOST_ROWS = 200

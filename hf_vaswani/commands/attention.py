@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
         text_errors,
     )
     from ..evaluation.token_text import save_figure
-    from ..translator.load import check_not_exported, load
+    from ..models.load import check_not_exported, load
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)

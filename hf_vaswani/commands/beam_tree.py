@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.beam_tree_figure import beam_tree_page, beam_tree_svg, number_text
     from ..evaluation.token_text import figure_path_errors
     from ..files import replace_files
-    from ..translator.load import load
+    from ..models.load import load
 
     output = Path(options.output)
     errors = text_errors(options.text, None) + figure_path_errors(output, SUFFIXES)

@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.seed_bootstrap import bootstrap
     from ..evaluation.terms import score_terms
-    from ..translator.load import load
+    from ..models.load import load
     from .text_warnings import score_arguments, score_warnings
 
     errors = _option_errors(options) + _output_errors(options)
@@ -258,7 +258,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
 
 
 def _output_errors(options: argparse.Namespace) -> list[str]:
-    from ..translator.resumable_output import output_error
+    from ..data.resumable_output import output_error
 
     paths, errors = options.output, []
     if options.models and paths and len(paths) != len(options.models):
@@ -317,7 +317,7 @@ def _translate(
     """Translate with each model, and write its translations as soon as they are complete."""
     from ..translator.documents import translate_markup
     from ..translator.lines import write_translations
-    from ..translator.translate import translate
+    from ..translator.pipeline import translate
 
     systems = []
     for (model, tokenizer), selection, path in zip_longest(models, selections, options.output):
@@ -342,7 +342,7 @@ def _alignment_score(
 ) -> "AlignmentScore":
     """How a model's alignments of the source with the first reference compare with gold alignments."""
     from ..evaluation.alignment_error import score_alignments
-    from ..translator.pair_alignments import align_pairs
+    from ..translator.pairs import align_pairs
 
     pairs = list(zip(texts[options.source], texts[options.reference[0]]))
     found = align_pairs(*model, pairs, **languages(options))

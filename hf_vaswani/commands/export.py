@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from ..backends import BACKENDS, CTRANSLATE2, ONNX
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath, collect_errors
 from ..ledger import check_new, new_folder
@@ -19,21 +20,16 @@ if TYPE_CHECKING:
 
     from ..hub.export_card import Comparison
 
-FORMATS = ("marian", "ctranslate2", "onnx", "transformers.js", "web")
-# Not taken from CTranslate2, whose import would slow down every command.
-CTRANSLATE2_TYPES = (
-    "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32",
-)  # fmt: skip
-OF_ONNX = ("int8", "float32")
-QUANTIZATIONS = {"ctranslate2": CTRANSLATE2_TYPES, "onnx": OF_ONNX, "transformers.js": OF_ONNX, "web": OF_ONNX}
+# Formats of ONNX graphs, besides ONNX Runtime's folders.
+GRAPHS = ("transformers.js", "web")
+FORMATS = ("marian", *BACKENDS, *GRAPHS)
+CTRANSLATE2_TYPES = CTRANSLATE2.quantizations
+QUANTIZATIONS = {
+    **{name: record.quantizations for name, record in BACKENDS.items()},
+    **dict.fromkeys(GRAPHS, ONNX.quantizations),
+}
 WEB_TYPE = "int8"
 METRICS = ("bleu", "chrf")
-# What must be installed, and the extra that installs it if its name is different.
-LIBRARIES_OF_ONNX = [("onnx", None), ("onnxruntime", "onnx")]
-LIBRARIES = {
-    "ctranslate2": [("ctranslate2", None)],
-    **dict.fromkeys(("onnx", "transformers.js", "web"), LIBRARIES_OF_ONNX),
-}
 DESCRIPTION = """\
 Convert a model of this package for another engine. marian: a folder that transformers loads as a MarianMT.
 ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, for use with translate, evaluate, app, and push.
@@ -101,8 +97,8 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
+    from ..models.load import load
     from ..text.normalization import is_blank
-    from ..translator.load import load
 
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
@@ -164,15 +160,15 @@ def _compare(
     texts: dict[str, list[str]],
 ) -> "Comparison":
     """Translate the test set with a model and with its export, by the model's own search, and compare the scores."""
-    from ..engines.formats import FORMATS
+    from ..engines.formats import formats
     from ..evaluation.score import scores
     from ..evaluation.score_settings import score_settings
     from ..hub.export_card import Comparison, MetricLoss, ShortlistGain
     from ..text.languages import own_languages
     from ..text.normalization import is_blank
-    from ..translator.translate import translate
+    from ..translator.pipeline import translate
 
-    target = FORMATS[options.to]
+    target = formats()[options.to]
     exported, is_greedy = target.open(folder, model), target.num_beams == 1
     beams = 1 if is_greedy else model.generation_config.num_beams or 1
     sources, references = texts[options.source], [texts[path] for path in options.reference]
@@ -233,8 +229,9 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
         from ..engines.web_page import find_runtime
 
         read(partial(find_runtime, options.runtime))
-    for library, extra in LIBRARIES.get(options.to, ()):
-        read(partial(import_extra, library, extra))
+    if record := ONNX if options.to in GRAPHS else BACKENDS.get(options.to):
+        for library in record.libraries:
+            read(partial(import_extra, library, record.name))
     if errors:
         raise InputError.of(errors)
     return texts

@@ -8,11 +8,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..backends import BACKENDS
 from ..configuration.name_hints import hint
 from ..errors import InputError
 from ..files import InputPath, OutputPath
+from ..translator.options import MEANINGS, TYPES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -21,15 +23,13 @@ MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 # How messages call the arguments of the pipeline that options stand for.
 OPTION_NAMES = {
-    "src_lang": "--source_language",
-    "tgt_lang": "--target_language",
+    **{name: f"--{meaning.command}" for name, meaning in MEANINGS.items() if meaning.command},
     'quantize="int8"': "--quantize int8",
-    'engine="torch"': "--engine torch",
-    'engine="ctranslate2"': "--engine ctranslate2",
-    'engine="onnx"': "--engine onnx",
-    "return_alignments": "--alignments",
+    **{f'engine="{name}"': f"--engine {name}" for name in ("torch", *BACKENDS)},
     "epsilon_cutoff": "--mbr",
 }
+# Earlier names of options, which are still understood.
+EARLIER_NAMES = {"num_workers": ["processes"], "on_missing_term": ["on_unmet"]}
 # Arguments of `add_argument` for an option whose value is a file.
 INPUT_FILE = {"type": InputPath, "metavar": "FILE"}
 INPUT_FILES = {**INPUT_FILE, "nargs": "+"}
@@ -204,20 +204,38 @@ def reranking_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
+def add_translation_options(parser: argparse._ActionsContainer, *names: str, **traits: Any) -> None:
+    """Add options of a translation, by their names in [`TranslationOptions`].
+
+    Args:
+        traits: arguments of `add_argument`, in place of those that are declared.
+    """
+    for name in names:
+        meaning, kind = MEANINGS[name], TYPES.get(name)
+        default = f" (default: {meaning.default})" if meaning.default else ""
+        settings: dict[str, Any] = {"help": (meaning.help + default).replace("%", "%%")}
+        if meaning.command and kind == "bool":  # what is to be written besides the translations
+            settings["action"] = "store_true"
+        elif kind == "bool":
+            settings["action"] = argparse.BooleanOptionalAction
+        elif meaning.choices:
+            settings["choices"] = meaning.choices
+        elif meaning.most:
+            settings |= {"type": up_to(meaning.most, max(meaning.least, 1)), "metavar": "N"}
+        flags = [f"--{meaning.command or name}", *(f"--{other}" for other in EARLIER_NAMES.get(name, ()))]
+        parser.add_argument(*flags, **{**settings, **traits})
+
+
+def translation_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a translation that were given, by their names in [`TranslationOptions`]."""
+    given = {name: getattr(options, meaning.command or name, None) for name, meaning in MEANINGS.items()}
+    return {
+        name: value for name, value in given.items() if value is not None and (value or not MEANINGS[name].command)
+    }
+
+
 def add_speed_options(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--batch_size",
-        type=batch,
-        metavar="N",
-        help="maximum sentences per batch (default: chosen by the model's size)",
-    )
-    parser.add_argument(
-        "--num_workers",
-        "--processes",
-        type=up_to(4096),
-        metavar="N",
-        help="processes that translate in parallel on a CPU; translations stay the same (default: one per core)",
-    )
+    add_translation_options(parser, "batch_size", "num_workers")
     add_engine_option(parser)
     parser.add_argument(
         "--quantize",
@@ -231,7 +249,7 @@ def add_engine_option(parser: argparse._ActionsContainer) -> None:
     """The option `--engine` of commands that translate."""
     parser.add_argument(
         "--engine",
-        choices=["auto", "torch", "ctranslate2", "onnx"],
+        choices=["auto", "torch", *BACKENDS],
         help="what computes: PyTorch; CTranslate2, several times as fast on a CPU; or ONNX Runtime, for models of "
         "this package. The model is converted once (default: CTranslate2 where it gives the same translations and "
         "there is enough text)",
@@ -249,9 +267,7 @@ def add_reference_option(parser: argparse._ActionsContainer, required: bool = Fa
 
 
 def add_language_options(parser: argparse._ActionsContainer) -> None:
-    for side in ("source", "target"):
-        help = f"code of the {side} language, for multilingual models; a model of one pair rejects others"
-        parser.add_argument(f"--{side}_language", metavar="CODE", help=help)
+    add_translation_options(parser, "src_lang", "tgt_lang", metavar="CODE")
 
 
 def search(options: argparse.Namespace) -> dict[str, int | float]:

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..backends import BACKENDS
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
 from .options import (
@@ -25,7 +26,7 @@ from .reports import LineReports, progress_bar, write_result
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..translator.pair_scores import PairScore
+    from ..translator.pairs import PairScore
 
 DESCRIPTION = """\
 Write, for each pair of lines, the probability of the target as a translation of the source. Text has three columns
@@ -66,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     score.add_argument(
         "--engine",
-        choices=["auto", "torch", "ctranslate2"],
+        choices=["auto", "torch", *BACKENDS],
         default="torch",
         help="what computes: PyTorch; CTranslate2, for which the model is converted once; or auto: CTranslate2 where "
         "it gives the same and there is enough text (default: torch)",
@@ -77,8 +78,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import iterate_parallel
-    from ..translator.load import check_gives_probabilities, load_ensemble
-    from ..translator.pair_scores import score_pairs
+    from ..models.load import check_gives_probabilities, load_ensemble
+    from ..translator.pairs import score_pairs
 
     _check(options)
     model, tokenizer = load_ensemble([options.model, *options.ensemble])

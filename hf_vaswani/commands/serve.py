@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Serve models to the clients of LibreTranslate and DeepL, on this machine or on a Ray cluster. Texts of all clients that
-wait are translated together. Needs pip install "hf-vaswani[serve]"."""
+wait are translated together. Needs pip install "hf-vaswani[serve]", and for a cluster "hf-vaswani[ray]"."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> None:
 
     from ..runtime.processes import reported_once
     from ..training.recipe.recipe import load_recipe
-    from ..training.reporting.report import summary
 
     if options.trainer:
         from ..training.trainer import train_with_trainer as train
@@ -76,4 +75,6 @@ def run(options: argparse.Namespace) -> None:
     with reported_once():
         recipe = load_recipe(options.recipe, options.options)
     if report := train(recipe):
+        from ..training.reporting.report import summary  # only now: training does not need what it imports
+
         print(summary(report))

@@ -22,14 +22,13 @@ from .options import (
     add_language_options,
     add_ranking_options,
     add_speed_options,
-    batch,
-    beam,
+    add_translation_options,
     languages,
-    length,
     option_names,
     reranking_errors,
     seed,
     temperature,
+    translation_options,
     up_to,
 )
 from .reports import LineReports, progress_bar
@@ -49,9 +48,9 @@ if TYPE_CHECKING:
     from accelerate import PartialState
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..data.resumable_output import ResumableOutput, StreamOutput
     from ..runtime.process_group import SingleProcess
     from ..translator.lines import Line, LineTranslator
-    from ..translator.resumable_output import ResumableOutput, StreamOutput
     from ..translator.translator_settings import TranslatorSettings
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
@@ -79,20 +78,9 @@ text: one translation per line; jsonl: one object per line, {"source": ..., "tra
 best first, with scores, confidence and alignments if requested, and a "warning" if it may be wrong; "error" instead if
 there is no translation; or a document, of which all but its text stays as it is (default: the document's format if
 both files have its suffix, else text)"""
-LONG = "longer sentences are not translated, or only in pieces with --split_sentences (default: the model's limit)"
-SPLIT = """\
-split lines beyond the length limit between sentences, and longer sentences between words; with --no-split_sentences,
-lines stay whole (default: models of this package translate each sentence of a line by itself, unless they were trained
-on lines with several sentences)"""
 GLOSSARY = """\
 terms that must stand in translations where their sources stand in lines: .tsv, .csv (source term, target term or
 several with | between them, and optionally the case rule exact or ignore), or .tbx"""
-KEEP = """\
-what stays as it is in translations: regular expressions, or url, email, number (with its unit), placeholder ({name},
-%%1$s), code (in backticks), emoji"""
-UNMET = """\
-a translation that lacks a term or what is to be kept, since the length limit leaves no room for it, gets a warning, or
-is an error of its line; a model that has learned to use terms may be left to inflect them: accept (default: warn)"""
 SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
@@ -112,12 +100,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     existing.add_argument("--overwrite", action="store_true", help="replace an existing output")
     existing.add_argument("--resume", action="store_true", help="continue an unfinished output")
     what = parser.add_argument_group("what to write for each line; needs --format jsonl")
-    what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
-    what.add_argument("--scores", action="store_true", help="scores of translations")
-    what.add_argument(
-        "--confidence", action="store_true", help="estimates of quality from 0 to 1, and scores; see calibrate"
-    )
-    what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
+    add_translation_options(what, "n_best", "return_scores", "return_confidence", "return_alignments")
     add_search_options(parser)
     add_pair_options(parser)
     lines = parser.add_argument_group("lines")
@@ -135,8 +118,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_ranking_options(search)
     search.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
-    search.add_argument("--keep", nargs="+", metavar="KIND_OR_REGEX", help=KEEP)
-    search.add_argument("--on_unmet", choices=["warn", "error", "accept"], help=UNMET)
+    add_translation_options(search, "keep", nargs="+", metavar="KIND_OR_REGEX")
+    add_translation_options(search, "on_missing_term")
     search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
@@ -149,18 +132,12 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 def add_length_options(lines: argparse._ActionsContainer) -> None:
     """Add the options for languages and long lines."""
     add_language_options(lines)
-    lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
-    lines.add_argument("--split_sentences", action=argparse.BooleanOptionalAction, help=SPLIT)
+    add_translation_options(lines, "max_source_length", "split_sentences")
 
 
 def add_batch_options(speed: argparse._ActionsContainer) -> None:
     """Add the options of speed: batches, processes, 8-bit weights, and the dtype."""
-    speed.add_argument(
-        "--batch_tokens",
-        type=batch,
-        metavar="N",
-        help="source tokens per batch, padding included (default: chosen by the model's size)",
-    )
+    add_translation_options(speed, "batch_tokens")
     add_speed_options(speed)
     speed.add_argument(
         "--dtype",
@@ -204,10 +181,10 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     """Translate with all processes; the main one reads the input and writes the output. Returns the seconds taken."""
     from accelerate.utils import gather_object
 
+    from ..data.resumable_output import ResumableOutput
     from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, over_processes
-    from ..translator.lines import as_json, as_text, one_by_one, translate_lines, translate_window
-    from ..translator.pairs import as_candidates
-    from ..translator.resumable_output import ResumableOutput
+    from ..training.synthetic_pairs import as_candidates
+    from ..translator.lines import as_json, as_text, sequential, translate_lines, translate_window
     from .text_warnings import file_warnings
 
     output = None
@@ -273,7 +250,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 # A file must have the same windows whether it is written in one go or resumed; and the random numbers
                 # of samples depend on the window.
                 is_waiting if sys.stdin.isatty() or not (is_resumable or samples) else lambda: False,
-                partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
+                partial(over_processes, processes) if processes.num_processes > 1 else sequential,
                 reports.of_translations(_name(options)),
             )
         except KeyboardInterrupt:
@@ -305,8 +282,8 @@ def output_settings(options: argparse.Namespace, further: Collection[str] = ()) 
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
     """Run all checks that do not need the model, and return the output; `None` if it is already finished."""
+    from ..data.resumable_output import NothingToResume, ResumableOutput, StreamOutput
     from ..data.sources.text_files import check_lines
-    from ..translator.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     errors = option_errors(options) + format_errors(options) + _stream_errors(options, processes)
     if errors and processes > 1:
@@ -408,8 +385,8 @@ def option_errors(options: argparse.Namespace) -> list[str]:
         errors.append("--keep cannot be combined with --mbr.")
     if options.glossary or options.keep:
         collect_errors(errors, partial(translator_settings, options))
-    elif options.on_unmet:
-        errors.append("--on_unmet is for the terms of a --glossary and for --keep.")
+    elif options.on_missing_term:
+        errors.append("--on_missing_term is for the terms of a --glossary and for --keep.")
     if options.sample and (names := given("num_beams", "length_penalty")):
         errors.append(f"{names}: these are options of search, which --sample replaces.")
     if options.samples == 1:
@@ -431,31 +408,22 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     from ..translator.translator_settings import TranslatorSettings
 
     pair = options.source_language, options.target_language
+    spoken = languages(options)
     arguments = {
+        **{name: value for name, value in translation_options(options).items() if name not in spoken},
         "terms": read_glossary(options.glossary, pair) if options.glossary else None,
         "keep": keep_patterns(options.keep) if options.keep else None,
-        "on_unmet": options.on_unmet,
         "utility": options.mbr,
         "samples": options.samples,
-        "n_best": options.n_best,
         "seed": options.seed,
         "num_beams": options.num_beams,
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
-        "max_source_length": options.max_source_length,
-        "split_sentences": options.split_sentences,
-        "batch_tokens": options.batch_tokens,
-        "batch_size": options.batch_size,
-        "num_workers": options.num_workers,
-        "return_scores": options.scores or None,
-        "return_confidence": options.confidence or None,
-        "return_alignments": options.alignments or None,
     }
     if options.sample:
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     models = (options.model, *options.ensemble)
     reranking = options.rerank_with, options.rerank_weight
-    spoken = languages(options)
     return TranslatorSettings(
         models, options.dtype, options.quantize, options.engine or "auto", spoken, arguments, *reranking
     )

@@ -78,8 +78,9 @@ def translate_document(
     """
     from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
     from ..text.languages import language_code, own_languages
-    from ..translator.documents import as_filled, translate_texts
-    from ..translator.lines import one_by_one, translate_window
+    from ..translator.documents import as_filled
+    from ..translator.documents import translate_document as translated
+    from ..translator.lines import sequential, translate_window
     from .text_warnings import text_warnings
 
     document: Document | None = None
@@ -90,8 +91,6 @@ def translate_document(
         document = _open(options, find_errors(processes.num_processes))
         return bool(document.texts)
 
-    translations: list[str] = []
-    alignments = language = None
     if on_main_process(processes, check):
         if options.split_sentences is None:
             options.split_sentences = True  # a paragraph is longer than the lines that models are trained on
@@ -105,44 +104,44 @@ def translate_document(
             print(warning, file=sys.stderr)
         with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
             translate.progress = bar.update
-            translations = translate_texts(
-                document.texts,
+            content = translated(
+                document,
                 translate,
+                partial(_align, options, model, tokenizer),
+                language_code(options.target_language or own_languages(model.config, tokenizer)[1]),
                 reports.of(name),
-                lambda done: bar.update(done - bar.n),
-                partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
                 reports.of_translations(name),
+                lambda done: bar.update(done - bar.n),
+                partial(over_processes, processes) if processes.num_processes > 1 else sequential,
             )
-        alignments = _align(options, document, translations, model, tokenizer)
-        language = language_code(options.target_language or own_languages(model.config, tokenizer)[1])
         reports.summarize()
-    if processes.is_main_process:
-        _write(options.output, document.fill(translations, alignments, language))
+        _write(options.output, content)
+    elif processes.is_main_process:
+        _write(options.output, document.fill([]))
 
 
 def _align(
     options: argparse.Namespace,
-    document: "Document",
-    translations: "Sequence[str]",
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
-) -> "Sequence[Alignment | None] | None":
+    texts: "Sequence[str]",
+    translations: "Sequence[str]",
+    has_tags: "Sequence[bool]",
+) -> "Sequence[Alignment | None]":
     """Alignments of the texts with tags, by the model's own weights, whatever has translated."""
     from ..engines.engine_model import EngineModel
+    from ..models.ensemble import Ensemble
+    from ..models.load import load
     from ..translator.documents import align_texts
-    from ..translator.ensemble import Ensemble
-    from ..translator.load import load
 
-    if not any(document.has_tags):
-        return None
     if isinstance(model, EngineModel | Ensemble):
         model, tokenizer = load(options.model, options.dtype)
-    return align_texts(model, tokenizer, document.texts, translations, document.has_tags, **languages(options))
+    return align_texts(model, tokenizer, texts, translations, has_tags, **languages(options))
 
 
 def _open(options: argparse.Namespace, errors: list[str]) -> "Document":
+    from ..data.resumable_output import output_error
     from ..documents.reading import read_document
-    from ..translator.resumable_output import output_error
 
     output = Path(options.output) if options.output else None
     if output and (not output.exists() or output.is_file() or output.is_dir()):  # not a device or a pipe

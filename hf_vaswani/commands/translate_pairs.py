@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..data.sources.text_source import TextSource
     from ..ledger import Provenance
     from ..training.recipe.arguments import DataArguments
-    from ..translator.pairs import Selection, Text
+    from ..training.synthetic_pairs import Selection, Text
 
 # Options that only choose among translations.
 SELECTION = ("side", "keep_closest", "keep_share", "min_score")
@@ -70,7 +70,7 @@ def check_pair_options(options: argparse.Namespace) -> None:
 
 
 def _pair_errors(options: argparse.Namespace) -> list[str]:
-    from ..translator.resumable_output import output_error
+    from ..data.resumable_output import output_error
 
     errors = [error] if (error := output_error(options.pairs)) else []
     if options.input is None:
@@ -91,7 +91,7 @@ def candidates_file(pairs: str) -> str:
 
 
 def _selection(options: argparse.Namespace) -> "Selection":
-    from ..translator.pairs import Selection
+    from ..training.synthetic_pairs import Selection
 
     return Selection(**{name: getattr(options, name) for name in SELECTION})
 
@@ -102,7 +102,7 @@ def iterate_texts(options: argparse.Namespace) -> "Iterator[Text]":
     from ..data.sources.text_source import iterate_pairs
     from ..text.normalization import is_blank
     from ..training.setup.splits import stream_of
-    from ..translator.pairs import texts_from_pairs
+    from ..training.synthetic_pairs import texts_from_pairs
 
     data, sources = _open_input(options.input)
     if data:
@@ -182,7 +182,7 @@ def are_finished(options: argparse.Namespace, now: "Provenance") -> bool:
 def finish_pairs(options: argparse.Namespace, made: "Provenance", seconds: float) -> None:
     """Choose the pairs among the translations, write them with their provenance, and remove the translations."""
     from ..files import writing
-    from ..translator.pairs import write_pairs
+    from ..training.synthetic_pairs import write_pairs
 
     candidates, pairs = Path(options.output), Path(options.pairs)
     with writing(pairs, "run the same command again to continue"):

@@ -106,6 +106,10 @@ class Section(BaseModel):
         right, _ = cls.checked({name: value for name, value in values.items() if name not in invalid.by_key})
         return right | invalid.out_of_bounds, invalid.by_key
 
+    def validate(self) -> list[str]:
+        """Errors for keys of this section that contradict each other, although each is valid by itself."""
+        return []
+
     @field_validator("*", mode="before")
     @classmethod
     def _as_written(cls, value: Any, info: Any) -> Any:

@@ -12,13 +12,13 @@ from transformers import PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..generation.alignment import to_tokens
-from ..generation.model_checks import position_limit
+from ..generation.settings import position_limit
 from ..ledger import new_folder
+from ..models.engine_folders import weights_size
 from ..models.model_files import SHORTLIST_FILE
 from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
-from .engine_folders import weights_size
-from .formats import FORMATS, Format
+from .formats import Format, formats
 from .web_page import fetched_runtime, find_runtime, write_page
 
 SHOWN = 3
@@ -87,7 +87,7 @@ def write_checked(
     """Export and check like [`export_model`], but into an empty folder, which is kept on errors; without the page."""
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
-    target, original = FORMATS[to], model
+    target, original = formats()[to], model
     if shortlist and to != "ctranslate2":
         raise InputError(f"Only CTranslate2 has shortlists, not {target.engine}.")
     quantization = quantization or target.quantization

@@ -1,14 +1,11 @@
 """The config of a model in CTranslate2 format, as transformers reads it from the folder's `config.json`."""
 
-from pathlib import Path
-
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-MODEL_TYPE = "vaswani_ctranslate2"
-COMPUTE_TYPES = (
-    "float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16",
-)  # fmt: skip
+from ..backends import CTRANSLATE2
+
+MODEL_TYPE = CTRANSLATE2.model_type
 
 
 @strict
@@ -33,8 +30,3 @@ class CTranslate2Config(PreTrainedConfig):
     multi_sentence_share: float | int | None = None
     length_ratio: float | int | None = None
     confidence: dict | None = None
-
-
-def is_engine_folder(folder: Path) -> bool:
-    """Whether a folder holds CTranslate2 weights."""
-    return (folder / "model.bin").exists() and any(folder.glob("*_vocabulary.json"))

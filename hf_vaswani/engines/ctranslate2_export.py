@@ -9,17 +9,18 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..backends import CTRANSLATE2
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
-from ..generation.model_checks import LONGEST_SOURCE
 from ..generation.output_scores import decoder_start
+from ..generation.settings import LONGEST_SOURCE
 from ..runtime.imports import import_extra
 from ..text.languages import own_languages
 from ..text.vocabularies import vocabularies
 from . import ctranslate2_spec
-from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
+from .ctranslate2_config import MODEL_TYPE
 from .ctranslate2_model import unsupported
 from .engine_model import weights_digest
 
@@ -44,15 +45,15 @@ def write(
     Args:
         model: a model without any [`unsupported_features`] features; it is not modified.
         folder: an empty folder.
-        quantization: one of `COMPUTE_TYPES`; `None` for float32.
+        quantization: one of the `quantizations` of CTranslate2; `None` for float32.
 
     Raises:
         InputError: CTranslate2 is not installed, or cannot represent the model, or `quantization` is unknown.
     """
     if features := unsupported_features(model):
         raise InputError.of([f"CTranslate2 cannot represent {feature}." for feature in features])
-    if quantization not in (None, *COMPUTE_TYPES):
-        raise InputError(f"quantization must be one of {', '.join(COMPUTE_TYPES)}, got {quantization!r}.")
+    if quantization not in (None, *CTRANSLATE2.quantizations):
+        raise InputError(f"quantization must be one of {', '.join(CTRANSLATE2.quantizations)}, got {quantization!r}.")
     import_extra("ctranslate2")
     spec = ctranslate2_spec.make_spec(model)
     _set_vocabularies(spec, model.config, tokenizer)
@@ -70,7 +71,7 @@ def write_without_tokenizer(model: PreTrainedModel, folder: Path, quantization: 
     Args:
         model: a model without any [`unsupported_features`](ctranslate2_spec.py); it is not modified.
         folder: an empty folder.
-        quantization: one of `COMPUTE_TYPES`; `None` for float32.
+        quantization: one of the `quantizations` of CTranslate2; `None` for float32.
     """
     spec, config = ctranslate2_spec.make_spec(model, POSITIONS), model.config
     rows = [len(module.weight) for module in (model.get_input_embeddings(), model.get_output_embeddings())]

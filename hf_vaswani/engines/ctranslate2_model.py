@@ -16,6 +16,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.generation import GenerateBeamEncoderDecoderOutput
 
+from ..backends import CTRANSLATE2
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_beam_search import Scoring
 from ..core.generation_vaswani import length_offset, own_max_length
@@ -107,7 +108,7 @@ class CTranslate2Model(EngineModel):
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
         original, generation_config: those of the model that was converted, if the folder does not have them.
-        dtype: the type to compute in, one of [`COMPUTE_TYPES`]; by default, the type that the weights were stored for.
+        dtype: the type to compute in, of those of CTranslate2; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Attributes:
@@ -118,7 +119,7 @@ class CTranslate2Model(EngineModel):
     """
 
     config_class = CTranslate2Config
-    engine_key, engine_name = "ctranslate2", "CTranslate2"
+    engine_key, engine_name = CTRANSLATE2.name, CTRANSLATE2.title
     length_follows_source: bool
     # The random numbers of its workers cannot be seeded again.
     samples_follow_seed = False
@@ -420,6 +421,14 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
     """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
+
+
+def open_conversion(
+    folder: Path, config: PreTrainedConfig, generation_config: GenerationConfig, device: str
+) -> CTranslate2Model:
+    """Open a folder without a tokenizer, with the config and the generation config of the model."""
+    stored = CTranslate2Config.from_pretrained(folder)
+    return CTranslate2Model(stored, folder, device=device, original=config, generation_config=generation_config)
 
 
 def read_tokens(folder: Path, side: str) -> list[str]:

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..generation.model_checks import position_limit
+from ..generation.settings import position_limit
 from ..interop.conversion import unexportable_features
 
 # Names in transformers' ACT2FN → names in CTranslate2's `Activation`.

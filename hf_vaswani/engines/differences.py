@@ -7,8 +7,8 @@ import torch
 from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..generation.model_checks import position_limit
 from ..generation.output_scores import log_probabilities, output_lengths
+from ..generation.settings import position_limit
 
 # Sources are made of random tokens: every model has tokens, but there may be no text at hand.
 SENTENCES, SHORTEST, LONGEST, NEW_TOKENS, BEAMS = 24, 2, 14, 32, 4

@@ -20,6 +20,7 @@ class EngineModel(PreTrainedModel):
     """
 
     main_input_name = "input_ids"
+    _supports_sdpa = True  # no attention is computed here
     engine_key = engine_name = ""
     # The folder's config; `config` may be that of the model that was converted.
     stored: PreTrainedConfig

@@ -8,13 +8,12 @@ import torch
 from transformers import MarianMTModel, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from ..backends import BACKENDS, BackendRecord
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration as Model
 from ..errors import InputError
 from ..interop.marian import write_marian
-from . import ctranslate2_export, transformers_js_export, web_page
-from .ctranslate2_model import CTranslate2Model
+from . import transformers_js_export, web_page
 from .differences import BEAMS
-from .onnx import onnx_export
 from .onnx.onnx_model import OnnxModel
 
 
@@ -50,32 +49,37 @@ def _write_marian(model: Model, tokenizer: Tokenizer, folder: Path, quantization
     write_marian(model, tokenizer, folder)
 
 
-FORMATS = {
-    "marian": Format(
-        "MarianMT",
-        _write_marian,
-        lambda folder, model: MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval(),
-        keeps_dtype=True,
-        has_position_table=True,
-    ),
-    "ctranslate2": Format(
-        "CTranslate2",
-        ctranslate2_export.write,
-        lambda folder, model: CTranslate2Model.from_pretrained(folder),
-        has_logits=False,
-        has_position_table=True,
-    ),
-    "onnx": Format("ONNX Runtime", onnx_export.write, lambda folder, model: OnnxModel.from_pretrained(folder)),
-    # The config in the folder says that the model is a Marian, so the model's own config is used.
-    "transformers.js": Format(
-        "transformers.js", transformers_js_export.write, lambda folder, model: OnnxModel(model.config, folder), 1
-    ),
-    # Only the model: `web_page.py` adds the page.
-    "web": Format(
-        "a web page",
-        web_page.write_model,
-        lambda folder, model: OnnxModel(model.config, folder / web_page.MODEL_FOLDER),
-        1,
-        quantization=web_page.QUANTIZATION,
-    ),
-}
+def formats() -> dict[str, Format]:
+    """The formats by name: MarianMT, those of the engines that are registered, and pages."""
+    return {
+        "marian": Format(
+            "MarianMT",
+            _write_marian,
+            lambda folder, model: MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval(),
+            keeps_dtype=True,
+            has_position_table=True,
+        ),
+        **{name: _engine_format(record) for name, record in BACKENDS.items()},
+        # The config in the folder says that the model is a Marian, so the model's own config is used.
+        "transformers.js": Format(
+            "transformers.js", transformers_js_export.write, lambda folder, model: OnnxModel(model.config, folder), 1
+        ),
+        # Only the model: `web_page.py` adds the page.
+        "web": Format(
+            "a web page",
+            web_page.write_model,
+            lambda folder, model: OnnxModel(model.config, folder / web_page.MODEL_FOLDER),
+            1,
+            quantization=web_page.QUANTIZATION,
+        ),
+    }
+
+
+def _engine_format(record: BackendRecord) -> Format:
+    return Format(
+        record.title,
+        record.load("export"),
+        lambda folder, model: record.load("model").from_pretrained(folder),
+        has_logits=record.has_logits,
+        has_position_table=record.has_position_table,
+    )

@@ -18,8 +18,8 @@ from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..generation.alignment import ForcedAttentions, alignments, evaluation, forced_attentions, text_mask, to_tokens
-from ..generation.model_checks import position_limit
 from ..generation.output_scores import forced_output
+from ..generation.settings import position_limit
 from ..text.inputs import check_text
 from ..text.languages import is_multilingual
 from ..text.normalization import is_blank, normalized

@@ -12,8 +12,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..core.generation_beam_search import NEVER
 from ..errors import InputError
 from ..generation.alignment import to_tokens
-from ..generation.arguments import GenerateArguments
 from ..generation.fast_beam_search import SearchObserver, SearchStep
+from ..generation.settings import GenerateArguments
 from ..text.inputs import check_text
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens

@@ -148,7 +148,7 @@ class DeviceCrossEntropy(CrossEntropy):
         if every:  # otherwise, tokens that are impossible would make it NaN
             losses -= every * log_probs.sum(1, keepdim=True)
         gradient = torch.addcmul(-every * scale, log_probs.exp_(), scale)
-        return [losses], [gradient.scatter_(1, right, (of_right.exp_() - every - more) * scale)]
+        return [losses], [gradient.scatter_(1, right, (of_right.exp_() - every + self.label_smoothing - 1) * scale)]
 
 
 def fused_loss(

@@ -13,32 +13,26 @@ from .mixin import FastGenerationMixin
 
 
 class VaswaniEncoderLayer(modeling_layers.VaswaniEncoderLayer):
-    __doc__ = modeling_layers.VaswaniEncoderLayer.__doc__
     attention_class, dropout_class = VaswaniAttention, VaswaniDropout
 
 
 class VaswaniDecoderLayer(modeling_layers.VaswaniDecoderLayer):
-    __doc__ = modeling_layers.VaswaniDecoderLayer.__doc__
     attention_class, dropout_class = VaswaniAttention, VaswaniDropout
 
 
 class VaswaniEncoder(modeling_vaswani.VaswaniEncoder):
-    __doc__ = modeling_vaswani.VaswaniEncoder.__doc__
     layer_class = VaswaniEncoderLayer
 
 
 class VaswaniDecoder(modeling_vaswani.VaswaniDecoder):
-    __doc__ = modeling_vaswani.VaswaniDecoder.__doc__
     layer_class = VaswaniDecoderLayer
 
 
 class VaswaniModel(modeling_vaswani.VaswaniModel):
-    __doc__ = modeling_vaswani.VaswaniModel.__doc__
     encoder_class, decoder_class = VaswaniEncoder, VaswaniDecoder
 
 
 class VaswaniForConditionalGeneration(FastGenerationMixin, modeling_vaswani.VaswaniForConditionalGeneration):
-    __doc__ = modeling_vaswani.VaswaniForConditionalGeneration.__doc__
     model_class = VaswaniModel
     sequence_loss = staticmethod(sequence_loss)
 

@@ -33,7 +33,6 @@ from ..core.generation_vaswani import (
 )
 from ..core.modeling_cache import CACHE_NAME
 from ..fast.decoder_step import DecoderStep, can_step, is_own_class
-from .adapters import base_error
 from .beam_decoder import MASKED_ATTENTION, ModuleStep, SharedSourceDecoder
 from .fast_beam_search import FastBeamSearch, GreedySearch, Sampling, SearchObserver, Stragglers
 from .settings import LARGEST_BEAM, check_generation_file, check_search, generation_config_in, setting_errors
@@ -119,6 +118,8 @@ class FastGenerationMixin(VaswaniGenerationMixin):
 
         Warns of an adapter that was trained on another base model.
         """
+        from .adapters import base_error
+
         is_first = peft_model_id is not None and self.can_generate() and not self._hf_peft_config_loaded
         if is_first and (error := base_error(self, peft_model_id)):
             logger.warning(error)

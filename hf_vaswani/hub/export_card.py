@@ -9,12 +9,14 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
+from ..backends import BACKENDS
 from ..configuration.keys import Keys
 from ..configuration.yaml_reader import read_yaml
-from ..engines.engine_folders import weights_size
 from ..errors import InputError
+from ..models.engine_folders import weights_size
 from ..models.model_files import CONFIG_FILE
-from ..records.run_report import RESULTS_FILE, read_report
+from ..records import RESULTS_FILE
+from ..records.run_report import read_report
 from ..text.languages import own_languages
 from .markdown import fenced, in_comment, one_line, plain, quoted, table, usage_code
 from .metadata import hub_languages
@@ -107,12 +109,6 @@ class Engine:
 
 ENGINES = {
     "marian": Engine("the MarianMT of transformers", "transformers", "pip install hf-vaswani"),
-    "ctranslate2": Engine(
-        "[CTranslate2](https://github.com/OpenNMT/CTranslate2)",
-        "ctranslate2",
-        'pip install "hf-vaswani[ctranslate2]"',
-    ),
-    "onnx": Engine("[ONNX Runtime](https://onnxruntime.ai)", "onnx", 'pip install "hf-vaswani[onnx]"'),
     "transformers.js": Engine(
         "[transformers.js](https://huggingface.co/docs/transformers.js)",
         "transformers.js",
@@ -120,6 +116,13 @@ ENGINES = {
     ),
     "web": Engine("a web page", "transformers.js", "a browser from 2024 or later"),
 }
+
+
+def _engine(to: str) -> Engine:
+    if to in ENGINES:
+        return ENGINES[to]
+    record = BACKENDS[to]
+    return Engine(f"[{record.title}]({record.url})", to, record.installation)
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def export_card(
 
     Args:
         name: name of the exported model.
-        to: the format, a key of `ENGINES`.
+        to: the format, as options call it.
         quantization: type of the weights; `None` for float32.
         size: size of the weights in bytes.
         origin: the model that was exported.
@@ -235,7 +238,7 @@ def _metadata(
     is_quantized = quantization != FULL_PRECISION
     return ModelCardData(
         language=origin.languages,
-        library_name=ENGINES[to].library,
+        library_name=_engine(to).library,
         pipeline_tag="translation",
         tags=["vaswani", *[quantization] * is_quantized],
         base_model=origin.hub_id,
@@ -254,7 +257,7 @@ def _summary(to: str, quantization: str, origin: Origin) -> str:
     direction = f" from {' to '.join(origin.languages)}" if origin.languages and len(origin.languages) == 2 else ""
     model = _model(origin) if origin.hub_id else "a model of `hf_vaswani`"
     return (
-        f"Translates single sentences{direction}: {model}, converted for {ENGINES[to].title} by `hf_vaswani`, with "
+        f"Translates single sentences{direction}: {model}, converted for {_engine(to).title} by `hf_vaswani`, with "
         f"weights in {quantization}."
     )
 
@@ -262,8 +265,8 @@ def _summary(to: str, quantization: str, origin: Origin) -> str:
 def _usage(name: str, to: str, example: tuple[str, str] | None) -> list[str]:
     """How to use the exported model, in paragraphs."""
     if to == "web":
-        return [PAGE, fenced(SERVER, "bash"), f"It needs {ENGINES[to].needs}."]
-    text, needs = example or ("…",), f"It needs `{ENGINES[to].needs}`."
+        return [PAGE, fenced(SERVER, "bash"), f"It needs {_engine(to).needs}."]
+    text, needs = example or ("…",), f"It needs `{_engine(to).needs}`."
     if to != "transformers.js":
         return [fenced(usage_code(name, *text), "python"), needs]
     code = JAVASCRIPT.format(model=quoted(name), text=quoted(text[0]))

@@ -15,6 +15,7 @@ import jinja2
 import yaml
 from huggingface_hub import ModelCardData
 
+from ..backends import backend_title
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..ledger import Provenance
@@ -36,8 +37,6 @@ from .repository import file_names
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # How many attention figures a card shows, and the names of those that say most.
 MOST_FIGURES = 4
-# Names of engines, by what options call them.
-ENGINES = {"torch": "PyTorch", "ctranslate2": "CTranslate2", "onnx": "ONNX Runtime"}
 # Candidates of minimum Bayes risk decoding if a command does not name a number.
 DEFAULT_SAMPLES = 32
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
@@ -96,7 +95,7 @@ def card_text(
         analysis=report.analysis,
         tested=_tested(recipe, report),
         max_length_offset=recipe["generation"]["max_length_offset"],
-        again=_again(recipe["training"], report, falls_to_end),
+        again=reproduce_command(recipe["training"], report, falls_to_end),
         recipe=fenced(recipe_file, "yaml"),
         trail=fenced(report.trail.shown().to_json().strip(), "json") if report.trail else None,
         provenance=fenced(provenance.to_json(), "json") if report.inputs else None,
@@ -183,7 +182,7 @@ def _signatures(report: RunReport) -> list[tuple[str, str]]:
 def _engines(report: RunReport) -> str:
     """The engines that computed the translations that were scored; empty if the report does not name them."""
     keys = dict.fromkeys(scores.engine for scores in report.tests.values() if scores.engine)
-    return " and ".join(ENGINES.get(key, key) for key in keys)
+    return " and ".join(map(backend_title, keys))
 
 
 def _terms(recipe: Sections, report: RunReport) -> str:
@@ -351,7 +350,7 @@ def _tested(recipe: Sections, report: RunReport) -> str | None:
     return test_title(next(iter(report.tests)), recipe, report)
 
 
-def _again(training: Keys, report: RunReport, falls_to_end: bool) -> str:
+def reproduce_command(training: Keys, report: RunReport, falls_to_end: bool) -> str:
     """The command that trains the model again with the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
     processes, precision = report.processes or [], report.precision.partition(",")[0]

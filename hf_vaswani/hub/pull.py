@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..files import check_names
 from ..ledger import check_new, exclusive, new_folder
 from ..models.model_files import CONFIG_FILE
-from ..records.run_report import RESULTS_FILE
+from ..records import RESULTS_FILE
 from .repository import hub_errors, other_kind
 
 # The folder of a repository that holds everything needed to resume a run.

@@ -11,14 +11,13 @@ from pathlib import Path
 from huggingface_hub import SpaceCardData
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
+from ..backends import BACKENDS
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines import ctranslate2_config
-from ..engines.engine_folders import PAGE_FILE, is_exported, is_page
-from ..engines.onnx import onnx_config
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json, writing
+from ..models.engine_folders import PAGE_FILE, is_exported, is_page
 from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
-from ..records.run_report import EVAL_RESULTS
+from ..records import EVAL_RESULTS
 from .markdown import one_line, quoted
 from .repository import GRADIO, MODEL, MODEL_PATTERNS, SPACE, check_links, commit_folder, is_hub_id, open_repository
 
@@ -28,17 +27,17 @@ BASE_MODEL = "base_model_name_or_path"
 RUN_FILES = (
     "training_recipe.yaml", "log.jsonl", "trail.json", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp",
 )  # fmt: skip
-# What people need from subfolders: the figures of a run's card, ONNX graphs, the two tokenizers of a MarianMT with
+# What people need from subfolders: the figures of a run's card, the two tokenizers of a MarianMT with
 # separate vocabularies, and scores for the leaderboards of datasets.
 FOLDER_PATTERNS = (
-    "pictures/**/*.png", "pictures/**/*.svg", "pictures/**/*.html", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*",
+    "pictures/**/*.png", "pictures/**/*.svg", "pictures/**/*.html", "*_tokenizer/*",
     EVAL_RESULTS,
 )  # fmt: skip
 PAGE_PATTERNS = ("*", "model/**/*", "runtime/*")
 REPLACED_IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
 # What else is uploaded from a model's folder; other files in it may be private.
 PUSHED = (
-    "*.safetensors", "pytorch_model*.bin", "model.bin", "*.index.json", "config.json", "generation_config.json",
+    "*.safetensors", "pytorch_model*.bin", "*.index.json", "config.json", "generation_config.json",
     "adapter_config.json", "tokenizer_config.json", "tokenizer.json", "*_tokenizer.json", "special_tokens_map.json",
     "added_tokens.json", "*vocab.json", "*vocabulary.json", "vocab*", "vmap.txt", "merges.txt", "dict.*.txt",
     "bpecodes", "codes", "*.model", "*.spm", "*.jinja", "configuration_*.py", "generation_*.py", "modeling_*.py",
@@ -177,7 +176,8 @@ def _folder_of_that_name(folder: Path, base: str) -> Path | None:
 
 def files_to_push(folder: Path) -> Iterator[str]:
     """The files that people need to use and judge a folder's model, as paths relative to the folder."""
-    patterns = PAGE_PATTERNS if is_page(folder) else PUSHED + FOLDER_PATTERNS
+    engines = {pattern for record in BACKENDS.values() for pattern in (*record.files, *record.weights)}
+    patterns = PAGE_PATTERNS if is_page(folder) else (*PUSHED, *FOLDER_PATTERNS, *engines)
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
         if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in NOT_PUSHED):
             yield path.relative_to(folder).as_posix()
@@ -187,8 +187,7 @@ def needed_extras(folder: Path) -> list[str]:
     """The extras of this package that the page for a folder's model needs."""
     needs = {
         "app": True,
-        "ctranslate2": ctranslate2_config.is_engine_folder(folder),
-        "onnx": onnx_config.stored_quantization(folder) is not None,
+        **{name: record.is_folder(folder) for name, record in BACKENDS.items()},
         "peft": (folder / ADAPTER_CONFIG_NAME).exists(),
     }
     return [extra for extra, is_needed in needs.items() if is_needed]

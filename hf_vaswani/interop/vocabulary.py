@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import FSMTTokenizer, MarianTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..core.tokenization_vaswani import VaswaniTokenizer
-from ..data.tokenizers.special_tokens import append_eos
+from ..data.tokenizers.learn_vocabulary import append_eos
 from ..errors import InputError, reason
 
 BPE_CODES = ("bpecodes", "bpe.codes", "bpe_codes", "code", "codes", "bpe_codes.txt", "codes.txt")

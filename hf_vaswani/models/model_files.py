@@ -14,6 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
+from ..backends import BACKENDS
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_base import copy_remote_code
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -27,11 +28,6 @@ CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 SHORTLIST_FILE = "vmap.txt"
 # Bytes per parameter in float32.
 FLOAT_BYTES = 4
-# What exports for other engines have in place of weight files, by model type.
-ENGINE_FILES = {
-    "vaswani_ctranslate2": "model.bin and shared_vocabulary.json (or source_… and target_vocabulary.json)",
-    "vaswani_onnx": "encoder_model.onnx and decoder_model_merged.onnx in the subfolder onnx",
-}
 # Every file of the code says this of itself, in this version and in earlier ones.
 MARK = re.compile(r"travels\s+with\s+(each\s+checkpoint|such\s+checkpoints)")
 
@@ -100,8 +96,9 @@ def has_weights(folder: Path) -> bool:
 def weight_file_errors(folder: Path) -> list[str]:
     """Errors for damaged or missing weight files; files written by `torch.save` are not checked."""
     if not has_weights(folder):
-        if files := ENGINE_FILES.get(str(read_json(folder / CONFIG_FILE).get("model_type"))):
-            return [f"{folder} is an incomplete export: it needs {files}. {AGAIN}"]
+        kind = read_json(folder / CONFIG_FILE).get("model_type")
+        if needs := [record.files_in_words for record in BACKENDS.values() if record.model_type == kind]:
+            return [f"{folder} is an incomplete export: it needs {needs[0]}. {AGAIN}"]
         if any(folder.glob("onnx/*.onnx")):
             return [
                 f"{folder} was exported for transformers.js, for browsers and Node. Use the original "

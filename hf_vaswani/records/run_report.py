@@ -12,11 +12,9 @@ from pydantic import BeforeValidator, Field, ValidationError
 from ..configuration.keys import Keys, Sections
 from ..errors import InputError, reason
 from ..ledger import Input, Provenance
-from .trail import RecordPart, Trail
+from . import RESULTS_FILE
+from .trail import RecordPart, RunTrace
 
-RESULTS_FILE = "results.json"
-# The file that the Hub reads for the leaderboards of datasets.
-EVAL_RESULTS = ".eval_results/hf_vaswani.yaml"
 # What the recipe calls its own test set.
 MAIN_TEST = "test"
 
@@ -352,7 +350,7 @@ class RunReport(RecordPart):
     name: str | None = None
     card: str | None = None
     recipe: Sections | None = None
-    trail: Trail | None = None
+    trail: RunTrace | None = None
     inputs: list[Input] = []
     teacher: TeacherReport | None = None
 

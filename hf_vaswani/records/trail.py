@@ -89,7 +89,7 @@ class StepRecord(RecordPart):
     is_unscheduled: bool = False
 
 
-class Trail(RecordPart):
+class RunTrace(RecordPart):
     """The trail of a run.
 
     Attributes:
@@ -128,7 +128,7 @@ class Trail(RecordPart):
         """Whether a range of steps was made with the same device, processes, precision and loop."""
         return len({environment.launch for environment in self.environments_within(first, last)}) == 1
 
-    def shown(self) -> "Trail":
+    def shown(self) -> "RunTrace":
         """The trail as a card shows it: not with all checkpoints, but with the last one and others evenly spaced."""
         first = [record for record in self.steps if record.step <= FIRST_STEPS]
         later = self.steps[len(first) :]
@@ -142,15 +142,15 @@ def _listed(value: Any) -> str:
     return f"[\n{text}\n]" if lines else json.dumps(value, ensure_ascii=False)
 
 
-def parse_trail(text: str | bytes) -> Trail | None:
-    """What [`Trail.to_json`] wrote; `None` where it is damaged."""
+def parse_trail(text: str | bytes) -> RunTrace | None:
+    """What [`RunTrace.to_json`] wrote; `None` where it is damaged."""
     try:
-        return Trail.model_validate_json(text)
+        return RunTrace.model_validate_json(text)
     except (ValidationError, RecursionError):
         return None
 
 
-def read_trail(folder: Path) -> Trail | None:
+def read_trail(folder: Path) -> RunTrace | None:
     """The trail in a run's folder; `None` where there is none that can be read."""
     with suppress(OSError):
         return parse_trail((folder / TRAIL_FILE).read_bytes())

@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
 
 
-def say(message: str, processes: Accelerator | PartialState | None = None) -> None:
+def print_main(message: str, processes: Accelerator | PartialState | None = None) -> None:
     """Print a line for the user, without disturbing a progress bar.
 
     Args:
@@ -35,7 +35,7 @@ def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]
     if processes.num_processes == 1:
         return work()
     result, error = _outcome(work) if processes.is_main_process else (None, None)
-    outcome = broadcast_object_list([result, _told(error)])
+    outcome = broadcast_object_list([result, serialize_error(error)])
     _raise(processes, error, outcome[1])
     return outcome[0]
 
@@ -51,8 +51,8 @@ def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[
     for turn in (True, False):
         if processes.is_local_main_process is turn:
             result, error = _outcome(work)
-        told = next((entry for entry in gather_object([_told(error)]) if entry), None)
-        _raise(processes, error, told)
+        received = next((entry for entry in gather_object([serialize_error(error)]) if entry), None)
+        _raise(processes, error, received)
     return result
 
 
@@ -77,10 +77,10 @@ def over_processes(
             batch.extend(islice(items, processes.num_processes))  # keeps those before an error
         except Exception as failure:
             error = failure
-        batch, told = broadcast_object_list([batch, _told(error)])
+        batch, received = broadcast_object_list([batch, serialize_error(error)])
         if batch:
             result, failure = _outcome(partial(work, batch[rank])) if rank < len(batch) else (None, None)
-            outcomes = gather_object([(result, _told(failure))])
+            outcomes = gather_object([(result, serialize_error(failure))])
             _raise(processes, failure, next((failed for _, failed in outcomes if failed), None))
             if processes.is_main_process:
                 try:
@@ -89,7 +89,7 @@ def over_processes(
                 except GeneratorExit:  # the main process cannot use the results, and reports why
                     broadcast_object_list([[], (InputError, "The main process has stopped.")])
                     raise
-        _raise(processes, error, told)
+        _raise(processes, error, received)
         if not batch:
             return
 
@@ -114,10 +114,10 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
         return None, error
 
 
-Told = tuple[type, tuple[str | int, ...]]
+SerializedError = tuple[type, tuple[str | int, ...]]
 
 
-def _told(error: Exception | None) -> Told | None:
+def serialize_error(error: Exception | None) -> SerializedError | None:
     """An error in the form that other processes receive: its type and its arguments."""
     if error is None:
         return None
@@ -128,13 +128,13 @@ def _told(error: Exception | None) -> Told | None:
     return TrainingError, (f"Another process failed: {type(error).__name__}: {reason(error)}",)
 
 
-def _raise(processes: Accelerator | PartialState, own: Exception | None, told: Told | None) -> None:
+def _raise(processes: Accelerator | PartialState, own: Exception | None, received: SerializedError | None) -> None:
     if own is not None:
         if isinstance(own, InputError | TrainingError | TrainingInterrupted):
             raise in_all_processes(processes, own)
         raise own
-    if told:
-        kind, parts = told
+    if received:
+        kind, parts = received
         raise in_all_processes(processes, kind(*parts))
 
 

@@ -20,7 +20,7 @@ from ..errors import counted
 from .cores import affinity_mask, available_cores, cpu_quota
 from .launcher import threads_of_user
 from .machine import processes_here
-from .processes import say
+from .processes import print_main
 
 # How many times as fast fewer, or more, threads must be to be chosen. Threads with short waits lose little next to
 # other processes; those that spin, as they do if OpenMP was loaded before this package, become ten times as slow.
@@ -154,7 +154,7 @@ class AdaptiveThreads:
         if number != current:
             ratio = seconds[current] / seconds.get(number, seconds[current])
             busy = "other processes use the cores" if number < current else "cores that were busy are free"
-            say(
+            print_main(
                 f"switched from {current} to {counted(number, 'thread')}, {_speed(ratio)} as fast in a short test: "
                 f"{busy}. Set --cpu_threads for a fixed number",
                 self.accelerator,
@@ -204,7 +204,7 @@ def begin_threads(
     if not cpu_threads and number * here < cores:
         line = counted(number, "thread") + (f" in each of {here} processes" if here > 1 else "")
         why = f"as {by} says" if asked else "as many as the affinity mask and limits of this process allow"
-        say(f"{line} on {counted(cores, 'core')}, {why}. Set --cpu_threads for another number", accelerator)
+        print_main(f"{line} on {counted(cores, 'core')}, {why}. Set --cpu_threads for another number", accelerator)
     if asked:
         return None
     threads = AdaptiveThreads(accelerator, share, work, clock)

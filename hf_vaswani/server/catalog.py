@@ -206,7 +206,7 @@ def model_pairs(model: GivenModel) -> dict[Pair, Languages]:
 
     from ..app.models import check_model, language_choices
     from ..data.tokenizers.tokenizer import load_tokenizer
-    from ..translator.load import adapter_base
+    from ..models.load import adapter_base
 
     path, asked = model
     check_model(path)

@@ -1,7 +1,7 @@
 """Starts the server on a Ray cluster, where every node answers requests."""
 
 import asyncio
-import os
+import logging
 import sys
 from contextlib import suppress
 
@@ -14,7 +14,7 @@ from ..runtime.signals import StopSignals
 from ..translator.translator_settings import content_digest
 from .application import API, IMPORT_PATH, NAME, build, read_arguments
 from .arguments import DRAIN_SECONDS, ServerArguments
-from .launch import drain_report, reload_report, wait
+from .launch import drain_report, event_loop, reload_report, run, wait
 
 RELOAD_SECONDS = 600
 
@@ -26,10 +26,9 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
         InputError: a model cannot be served, or the cluster cannot be reached.
     """
     application = build(arguments)
-    # Of each line that the replicas print, such as one for each request.
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-    # In this order, since Ray sets a handler of its own when it starts.
-    with ray_session(address, log_to_driver=True), StopSignals() as signals:
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    # Signals after Ray, which sets a handler of its own when it starts.
+    with ray_session(address, log_to_driver=True), event_loop() as loop, StopSignals() as signals:
         serve.start(proxy_location=ProxyLocation.EveryNode, http_options=HTTPOptions(host=host, port=port))
         try:
             try:
@@ -37,8 +36,11 @@ def launch_on_cluster(arguments: ServerArguments, host: str, port: int, address:
             except RuntimeError as error:
                 raise InputError(f"The server could not be started: {reason(error)}") from None
             print(f"Serving on port {port} of every node. Ctrl+C stops the server.", flush=True)
-            wait(signals, lambda: asyncio.run(_reload(arguments)))
-            _drain()
+            wait(signals, lambda: run(_reload(arguments), loop))
+            try:
+                drain_report(run(_drain(), loop))
+            except Exception as error:
+                print(f"The requests under way could not be waited for: {reason(error)}", file=sys.stderr)
         finally:
             with suppress(Exception):
                 serve.delete(NAME)
@@ -73,18 +75,10 @@ async def _reload_model(name: str, path: str, replicas: int) -> bool:
     return has_changed
 
 
-def _drain() -> None:
-    """Refuse new requests, and wait for those under way."""
-
-    async def finish() -> int:
-        return await serve.get_deployment_handle(API, NAME).drain.remote(DRAIN_SECONDS)
-
-    try:
-        left = asyncio.run(asyncio.wait_for(finish(), DRAIN_SECONDS + 5))
-    except Exception as error:
-        print(f"The requests under way could not be waited for: {reason(error)}", file=sys.stderr)
-        return
-    drain_report(left)
+async def _drain() -> int:
+    """Refuse new requests, wait for those under way, and return how many are left."""
+    drain = serve.get_deployment_handle(API, NAME).drain
+    return await asyncio.wait_for(drain.remote(DRAIN_SECONDS), DRAIN_SECONDS + 5)
 
 
 def config_file(arguments: ServerArguments, host: str, port: int) -> str:

@@ -1,7 +1,7 @@
 """Guesses the language of a text with py3langid, among all languages that it knows, served or not."""
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from .catalog import public_code
@@ -20,6 +20,14 @@ class Detected(NamedTuple):
         return round(100 * self.probability, 1)
 
 
+@cache
+def identifier() -> Any:
+    """What knows the languages; loading it takes half a second."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
 class Detector:
     """Guesses languages.
 
@@ -31,12 +39,6 @@ class Detector:
         self.codes = list(codes)
         # Clients repeat themselves.
         self._cached_probabilities = lru_cache(256)(self._probabilities)
-
-    @cached_property
-    def _identifier(self) -> Any:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
     def best(self, text: str) -> Detected:
         """The most probable of all languages, served or not."""
@@ -59,10 +61,10 @@ class Detector:
         return self._cached_probabilities(text[:ENOUGH])
 
     def _probabilities(self, text: str) -> dict[str, float]:
-        labels = self._identifier.labels
+        labels = identifier().labels
         if not any(map(str.isalpha, text)):
             return {public_code(str(label)): 0.0 for label in labels}
-        return {public_code(str(label)): float(share) for label, share in self._identifier.rank(text)}
+        return {public_code(str(label)): float(share) for label, share in identifier().rank(text)}
 
 
 def _share_of_traditional(text: str) -> float:

@@ -20,6 +20,7 @@ from .accounts import Accounts, read_accounts
 from .api import make_app
 from .arguments import DRAIN_SECONDS, ServerArguments, log_requests
 from .connections import Connection
+from .detection import identifier
 from .glossaries import Glossaries
 from .service import Service
 from .workers import Workers
@@ -45,10 +46,11 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
     workers = Workers(arguments)
     with event_loop() as loop:
         try:
-            catalog = run(workers.open(), loop)
+            opening = asyncio.run_coroutine_threadsafe(workers.open(), loop)
+            identifier()  # or else it would keep the first clients waiting
+            catalog = opening.result()
             app = make_app(catalog, workers.handles, accounts, arguments.limits, glossaries)
             service: Service = app.state.service
-            service.detector.rank("a")  # loads it, which would keep the first clients waiting
             url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
             def reload() -> str:

@@ -182,7 +182,7 @@ class _Loaded:
     """
 
     def __init__(self, model: str, engine: str, quantize: str | None, keep: Sequence[str]):
-        from ..translator.load import load
+        from ..models.load import load
 
         self.model, self.tokenizer = load(model)
         # Weights are read from their file when they are used: one that is overwritten meanwhile would end the process.

@@ -90,14 +90,18 @@ class Worker:
             raise WorkerDied
         number = next(self._numbers)
         answer = self.calls[number] = asyncio.get_running_loop().create_future()
-        self._input.write(pickle.dumps((number, name, arguments)))
+        self._send(number, name, *arguments)
         try:
             return await answer
         except asyncio.CancelledError:
-            self._input.write(pickle.dumps((number, CANCEL, ())))
+            self._send(number, CANCEL)
             raise
         finally:
             del self.calls[number]
+
+    def _send(self, *message: Any) -> None:
+        if not self._input.is_closing():  # as it is if the process has died, which reading notices
+            self._input.write(pickle.dumps(message))
 
     async def _read(self) -> None:
         try:
@@ -125,11 +129,10 @@ class Worker:
 
     async def end(self) -> None:
         self._input.close()
-        try:
-            await asyncio.wait_for(self.process.wait(), END_SECONDS)
-        except asyncio.TimeoutError:
+        await asyncio.wait({self.reading}, timeout=END_SECONDS)
+        if not self.reading.done():
             self.process.kill()
-            await self.process.wait()
+        await self.process.wait()
 
 
 def main() -> None:
@@ -151,9 +154,10 @@ async def _answer(output: Any) -> None:
         finally:
             os._exit(0)
 
-    def start(number: int, name: str, arguments: tuple) -> None:
+    def start(number: int, name: str, *arguments: Any) -> None:
         if name != CANCEL:
             tasks[number] = loop.create_task(answer(number, name, arguments))
+            tasks[number].add_done_callback(lambda _: tasks.pop(number))
         elif number in tasks:
             tasks[number].cancel()
 
@@ -169,8 +173,6 @@ async def _answer(output: Any) -> None:
                 result = await getattr(translator, name)(*arguments)
         except Exception as error:
             result, trace = _without_libraries(error), traceback.format_exc()
-        finally:
-            del tasks[number]
         content = pickle.dumps((number, result, trace))
         output.write(len(content).to_bytes(8, "big") + content)
         output.flush()

@@ -17,8 +17,9 @@ from .worker import Inspection, Worker, WorkerDied
 # How often a process is started in place of one that died; the seconds before the second time, doubled for each
 # further one.
 STARTS, PAUSE = 4, 1.0
-# A process that does not answer for so long is replaced. One that was started under load ends after so long without.
-HEALTH_SECONDS, IDLE_SECONDS = 60, 600
+# How often processes are asked whether they answer, and how long that may take before they are replaced; after how
+# long without work those end that were started under load.
+CHECK_SECONDS, ANSWER_SECONDS, IDLE_SECONDS = 60, 60, 600
 
 Result = TypeVar("Result")
 
@@ -46,9 +47,10 @@ class ModelWorkers:
         self._is_ready = asyncio.Event()
 
     async def _call(self, name: str, *arguments: Any) -> Any:
-        while not self.ready:
+        while not (alive := [worker for worker in self.ready if not worker.reading.done()]):
+            self._is_ready.clear()
             await self._is_ready.wait()
-        worker = min(self.ready, key=lambda worker: len(worker.calls))
+        worker = min(alive, key=lambda worker: len(worker.calls))
         if len(worker.calls) >= MOST_CHUNKS:
             raise APIError(429, "Too many requests are waiting; try again later")
         if len(worker.calls) >= MANY_CHUNKS:
@@ -58,34 +60,37 @@ class ModelWorkers:
         worker.last_used = time.monotonic()
         return await worker.call(name, *arguments)
 
-    async def start(self) -> Inspection:
-        """Start the processes, and have them look at the model.
+    async def start(self) -> None:
+        """Start the processes, which have no model yet."""
+        for number in range(self.arguments.replicas):
+            await self._start(number)
+
+    async def inspect(self) -> Inspection:
+        """What the processes say of the files of the model.
 
         Raises:
             InputError: it cannot be served.
         """
-        workers = [await self._start(number) for number in range(self.arguments.replicas)]
-        return (await together(self._ask(worker, "inspect", self.model, self.arguments) for worker in workers))[0]
+        return (await together(self._ask(one, "inspect", self.model, self.arguments) for one in self._started))[0]
 
     async def open(self) -> None:
-        """Have the processes open the model; errors as in [`start`]."""
+        """Have the processes open the model; errors as in [`inspect`]."""
         workers = list(self._started)
         await together(map(self._open, workers))
         for number, worker in enumerate(workers):
             self._tasks[number] = asyncio.create_task(self._keep(number, worker))
 
-    async def inspect(self) -> Inspection:
-        """What the files of the model are now; errors as in [`start`]."""
-        return await self._ask(self._started[0], "inspect", self.model, self.arguments)
-
     async def reload(self, version: str) -> bool:
-        """Open the model again where its files have changed, and tell whether they have; errors as in [`start`]."""
-        return any(has_changed for _, has_changed in [await self._ask(one, "reload", version) for one in self.ready])
+        """Open the model again where its files have changed, and tell whether they have; errors as in [`inspect`]."""
+        return any(
+            has_changed for _, has_changed in [await self._ask(one, "reload", version) for one in [*self.ready]]
+        )
 
     async def close(self) -> None:
         """End all processes."""
         for task in self._tasks.values():
             task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await asyncio.gather(*(worker.end() for worker in self._started))
 
     async def _keep(self, number: int, worker: Worker | None = None) -> None:
@@ -94,15 +99,15 @@ class ModelWorkers:
             try:
                 worker = worker or await self._replace(number)
             except InputError as error:
-                self.failure = error if not self.ready else None
-                print(f"A process could not be replaced. {error}", file=sys.stderr, flush=True)
+                if self.ready:
+                    print(f"One process fewer translates: {error}", file=sys.stderr, flush=True)
+                else:
+                    self.failure = error
                 return
             self.ready.append(worker)
             self._is_ready.set()
             await self._watch(worker, is_further=number >= self.arguments.replicas)
             self.ready.remove(worker)
-            if not self.ready:
-                self._is_ready.clear()
             if not worker.reading.done():
                 await self._end(worker)
                 del self._tasks[number]
@@ -115,18 +120,17 @@ class ModelWorkers:
     async def _watch(self, worker: Worker, is_further: bool) -> None:
         """Wait until a process has ended, and end it if it does not answer, or one of those for high load is idle."""
         while not worker.reading.done():
-            await asyncio.wait({worker.reading}, timeout=HEALTH_SECONDS)
-            if is_further and time.monotonic() - worker.last_used > IDLE_SECONDS:
+            await asyncio.wait({worker.reading}, timeout=CHECK_SECONDS)
+            if is_further and not worker.calls and time.monotonic() - worker.last_used > IDLE_SECONDS:
                 return
-            try:
-                await asyncio.wait_for(worker.call("check"), HEALTH_SECONDS)
-            except WorkerDied:
-                return
-            except asyncio.TimeoutError:
+            check = asyncio.gather(worker.call("check"), return_exceptions=True)
+            # Not `wait_for`, which may miss that it is cancelled.
+            await asyncio.wait({check}, timeout=ANSWER_SECONDS)
+            if not check.done():
                 worker.process.kill()
 
     async def _replace(self, number: int) -> Worker:
-        """A process that has opened the model; errors as in [`start`]."""
+        """A new process that has opened the model; errors as in [`inspect`]."""
         for attempt in range(STARTS):
             worker = await self._start(number)
             try:
@@ -190,7 +194,9 @@ class Workers:
         Raises:
             InputError: a model cannot be served.
         """
-        found = await together(model.start() for model in self.handles.values())
+        for model in self.handles.values():
+            await model.start()
+        found = await together(model.inspect() for model in self.handles.values())
         for name, inspection in zip(self.handles, found):
             if inspection.warning:
                 print(f"{name}: {inspection.warning}", file=sys.stderr, flush=True)

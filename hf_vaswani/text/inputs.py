@@ -1,13 +1,14 @@
-"""Checks that what is given is text, in any of the forms that a translator takes, and in the right encoding."""
+"""Checks arguments: that texts are texts, and in the right encoding; numbers and switches."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 from .normalization import clean
 
 SHOWN_ERRORS = 5
-EXPECTED = "The translation pipeline takes a str or a list of str"
+LARGEST_NUMBER = 2**31 - 1
 # The bytes 0x80 to 0xBF, with which a character in UTF-8 continues, as Latin-1 and Windows-1252 read them.
 _CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
 # A Western letter or punctuation mark, or two characters in a row of any script. "MANHÃ…" is Portuguese.
@@ -17,13 +18,29 @@ MOJIBAKE = re.compile(f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONT
 def check_text(name: str, value: Any) -> None:
     """Refuse anything but a text."""
     if not isinstance(value, str):
-        raise ValueError(f"{name} must be a str, got {type(value).__name__}: {_shown(value)}")
+        raise ValueError(f"{name} must be a str, got {type(value).__name__}: {shown(value)}")
 
 
 def check_many(name: str, value: Any, of: str = "str") -> None:
     """Refuse what cannot be iterated, a single text, which is iterable too, and a set, whose order is undefined."""
     if isinstance(value, (str, bytes, set, frozenset)) or not isinstance(value, Iterable):
-        raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
+        raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {shown(value)}")
+
+
+def check_number(name: str, value: Any, least: int = 1) -> None:
+    """Refuse anything but a whole number of 32 bits, at least `least`, or `None` for a number that is not given."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a tensor
+        value = value.item()
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if value is not None and value > LARGEST_NUMBER:
+        raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Refuse anything but true, false, or `None` for a switch that is not given: any text would count as true."""
+    if value not in (True, False, None):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
@@ -31,40 +48,14 @@ def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
     for i, pair in enumerate(pairs):
         is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
         if not (is_pair and all(isinstance(text, str) for text in pair)):
-            raise ValueError(f"pairs must be (source, target), two str each, but pairs[{i}] is {_shown(pair)}.")
+            raise ValueError(f"pairs must be (source, target), two str each, but pairs[{i}] is {shown(pair)}.")
         yield clean(pair[0]), clean(pair[1])
 
 
-def as_texts(inputs: Any) -> tuple[Iterable, bool]:
-    """Inputs of the pipeline other than a single text → an iterable of texts, and whether to read it lazily.
-
-    Raises:
-        ValueError: the pipeline does not accept such inputs.
-    """
-    from torch.utils.data import Dataset, IterableDataset
-
-    if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
-        return (inputs[i] for i in range(len(inputs))), True
-    is_sequence = isinstance(inputs, Sequence) or (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__"))
-    is_other = isinstance(inputs, (bytes, bytearray, Mapping, set, frozenset))  # sets have no order
-    if is_other or not (is_sequence or isinstance(inputs, Iterable)):
-        raise ValueError(f"{EXPECTED}, got {type(inputs).__name__}: {_shown(inputs)}")
-    return inputs, not is_sequence
-
-
-def not_texts(inputs: list, first: int = 0) -> list[int]:
-    """Positions of inputs that are not texts, counted from `first`."""
-    return [i for i, text in enumerate(inputs, first) if not isinstance(text, str)]
-
-
-def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> ValueError:
-    errors = [f"inputs[{i}] is {type(inputs[i - first]).__name__}: {_shown(inputs[i - first])}" for i in positions]
-    return ValueError(f"{EXPECTED}, but {listed(errors)}")
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+def shown(value: Any) -> str:
+    """A value for a message, shortened."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def listed(errors: list[str]) -> str:

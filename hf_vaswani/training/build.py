@@ -20,14 +20,15 @@ from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
 from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .check import CheckedRecipe, open_model, open_teacher, path_errors
+from .check import CheckedRecipe, find_teacher, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .optimization.step_batches import Corpus
 from .recipe.recipe import Recipe
+from .setup.inputs import RunInputs, open_model
 from .setup.output import begin_output, check_weights, lock_output
 from .setup.precision import choose_precision
-from .setup.resume import Circumstances, is_resumed, local_digests
+from .setup.resume import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
@@ -54,6 +55,7 @@ class TrainingSetup:
         filters: the filters applied to the training text; their `max_length` may be derived from the text.
         counts: what the filters found in it.
         validator: measures models on the validation set.
+        inputs: what else the recipe names.
         is_resumed: whether the output folder holds this very run.
         repository: the Hub repository that the model is uploaded to; `None` without an upload.
         teacher: the models that are distilled word by word; `None` if there are none.
@@ -70,6 +72,7 @@ class TrainingSetup:
     filters: FilterSettings
     counts: dict[str, int]
     validator: Validator
+    inputs: RunInputs
     is_resumed: bool
     repository: str | None = None
     teacher: "WordTeacher | None" = None
@@ -89,29 +92,28 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     Raises:
         InputError: if the texts, tokenizer, model or output folder cannot be used.
     """
-    recipe, processes, sources = checked.recipe, checked.processes, checked.sources
+    recipe, processes, sources, inputs = checked.recipe, checked.processes, checked.sources, checked.inputs
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
-    known_by = circumstances(recipe, splits, processes)
-    resumed = on_main_process(processes, lambda: is_resumed(recipe, known_by, splits.test_sets))
-    tokenizer = checked.tokenizer or on_main_process(
+    fingerprint = fingerprint_run(recipe, splits, processes)
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, fingerprint, splits.test_sets))
+    tokenizer = inputs.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
-    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer))
+    model = first_on_each_machine(processes, lambda: inputs.model or open_model(recipe, tokenizer))
     if recipe.training.shortlist:
         from ..engines.shortlist import shortlist_errors
 
         if errors := shortlist_errors(tokenizer, model.config):
             raise InputError.of([f"training.shortlist: {error}" for error in errors])
-    teacher = first_on_each_machine(processes, lambda: open_teacher(recipe, tokenizer, model))
+    teacher = first_on_each_machine(processes, lambda: find_teacher(inputs, tokenizer, model))
     choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
-    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
+    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(inputs, splits, tokenizer, limit))
     describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
     aligner = None
     if recipe.training.guided_alignment:
-        from .optimization.guided_alignment import choose_head
-        from .setup.token_aligner import learn_aligner
+        from .optimization.guided_alignment import choose_head, learn_aligner
 
         choose_head(model.config)
         aligner = learn_aligner(corpus, tokenizer, lambda: aligned_sample(recipe, splits))
@@ -131,6 +133,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         filters,
         counts,
         validator,
+        inputs,
         resumed,
         checked.repository,
         teacher,
@@ -159,8 +162,8 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
             check_fits(setup.model, checkpoint)
             check_weights(recipe, setup.model, setup.teacher)
         # All input has been checked by now: nothing is written or deleted before this point.
-        known_by = circumstances(recipe, setup.splits, processes)
-        begin_output(recipe, known_by, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
+        fingerprint = fingerprint_run(recipe, setup.splits, processes)
+        begin_output(recipe, fingerprint, setup.tokenizer, setup.model, setup.teacher, setup.is_resumed)
         # A process may have been killed after it wrote a checkpoint.
         remove_oldest(setup.folder / CHECKPOINTS, recipe.training.save_total_limit)
         return checkpoint
@@ -169,10 +172,10 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         yield on_main_process(processes, begin)
 
 
-def circumstances(recipe: Recipe, splits: Splits, processes: Accelerator) -> Circumstances:
+def fingerprint_run(recipe: Recipe, splits: Splits, processes: Accelerator) -> RunFingerprint:
     """What identifies a run besides its recipe."""
     texts, precision = splits.digests, processes.mixed_precision
-    return Circumstances(texts, precision, processes.num_processes, local_digests(recipe))
+    return RunFingerprint(texts, precision, processes.num_processes, local_digests(recipe))
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:

@@ -18,18 +18,15 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
-from ..hub.repository import hub_id
 from ..runtime.launcher import is_set, process_errors
-from ..runtime.processes import first_on_each_machine, on_main_process
-from .checkpoints.artifacts import RECIPE_FILE
+from ..runtime.processes import on_main_process
 from .optimization.optimizer import freeze
-from .recipe.arguments import COMPARED, RERANKER
 from .recipe.recipe import Recipe
+from .setup.inputs import RunInputs
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import check_is_model, drops_layers, existing_tokenizer, make_model, named, new_config
-from .validation import load_compared, load_reranker
+from .setup.tokenizer_and_model import drops_layers, named, new_config
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher
@@ -42,16 +39,14 @@ class CheckedRecipe:
     Attributes:
         processes: the processes that train.
         sources: the sources of each split.
-        tokenizer, model: those that the recipe names; `None` if it names none, or if the run may be resumed, in which
-            case they are opened later.
+        inputs: what else the recipe names, all of it opened in the main process.
         repository: the Hub repository, with its namespace; `None` without `push_to_hub`.
     """
 
     recipe: Recipe
     processes: Accelerator
     sources: dict[str, list[TextSource]]
-    tokenizer: PreTrainedTokenizerBase | None
-    model: VaswaniForConditionalGeneration | None
+    inputs: RunInputs
     repository: str | None = None
 
 
@@ -63,21 +58,18 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
-    model = None
+    inputs = RunInputs(recipe)
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:
-        nonlocal model
-        errors, sources, tokenizer, model = look_at(recipe, processes)
+        errors, sources = validate_recipe(inputs, processes)
         repository = collect_errors(errors, lambda: open_hub(recipe, create=not errors))
         if errors:
             raise InputError.of(errors)
-        return sources, tokenizer, repository
+        return sources, inputs.tokenizer, repository
 
-    sources, tokenizer, repository = on_main_process(processes, check_all)
-    if tokenizer is not None and recipe.training.start_from:
-        # The main process has it already; the others read it once the recipe is known to be valid.
-        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer))
-    return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
+    # The other processes open models once the recipe is known to be valid.
+    sources, inputs.tokenizer, repository = on_main_process(processes, check_all)
+    return CheckedRecipe(recipe, processes, sources, inputs, repository)
 
 
 def open_hub(recipe: Recipe, create: bool) -> str | None:
@@ -103,6 +95,8 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
 
 def adapter_upload_errors(recipe: Recipe) -> list[str]:
     """An error if an adapter would be uploaded whose base is not on the Hub: others could not load it."""
+    from ..hub.repository import hub_id
+
     base = recipe.training.start_from
     if recipe.peft.is_used and not recipe.peft.merge and not hub_id(base):
         return [
@@ -112,17 +106,13 @@ def adapter_upload_errors(recipe: Recipe) -> list[str]:
     return []
 
 
-def look_at(
-    recipe: Recipe, processes: Accelerator
-) -> tuple[
-    list[str], dict[str, list[TextSource]], PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None
-]:
+def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str], dict[str, list[TextSource]]]:
     """Find all errors in a recipe, as seen from this process, and open what that takes.
 
     Returns:
-        The errors, the sources of each split, the tokenizer and the model.
+        The errors, and the sources of each split.
     """
-    errors, tokenizer, model = [], None, None
+    recipe, errors, tokenizer, model = inputs.recipe, [], None, None
     sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
     errors += source_errors(recipe.data, sources)
     wrong_paths = path_errors(recipe)
@@ -132,67 +122,31 @@ def look_at(
 
         collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
     if not wrong_paths:
-        tokenizer, model = collect_errors(errors, lambda: open_existing(recipe)) or (None, None)
-        collect_errors(errors, lambda: open_teacher(recipe, tokenizer, model))
-        if recipe.augmentation.glossary or recipe.evaluation.glossary:
-            from .setup.glossaries import SECTIONS, open_glossary
-
-            for section in SECTIONS:
-                collect_errors(errors, partial(open_glossary, recipe, section))
-        collect_errors(errors, lambda: load_reranker(recipe))
-        collect_errors(errors, lambda: load_compared(recipe))
+        tokenizer = collect_errors(errors, lambda: inputs.tokenizer)
+        model = tokenizer and collect_errors(errors, lambda: inputs.model)
+        collect_errors(errors, lambda: find_teacher(inputs, tokenizer, model))
+        for name in ("augmenting_glossary", "scored_glossary", "reranker", "compared"):
+            collect_errors(errors, partial(getattr, inputs, name))
     errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-    errors += freeze_errors(recipe) + precision_errors(recipe, processes.device)
-    errors += process_errors(processes.num_processes)
+    if tokenizer is not None or not recipe.tokenizer_source:
+        collect_errors(errors, lambda: check_freeze(recipe, tokenizer))
+    errors += precision_errors(recipe, processes.device) + process_errors(processes.num_processes)
     config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
     errors += launcher_errors(recipe, processes, config)
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
-    return errors, sources, tokenizer, model
+    return errors, sources
 
 
-def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
-    """The tokenizer and the model that a new run begins with, each `None` unless the recipe names it.
-
-    Raises:
-        InputError: if they cannot be used.
-    """
-    source = recipe.training.start_from
-    is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
-    if is_begun or not recipe.tokenizer_source:
-        return None, None  # a run that may be resumed has a tokenizer of its own
-    if source:
-        check_is_model("training.start_from", source)
-    tokenizer = existing_tokenizer(recipe)
-    if source:
-        return tokenizer, open_model(recipe, tokenizer)
-    check_names(new_config(recipe, tokenizer), recipe.training.freeze)
-    return tokenizer, None
-
-
-def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
-    """The model that training begins with, with the recipe's adapter, if any, in its layers.
-
-    Raises:
-        InputError: as in [`make_model`] and [`with_adapter`].
-    """
-    model = make_model(recipe, tokenizer)
-    if not recipe.peft.is_used:
-        return model
-    from .setup.adapter import with_adapter
-
-    return with_adapter(model, recipe).get_base_model()
-
-
-def open_teacher(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
+def find_teacher(
+    inputs: RunInputs, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
 ) -> "WordTeacher | None":
-    """The models of `training.distill_from`; `None` if there are none. Arguments as in [`open_word_teacher`]."""
-    if not recipe.training.teachers:
+    """The models of `training.distill_from`; `None` if there are none. Arguments as in [`word_teacher`]."""
+    if not inputs.recipe.training.teachers:
         return None
-    from .setup.word_teacher import open_word_teacher
+    from .setup.word_teacher import word_teacher
 
-    return open_word_teacher(recipe, tokenizer, model)
+    return word_teacher(inputs, tokenizer, model)
 
 
 def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfig) -> list[str]:
@@ -211,9 +165,7 @@ def launcher_errors(recipe: Recipe, processes: Accelerator, config: VaswaniConfi
 
 def path_errors(recipe: Recipe) -> list[str]:
     """Why the system cannot use paths of the recipe, apart from those of its texts."""
-    inputs = [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
-    inputs += [("training.distill_from", name) for name in recipe.training.teachers]
-    inputs += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
+    inputs = recipe.model_names + recipe.scoring_model_names
     outputs = [("training.output_dir", recipe.training.output_dir), ("data.cache_dir", recipe.data.cache_dir)]
     return [
         f"{key}: {error}"
@@ -223,20 +175,14 @@ def path_errors(recipe: Recipe) -> list[str]:
     ]
 
 
-def freeze_errors(recipe: Recipe) -> list[str]:
-    """What is wrong with `training.freeze`; with an existing tokenizer or model, it is checked when that is opened."""
-    if recipe.tokenizer_source:
-        return []
-    errors: list[str] = []
-    collect_errors(errors, lambda: check_names(VaswaniConfig(**recipe.model), recipe.training.freeze))
-    return errors
-
-
-def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
-    """Raise the [`InputError`] that [`freeze`] would, on a model without memory for its parameters."""
-    if patterns:
+def check_freeze(recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None) -> None:
+    """Raise the [`InputError`] that [`freeze`] would for a new model, on one without memory for its parameters."""
+    if recipe.training.start_from:
+        return  # checked when that model is opened
+    config = new_config(recipe, tokenizer) if tokenizer else VaswaniConfig(**recipe.model)
+    if recipe.training.freeze:
         with torch.device("meta"):
-            freeze(VaswaniForConditionalGeneration(config), patterns)
+            freeze(VaswaniForConditionalGeneration(config), recipe.training.freeze)
 
 
 def bleu_errors(tokenize: str) -> list[str]:

@@ -14,8 +14,9 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, counted
 from ..generation.model_checks import damaged_weights
 from ..models.model_files import CONFIG_FILE, SHORTLIST_FILE
-from ..records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
-from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, say
+from ..records import EVAL_RESULTS, RESULTS_FILE
+from ..records.run_report import RunReport
+from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, print_main
 from .build import TrainingSetup
 from .checkpoints.artifacts import (
     ALL_TRANSLATIONS,
@@ -41,10 +42,10 @@ from .optimization.weights import Tensors, average_weights, set_weights
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .schedule import SCHEDULES
+from .scoring import ScoredTest, calibrate_confidence, score_test
 from .setup.final_model import FinalModel
 from .setup.splits import sample_pairs
 from .setup.training_batches import tokenizer_text
-from .validation import ScoredTest, load_compared, load_reranker, score_test
 
 # The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
@@ -60,7 +61,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         TrainingError: if the weights are not finite, or the model cannot be written.
     """
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
-    compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
+    compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, print_main))
     final_model = FinalModel(recipe, setup.tokenizer, outcome.config, outcome.generation_config)
     model = final_model.model.to(processes.device)
     measured = [measure(setup, model, candidate) for candidate in compared]
@@ -78,22 +79,20 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         raise in_all_processes(processes, error)
     final = describe(recipe.training, compared, losses)
     why = final.comparison() or f" (training.average={final.average})"
-    say(f"The final model is {final.weights}{why}", processes)
+    print_main(f"The final model is {final.weights}{why}", processes)
     tests = score_tests(setup, model)
     counts = setup.counts or progress.filters
     if not setup.counts:
         for line in filter_report(counts, setup.filters) if counts else []:
-            say(f"training text read in the first epoch: {line}", processes)
+            print_main(f"training text read in the first epoch: {line}", processes)
 
     def save() -> RunReport:
         if recipe.evaluation.confidence:
-            from .reporting.confidence import calibrate_confidence
-
             calibrate_confidence(setup, model)
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        if teacher := load_compared(recipe):
+        if teacher := setup.inputs.compared:
             from .reporting.teacher import compare
 
             report = report.model_copy(update={"teacher": compare(setup, model, *teacher)})
@@ -119,12 +118,8 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     """Translate and score each test set; the results by name, with the recipe's own test set first."""
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     recipe, test_sets = setup.recipe, setup.splits.test_sets
-    reranker = first_on_each_machine(setup.processes, lambda: load_reranker(recipe)) if test_sets else None
-    beams, scoring, glossary = recipe.generation.num_beams, setup.validator.scoring, None
-    if recipe.evaluation.glossary:
-        from .setup.glossaries import open_glossary
-
-        glossary = open_glossary(recipe, "evaluation")
+    reranker = first_on_each_machine(setup.processes, lambda: setup.inputs.reranker) if test_sets else None
+    beams, scoring, glossary = recipe.generation.num_beams, setup.validator.scoring, setup.inputs.scored_glossary
     return {
         name: score_test(translate, pairs, recipe.evaluation, beams, scoring, reranker, glossary)
         for name, pairs in test_sets.items()
@@ -144,7 +139,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
         shutil.copyfile(curves, part / FIGURES / CURVES_FILE)
         drawn.append(f"{FIGURES}/{CURVES_FILE}")
     elif not (setup.folder / LOG_FILE).exists():
-        say(
+        print_main(
             f"No {CURVES_FILE}: nothing was logged in {counted(steps, 'step')}. Lower training.logging_steps or "
             "training.eval_steps to log more often."
         )
@@ -220,7 +215,7 @@ def save_shortlist(setup: TrainingSetup, folder: Path) -> None:
     """Learn a shortlist from the training text, or from about a million pairs of it, and write it into a folder."""
     from ..engines.shortlist import MOST_PAIRS, learn_shortlist
 
-    say("Learning which target tokens each source token may become, for exports to CTranslate2")
+    print_main("Learning which target tokens each source token may become, for exports to CTranslate2")
     text = setup.splits.train and sample_pairs(setup.splits, setup.recipe.data, MOST_PAIRS)
     pairs = text or tokenizer_text(setup.recipe, setup.splits)
     shortlist = learn_shortlist(pairs, setup.tokenizer, setup.model.config)

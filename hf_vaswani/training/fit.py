@@ -1,6 +1,6 @@
 """The third phase: the steps of a run, and the listeners that follow them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,14 +9,13 @@ from transformers import GenerationConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..errors import TrainingInterrupted, counted
-from ..runtime.processes import on_main_process, say
+from ..runtime.processes import on_main_process, print_main
 from .build import TrainingSetup
 from .checkpoints.artifacts import BEST
 from .checkpoints.best_weights import BestWeights
 from .describe import DeviceListener, EnergyListener, describe
 from .optimization.progress import Progress, StepListener
 from .recorder import TrailRecorder
-from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun
 
@@ -40,12 +39,18 @@ class TrainingOutcome:
     uploads: "HubUploads | None" = None
 
 
-def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
+def fit(
+    setup: TrainingSetup,
+    checkpoint: Path | None,
+    steps: Callable[[TrainingRun], None],
+    listeners: Sequence[StepListener] = (),
+) -> TrainingOutcome:
     """Train to the end, with validations and checkpoints along the way; the last step always saves a checkpoint.
 
     Args:
         checkpoint: the checkpoint to resume from, if there is one.
         steps: runs the optimizer steps.
+        listeners: called after those of the package.
 
     Raises:
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
@@ -53,7 +58,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     """
     run, processes = TrainingRun(setup, checkpoint), setup.processes
     for line in [*describe(setup), *warmup_warnings(run)] if processes.is_main_process else []:
-        say(line)
+        print_main(line)
     uploads = None
     if setup.repository and processes.is_main_process:
         from .publishing.uploads import HubUploads
@@ -65,6 +70,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         *make_listeners(run, setup),
         TrailRecorder(setup, run, steps),
         *([uploads] if uploads else []),
+        *listeners,
     ]
     if not run.is_over():
         try:
@@ -73,12 +79,14 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         except TrainingInterrupted:
             on_main_process(processes, lambda: uploads.wait() if uploads else None)
             raise
+        from .reporting.figures import draw_run_curves
+
         on_main_process(processes, lambda: draw_run_curves(setup.folder))
         reason = run.early_end()
     else:
         reason = run.nothing_to_train() or run.early_end()
     if reason:
-        say(reason, processes)
+        print_main(reason, processes)
     model = run.raw_model
     return TrainingOutcome(run.progress, model.config, model.generation_config, uploads)
 

@@ -24,8 +24,8 @@ def run_steps(run: TrainingRun) -> None:
     Raises:
         TrainingInterrupted, TrainingError: as in [`TrainingRun.end_step`].
     """
-    if may_run_ahead(run):
-        run_ahead(run)
+    if may_run_async(run):
+        run_async(run)
         return
     for batches in run.steps():
         if run.end_step(batches, *optimizer_step(run, batches)):
@@ -86,7 +86,7 @@ def without_full_mask(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return {name: tensor for name, tensor in batch.items() if name != "attention_mask" or not tensor.all()}
 
 
-def may_run_ahead(run: TrainingRun) -> bool:
+def may_run_async(run: TrainingRun) -> bool:
     """Whether the device can skip a step itself: a GPU can, with Adam's fused kernel, without sharded gradients and
     without a loss scaler, which waits for each step."""
     accelerator, optimizer = run.accelerator, run.optimizer.optimizer
@@ -118,7 +118,7 @@ class StepOnDevice:
         return run.end_step(self.batches, loss if is_taken else None, signals > 0)
 
 
-def run_ahead(run: TrainingRun) -> None:
+def run_async(run: TrainingRun) -> None:
     """Run all remaining steps, most of which end while the passes of the next one are computed.
 
     What follows a step finds the same weights and optimizer as if the loop had waited for it: these change only after
@@ -132,7 +132,7 @@ def run_ahead(run: TrainingRun) -> None:
             break
         run.set_learning_rate()
         before = step_on_device(run, batches, loss, norm)
-        if run.is_awaited(batches):
+        if run.needs_sync(batches):
             if before.end(run):
                 break
             before = None

@@ -14,7 +14,7 @@ from ..configuration.keys import Sections, traits
 from ..data.prepared import tokenizer_digest
 from ..data.sources.text_files import Pair
 from ..files import atomic_write
-from ..records.trail import FIRST_STEPS, TRAIL_FILE, Environment, StepRecord, TextDigest, Trail, read_trail
+from ..records.trail import FIRST_STEPS, TRAIL_FILE, Environment, RunTrace, StepRecord, TextDigest, read_trail
 from ..runtime.machine import cpu_name, versions
 from ..runtime.processes import on_main_process
 from .build import TrainingSetup
@@ -31,7 +31,7 @@ from .schedule import SCHEDULES
 RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
 # These are recorded by their effects: the tokenizer, the initial weights, those of a teacher, and the precision of the
 # environment.
-KNOWN_OTHERWISE = {
+EXCLUDED_KEYS = {
     ("tokenizer", "path"), ("training", "start_from"), ("training", "distill_from"), ("training", "mixed_precision"),
 }  # fmt: skip
 
@@ -48,7 +48,7 @@ class TrailRecorder(StepListener):
         self.file = setup.folder / TRAIL_FILE
         self.recorded: Iterable[int] = range(1, FIRST_STEPS + 1)
         self.loss: float | None = None
-        self.trail: Trail
+        self.trail: RunTrace
 
     def on_run_begin(self, progress: Progress) -> None:
         with self.run.clock.pause():
@@ -107,7 +107,7 @@ class TrailRecorder(StepListener):
         with saving(f"{self.file} cannot be written"), atomic_write(self.file) as part:
             part.write_text(self.trail.to_json(), encoding="utf-8")
 
-    def _read(self, step: int) -> Trail | None:
+    def _read(self, step: int) -> RunTrace | None:
         """The stored trail of a run that resumes after a step, with a warning if there is none."""
         stored = read_trail(self.file.parent) if step else None
         if step and stored is None:
@@ -134,7 +134,7 @@ class TrailRecorder(StepListener):
         self.write()
 
 
-def cut(trail: Trail, step: int) -> Trail:
+def cut(trail: RunTrace, step: int) -> RunTrace:
     """A stored trail up to the checkpoint that a run resumes from.
 
     This removes the steps after that checkpoint, and an unscheduled checkpoint with which the run ended: an
@@ -145,14 +145,14 @@ def cut(trail: Trail, step: int) -> Trail:
     return trail.model_copy(update={"steps": steps, "environments": environments})
 
 
-def describe_beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> Trail:
+def describe_beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> RunTrace:
     """The trail of a run before its first step. Must be called in every process.
 
     Args:
         model: with its initial weights, including those under an adapter.
     """
     splits = setup.splits
-    return Trail(
+    return RunTrace(
         recipe=deciding_keys(setup.recipe.to_dict()),
         texts={
             "train": text_digest(splits.digests["train"], splits.train, len(splits.train or ())),
@@ -179,7 +179,7 @@ def deciding_keys(recipe: Sections) -> Sections:
         for name, value in recipe.get(section, {}).items():
             is_free = traits(keys.model_fields[name]).resumable and not (name == "max_steps" and falls_to_end)
             is_given = value or (section == "model" and value is not None)
-            if is_given and not is_free and (section, name) not in KNOWN_OTHERWISE:
+            if is_given and not is_free and (section, name) not in EXCLUDED_KEYS:
                 deciding.setdefault(section, {})[name] = value
     if "r" not in deciding.get("peft", {}):
         deciding.pop("peft", None)

@@ -21,13 +21,12 @@ from ..data.encoding import Collator
 from ..data.epochs import TokenizedCorpus
 from ..errors import TrainingError, TrainingInterrupted, counted
 from ..records.trail import FIRST_STEPS
-from ..runtime.processes import in_all_processes, on_main_process, say
+from ..runtime.processes import in_all_processes, on_main_process, print_main
 from ..runtime.signals import StopSignals
 from .build import TrainingSetup
 from .checkpoints.artifacts import CHECKPOINTS
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
 from .describe import Stopwatch
-from .optimization.early_stopping import is_out_of_patience, note_validation
 from .optimization.optimizer import make_optimizer
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
@@ -97,7 +96,7 @@ class TrainingRun:
         self.progress = Progress()
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
-            say(f"Resuming from {checkpoint}", accelerator)
+            print_main(f"Resuming from {checkpoint}", accelerator)
         self.listeners: list[StepListener] = [self.ema] if self.ema else []
         self._started = 0.0
 
@@ -228,7 +227,7 @@ class TrainingRun:
         progress = self.progress
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        say(f"step {progress.step + 1}: loss or gradient not finite; batch skipped", self.accelerator)
+        print_main(f"step {progress.step + 1}: loss or gradient not finite; batch skipped", self.accelerator)
         if progress.skipped_in_a_row < MOST_SKIPPED:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
@@ -248,7 +247,7 @@ class TrainingRun:
         with self.clock.pause(), self.ema.in_place_of_weights() if self.ema else nullcontext():
             with unsharded(model):
                 scores = self.validator.measure(model)
-            note_validation(progress, arguments.metric_for_best_model, scores[arguments.metric_for_best_model])
+            progress.note_validation(arguments.metric_for_best_model, scores[arguments.metric_for_best_model])
             for listener in self.listeners:
                 listener.on_validation(ValidationResult(progress, scores, model))
 
@@ -286,7 +285,7 @@ class TrainingRun:
         if (
             self._is_at_the_last_step()
             or self._is_after_the_last_epoch()
-            or is_out_of_patience(progress, arguments.early_stopping_patience)
+            or progress.is_out_of_patience(arguments.early_stopping_patience)
         ):
             return True
         # Clocks differ a little: the main process decides for all.
@@ -307,7 +306,7 @@ class TrainingRun:
         if self._is_at_the_last_step():
             return None
         ended = f"Ended after {counted(progress.step, 'step')}"
-        if is_out_of_patience(progress, arguments.early_stopping_patience):
+        if progress.is_out_of_patience(arguments.early_stopping_patience):
             best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
                 f"{ended}: no improvement in validation {arguments.metric_for_best_model} for "
@@ -317,7 +316,7 @@ class TrainingRun:
             return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
-    def is_awaited(self, batches: StepBatches) -> bool:
+    def needs_sync(self, batches: StepBatches) -> bool:
         """Whether a step has to end before the next one begins: if its weights are recorded, validated or saved, if it
         may be the last one, or if the next one's batches may be long in coming."""
         arguments, step = self.arguments, self.progress.step + 1

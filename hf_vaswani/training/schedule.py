@@ -6,6 +6,7 @@ A schedule is a function in the registry `SCHEDULES`; the recipe's key `lr_sched
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 
@@ -39,13 +40,17 @@ class Schedule:
         rate: gives the learning rate of each step.
         default_peak: the peak if the recipe gives no `learning_rate`; `None` if the recipe must give one.
         needs_warmup: whether there must be at least one step of warm-up.
-        falls_to_end: whether it decays until the last step, so that a run with another `max_steps` is another run.
     """
 
     rate: Rate
     default_peak: float | None = None
     needs_warmup: bool = False
-    falls_to_end: bool = False
+
+    @cached_property
+    def falls_to_end(self) -> bool:
+        """Whether it depends on the last step, so that a run with another `max_steps` is another run."""
+        short, long = (Course(peak=1.0, warmup=1, max_steps=steps, d_model=1) for steps in (100, 200))
+        return any(self.rate(step, short) != self.rate(step, long) for step in range(1, 101))
 
 
 SCHEDULES: dict[str, Schedule] = {}
@@ -89,13 +94,13 @@ def _inverse_sqrt(step: int, course: Course) -> float:
     return course.peak * (course.warmup / step) ** 0.5
 
 
-@schedule("linear", falls_to_end=True)
+@schedule("linear")
 @warmed_up
 def _linear(step: int, course: Course) -> float:
     return course.peak * (1 - course.progress(step))
 
 
-@schedule("cosine", falls_to_end=True)
+@schedule("cosine")
 @warmed_up
 def _cosine(step: int, course: Course) -> float:
     return course.peak * ((1 + math.cos(math.pi * course.progress(step))) / 2)

@@ -1,7 +1,8 @@
 """A run from recipe to finished folder: check, build, fit, export."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -9,7 +10,6 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin
 
 from ..errors import InputError
-from ..records.run_report import RunReport
 from ..runtime.launcher import end_with_launcher, is_set
 from ..runtime.machine import keep_freed_memory
 from ..runtime.process_group import join_processes
@@ -17,15 +17,20 @@ from ..runtime.processes import on_main_process, reported_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .build import build, open_run
 from .check import available_trackers, check
-from .export import export
 from .fit import fit
 from .loop import run_steps
+from .optimization.progress import StepListener
 from .recipe.recipe import Recipe
 from .run import TrainingRun
 from .setup.precision import precision_to_begin_with
 
+if TYPE_CHECKING:
+    from ..records.run_report import RunReport
 
-def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> RunReport | None:
+
+def train(
+    recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps, listeners: Sequence[StepListener] = ()
+) -> "RunReport | None":
     """Train a model, or resume its run, and write the final model to `training.output_dir`.
 
     The folder then holds the model with the weights that `training.average` selects, its tokenizer,
@@ -34,6 +39,7 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
 
     Args:
         steps: runs the optimizer steps: this package's loop on Accelerate, or transformers' Trainer.
+        listeners: called, in their order, after those of the package, at each step, validation and checkpoint.
 
     Returns:
         The report, in the main process; `None` in the others.
@@ -55,7 +61,9 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
         checked = check(recipe, processes)
         setup = build(checked)
         with open_run(setup) as checkpoint:
-            outcome = fit(setup, checkpoint, steps)
+            outcome = fit(setup, checkpoint, steps, listeners)
+            from .export import export  # only after training: what it imports is as large as all the rest
+
             report = export(setup, outcome)
             on_main_process(processes, lambda: outcome.uploads.finish() if outcome.uploads else None)
             return report

@@ -6,7 +6,9 @@ either way, with the same checkpoints.
 """
 
 import math
+from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -15,15 +17,18 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..errors import InputError
-from ..records.run_report import RunReport
 from ..runtime.launcher import is_set
-from ..runtime.processes import reported_once, say
+from ..runtime.processes import print_main, reported_once
 from .optimization.loss import training_loss
+from .optimization.progress import StepListener
 from .optimization.step_batches import StepBatches
 from .recipe.recipe import Recipe
 from .run import TrainingRun
 from .train import train
 from .validation import total
+
+if TYPE_CHECKING:
+    from ..records.run_report import RunReport
 
 # A placeholder for missing batches, since the last step of an epoch may have fewer than the others.
 NO_BATCH = {"input_ids": torch.empty(0, 0, dtype=torch.long)}
@@ -31,7 +36,7 @@ NO_BATCH = {"input_ids": torch.empty(0, 0, dtype=torch.long)}
 WITHOUT_END = 2**31 - 1
 
 
-def train_with_trainer(recipe: Recipe) -> RunReport | None:
+def train_with_trainer(recipe: Recipe, listeners: Sequence[StepListener] = ()) -> "RunReport | None":
     """Call [`train`], with the optimizer steps run by a [`VaswaniTrainer`].
 
     Raises:
@@ -42,12 +47,12 @@ def train_with_trainer(recipe: Recipe) -> RunReport | None:
     with reported_once():
         if is_set("ACCELERATE_USE_FSDP"):
             raise InputError("FSDP is not supported with the Trainer. Use scripts/train.py.")
-    return train(recipe, run_steps)
+    return train(recipe, run_steps, listeners)
 
 
 def run_steps(run: TrainingRun) -> None:
     """Run all remaining steps of a run with transformers' Trainer."""
-    say("Optimizer steps by transformers' Trainer", run.accelerator)
+    print_main("Optimizer steps by transformers' Trainer", run.accelerator)
     VaswaniTrainer(run).train()
 
 

@@ -2,7 +2,7 @@
 
 `pipeline.py` is its face toward transformers; `translator.py` runs the steps in `steps` around a search, whose batches
 `search.py` forms, and what is in `backends` computes. The rest uses them: lines and documents (`lines.py`,
-`documents.py`), scores and alignments of given pairs, reranking, minimum Bayes risk, ensembles. `load.py` opens models.
+`documents.py`), scores and alignments of given pairs (`pairs.py`), reranking, and minimum Bayes risk decoding.
 """
 
 from typing import TYPE_CHECKING, Any

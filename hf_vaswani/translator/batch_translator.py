@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, counted
-from .batches import LAST_WINDOW
 from .lines import Line, LineTranslator, error_message
+from .search import LAST_WINDOW
 from .translator_settings import TranslatorSettings
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,6 @@
 Texts with tags are aligned with their translations afterwards, whatever engine translated them.
 """
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -11,12 +10,39 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..core.pipeline_sentences import split_sentences
 from ..data.sources.text_files import Report
 from ..documents.markup import read_markup
+from ..documents.reading import Document
 from ..documents.sentences import Alignment
 from ..text.words import word_spans
-from .lines import Line, TranslatedWindow, as_text, one_by_one, translate_lines
-from .pair_alignments import align_pairs
-from .resumable_output import StreamOutput
+from .lines import Line, TranslatedWindow, as_text, report_window, sequential, translated_windows
+from .pairs import align_pairs
 from .segments import Result
+
+# Of a document's texts, their translations, and whether there are tags in each.
+Aligner = Callable[[Sequence[str], Sequence[str], Sequence[bool]], Sequence[Alignment | None]]
+
+
+def translate_document(
+    document: Document,
+    translate: Callable[[list[Line]], list[Result]],
+    align: Aligner,
+    target_language: str | None,
+    report: Report,
+    warn: Report,
+    progress: Callable[[int], None] = lambda done: None,
+    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = sequential,
+) -> bytes:
+    """A document with translations in place of its texts.
+
+    Args:
+        align: aligns the texts that have tags with their translations, as [`align_texts`] does.
+        target_language: code of the translations' language, if known.
+        translate, report, warn, progress, over: as in [`translate_texts`].
+    """
+    if not document.texts:
+        return document.fill([])
+    translations = translate_texts(document.texts, translate, report, progress, over, warn)
+    alignments = align(document.texts, translations, document.has_tags) if any(document.has_tags) else None
+    return document.fill(translations, alignments, target_language)
 
 
 def translate_texts(
@@ -24,7 +50,7 @@ def translate_texts(
     translate: Callable[[list[Line]], list[Result]],
     report: Report,
     progress: Callable[[int], None] = lambda done: None,
-    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = one_by_one,
+    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = sequential,
     warn: Report = lambda number, why: None,
 ) -> list[str]:
     """A translation for each text.
@@ -33,10 +59,12 @@ def translate_texts(
         translate, report, progress, over, warn: as in [`translate_lines`], with texts instead of lines; equal texts
             count as one.
     """
-    different, output = list(dict.fromkeys(texts)), io.BytesIO()
-    lines = map(Line, different)
-    translate_lines(lines, translate, as_filled, StreamOutput(output), report, progress, over=over, warn=warn)
-    translations = dict(zip(different, output.getvalue().decode().split("\n")))
+    different, found = list(dict.fromkeys(texts)), []
+    for _, window in translated_windows(map(Line, different), translate, as_filled, over=over):
+        report_window(window, len(found), report, warn)
+        found += window.lines
+        progress(len(found))
+    translations = dict(zip(different, found))
     return [translations[text] for text in texts]
 
 

@@ -1,23 +1,88 @@
 """Texts → token ids, with the languages and the prefix that the model expects."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import text_mask, to_tokens
-from ..generation.arguments import GenerateArguments
 from ..generation.output_scores import decoder_start
-from ..text.languages import group_prefix, is_multilingual, mark_target
+from ..generation.settings import LONGEST_SOURCE, GenerateArguments, position_limit
+from ..text.inputs import check_text, listed
+from ..text.languages import (
+    TRANSLATION_TASK,
+    check_pair,
+    fits_pair,
+    group_prefix,
+    is_multilingual,
+    mark_target,
+    task_parameters,
+    translation_tasks,
+)
 from ..text.normalization import clean, normalized
 from ..text.vocabularies import target_encoding_error
 from .segments import Row, Segment
 
+NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
+LONGEST_PIECE = 512
 # The argument with which multilingual tokenizers choose the target language.
 FIRST_TOKEN = "forced_bos_token_id"
+
+
+class SourceLimits(NamedTuple):
+    """Maximum numbers of source tokens, special tokens included.
+
+    Attributes:
+        whole: for a text as it is; longer ones are refused.
+        cut: for texts that are to be cut.
+        piece: for the pieces of a text that is to be split.
+        is_known: whether model, tokenizer or caller set a limit at all.
+    """
+
+    whole: int
+    cut: int
+    piece: int
+    is_known: bool
+
+
+def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: int | None = None) -> SourceLimits:
+    """How long a source may be.
+
+    The limit is the size of the encoder's position table, if it has one (Bart, mBART, Marian, Vaswani with learned
+    positions), else the tokenizer's limit (M2M100, NLLB). For models with relative positions (T5), the latter is only
+    advice: texts are cut and split there, but not refused.
+
+    Args:
+        own: the caller's limit, which replaces all but that of a position table.
+    """
+    table, advised = position_limit(model.get_encoder()), tokenizer.model_max_length
+    if advised is not None and advised >= NO_LIMIT:
+        advised = None
+    known = min((n for n in (own, table) if n), default=advised)
+    is_advice = known == advised and not own and not table and hasattr(model.config, "relative_attention_num_buckets")
+    return SourceLimits(
+        whole=LONGEST_SOURCE if known is None or is_advice else known,
+        cut=known or LONGEST_SOURCE,
+        piece=known or LONGEST_PIECE,
+        is_known=known is not None,
+    )
+
+
+def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
+    """The error for texts that are too long.
+
+    Args:
+        lengths: position of a text → its number of tokens.
+    """
+    errors = [f"inputs[{i}] has {length} tokens" for i, length in lengths.items()]
+    return ValueError(
+        f"{listed(errors)}, but a text may have {limit} at most. Pass split_sentences=True to translate long texts "
+        "in pieces, or truncation=True to cut them."
+    )
 
 
 class Encoder:
@@ -111,4 +176,40 @@ def tokenize(
     return dict(found)
 
 
-__all__ = ["FIRST_TOKEN", "Encoder", "tokenize"]
+def translation_task(
+    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The task that a model is used for, and the parameters that its config has for it.
+
+    T5's config has a prefix for sources, and search parameters, under the name of a task such as
+    `"translation_en_to_fr"`. The languages select the task, whether its name or the other arguments give them; if they
+    leave a choice, the first task is used, with a warning.
+
+    Returns:
+        The task, and its parameters: `prefix`, "" without one, and search parameters.
+
+    Raises:
+        ValueError: the model has prefixes, but none for these languages.
+    """
+    parameters_by_task, own_tasks = task_parameters(model.config), translation_tasks(model.config)
+    named = TRANSLATION_TASK.fullmatch(task)
+    if own_tasks:
+        languages = (
+            (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
+        )
+        check_pair(languages, list(own_tasks.values()), "Choose one of these pairs.")
+        task, *others = [name for name, pair in own_tasks.items() if fits_pair(languages, pair)]
+        if others:
+            warnings.warn(
+                f"Several of this model's tasks fit: {', '.join([task, *others])}. "
+                f'Using "{task}". Pass src_lang and tgt_lang to choose another.',
+                UserWarning,
+                stacklevel=3,
+            )
+    parameters = dict(parameters_by_task.get(task, {}))
+    prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
+    check_text("The prefix in the model's config", prefix)
+    return task, {**parameters, "prefix": clean(prefix)}
+
+
+__all__ = ["FIRST_TOKEN", "Encoder", "SourceLimits", "source_limits", "too_long_error", "tokenize", "translation_task"]

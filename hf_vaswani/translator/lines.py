@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import torch
 
+from ..data.resumable_output import ResumableOutput, StreamOutput
 from ..data.sources.text_files import CHUNK, Report, compressed, lines_of
 from ..errors import is_out_of_memory, reason
-from ..generation.output_scores import Hypothesis, translation_warning
-from .batches import window_size
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
-from .resumable_output import ResumableOutput, StreamOutput
-from .segments import Result, SourceTooLong
+from .search import window_size
+from .segments import Hypothesis, Result, SourceTooLong
+from .steps.warnings import translation_warning
 
 if TYPE_CHECKING:
     from .pipeline import TranslationPipeline
@@ -172,7 +172,7 @@ class LineTranslator:
 class TranslatedWindow(NamedTuple):
     """The output of a window, as plain values that can be passed between processes."""
 
-    content: str  # the window's lines of the output
+    lines: list[str]  # those of the output
     # The position in the window, from 0, of each line that could not be translated, and why.
     errors: list[tuple[int, str]]
     warnings: list[tuple[int, str]] = []  # the position of each line whose translation may be wrong, and why
@@ -194,13 +194,35 @@ def translate_window(
         for place, result in enumerate(results)
         if not isinstance(result, Exception) and "warning" in result[0]
     ]
-    content = "".join(f"{write_line(line, result)}\n" for line, result in zip(window, results))
-    return TranslatedWindow(content, errors, warnings)
+    return TranslatedWindow(list(map(write_line, window, results)), errors, warnings)
 
 
-def one_by_one(work: WindowWork, those: Iterable[list[Line]]) -> Iterator[tuple[list[Line], TranslatedWindow]]:
+def sequential(work: WindowWork, items: Iterable[list[Line]]) -> Iterator[tuple[list[Line], TranslatedWindow]]:
     """Apply `work` to one window after another; yields each window with its output."""
-    return ((window, work(window)) for window in those)
+    return ((window, work(window)) for window in items)
+
+
+def translated_windows(
+    lines: Iterable[Line],
+    translate: Callable[[list[Line]], list[Result]],
+    write_line: LineWriter,
+    number: int = 0,
+    is_waiting: Callable[[], bool] = lambda: False,
+    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = sequential,
+) -> Iterator[tuple[list[Line], TranslatedWindow]]:
+    """Translate lines, and yield each window of them with its output.
+
+    Args:
+        lines: read as needed.
+        translate: translates a window, as a [`LineTranslator`] does.
+        write_line: [`as_text`] or [`as_json`].
+        number, is_waiting: as in [`windows`].
+        over: applies the work to all windows and yields them in order: [`sequential`], or several processes.
+    """
+    work = partial(translate_window, translate, write_line)
+    # Closed at once if the caller stops: other processes wait for the next window.
+    with closing(over(work, windows(lines, number, is_waiting))) as translated:
+        yield from translated
 
 
 def translate_lines(
@@ -211,24 +233,20 @@ def translate_lines(
     report: Report,
     progress: Callable[[int], None] = lambda done: None,
     is_waiting: Callable[[], bool] = lambda: False,
-    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = one_by_one,
+    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = sequential,
     warn: Report = lambda number, why: None,
 ) -> None:
     """Translate lines into an output that is already open.
 
     Args:
         lines: the lines that are not in the output yet, read as needed.
-        translate: translates a window, as a [`LineTranslator`] does.
-        write_line: [`as_text`] or [`as_json`].
+        translate, write_line, is_waiting, over: as in [`translated_windows`].
         report: called with the number, from 1, of each line that could not be translated, and why.
         progress: called after each window with the number of lines done so far.
-        is_waiting: as in [`windows`].
-        over: applies the work to all windows and yields them in order: [`one_by_one`], or several processes.
         warn: like `report`, for each line whose translation may be wrong.
     """
-    work = partial(translate_window, translate, write_line)
-    # Closed at once if the output cannot be written: other processes wait for the next window.
-    with closing(over(work, windows(lines, output.progress.windows, is_waiting))) as translated:
+    number = output.progress.windows
+    with closing(translated_windows(lines, translate, write_line, number, is_waiting, over)) as translated:
         for window, result in translated:
             write_window(window, result, output, report, warn)
             progress(output.progress.lines)
@@ -239,10 +257,20 @@ def write_window(
     window: list[Line], result: TranslatedWindow, output: ResumableOutput | StreamOutput, report: Report, warn: Report
 ) -> None:
     """Add a window to the output, report lines that could not be translated, and warn of doubtful translations."""
-    for tell, messages in ((report, result.errors), (warn, result.warnings)):
+    report_window(result, output.progress.lines, report, warn)
+    content = "".join(f"{line}\n" for line in result.lines)
+    output.write(content.encode("utf-8", "replace"), window)
+
+
+def report_window(result: TranslatedWindow, before: int, report: Report, warn: Report) -> None:
+    """Report lines that could not be translated, and warn of doubtful translations.
+
+    Args:
+        before: number of lines in earlier windows.
+    """
+    for call, messages in ((report, result.errors), (warn, result.warnings)):
         for place, message in messages:
-            tell(output.progress.lines + 1 + place, message)
-    output.write(result.content.encode("utf-8", "replace"), window)
+            call(before + 1 + place, message)
 
 
 def as_text(line: Line, result: Result) -> str:

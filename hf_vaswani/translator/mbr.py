@@ -19,8 +19,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 
 from ..errors import counted
-from ..generation.settings import check_number
-from ..text.inputs import check_many, check_text
+from ..text.inputs import check_many, check_number, check_text
 from .segments import Result
 
 CHRF_ORDER, CHRF_BETA, BLEU_ORDER = 6, 2, 4

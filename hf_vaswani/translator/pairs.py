@@ -1,193 +1,303 @@
-"""Translations as pairs to train on: back-translation, forward translation, and sequence-level distillation.
+"""Scores and aligns given translations: the log-probability of each target, and which source word each word is from.
 
-A command first writes all translations of each text with their scores, window by window, so that it resumes, and
-then chooses among them.
-
-Source: Sennrich et al., "Improving Neural Machine Translation Models with Monolingual Data", ACL 2016
-(back-translation); Kim & Rush, "Sequence-Level Knowledge Distillation", EMNLP 2016.
+The decoder is fed the target (teacher forcing). Each target token, the end token included, is looked up in the model's
+distribution at its position; links come from the attention with which it is predicted. This works with all
+encoder-decoder models of transformers.
 """
 
-import itertools
-import json
+import logging
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from operator import itemgetter
-from pathlib import Path
-from typing import Any, Literal
+from itertools import islice
 
-import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
-from ..data.sources.text_files import Pair, compressed
-from ..errors import TrainingError, counted
-from ..files import atomic_write
-from ..generation.model_checks import position_limit
-from ..text.normalization import is_blank
-from .lines import Line
-from .mbr import UTILITIES
-from .segments import Result
-from .translator import Translator
+from ..core.tokenization_vaswani import private_copy
+from ..data.tokenizers.tokenizer import check_target_encoding
+from ..engines.engine_model import EngineModel
+from ..generation.alignment import evaluation, to_tokens
+from ..generation.output_scores import align, decoder_start, forced_output, token_log_probabilities
+from ..generation.settings import GenerateArguments, position_limit
+from ..text.inputs import check_many, check_number, check_text, text_pairs
+from ..text.languages import group_prefix, mark_target
+from ..text.normalization import normalized
+from ..text.token_spans import readable_tokens, token_spans, words_at
+from ..text.words import Span
+from .backends.selection import TORCH, BackendSelection
+from .encoder import translation_task
+from .search import token_batches
 
-Side = Literal["source", "target"]
-# A text with the other sides of its pairs, if it comes from pairs.
-Text = tuple[str, list[str]]
-# A translation, its score, and whether it was cut off at the maximum length.
-Candidate = tuple[str, float, bool]
+logger = logging.getLogger(__name__)
+
+MOST_TOKENS = 1024
+PAIRS_AT_ONCE = 4096
+BATCH_TOKENS = 4096
+
+EncodedPair = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which translations become pairs."""
+class PairScore:
+    """The score of one pair.
 
-    side: Side = "source"  # the side of the pairs that was translated
-    # The metric, a key of `UTILITIES`, by which only the translation closest to one of the text's own is kept:
-    # sequence-level interpolation (Kim & Rush 2016, section 3.3).
-    keep_closest: str | None = None
-    keep_share: float | None = None  # keep this share of all translations, those with the best scores
-    min_score: float | None = None  # keep translations with at least this score
+    Attributes:
+        log_probability: natural logarithm of the probability of the whole target.
+        length: number of target tokens, the end token included.
+        score: the log-probability divided by the length penalty: the score that `generate()` would give this target.
+        tokens: each token and its log-probability, if requested.
+    """
 
-
-@dataclass
-class PairCounts:
-    """How many translations were kept, and how many were left out for each reason."""
-
-    lines: int = 0  # texts that were translated
-    failed: int = 0  # texts without a translation, such as those that are too long
-    translations: int = 0  # translations of the other texts
-    repeated: int = 0  # translations that are the same as a better one of the same text
-    empty: int = 0  # translations without text
-    cut: int = 0  # translations that were cut off at the maximum length
-    farther: int = 0  # translations left out because another one is closer to the text's own translation
-    low: int = 0  # translations left out because of their scores
-    pairs: int = 0  # translations that are left, each a pair
-
-    def in_words(self) -> str:
-        """The counts as one line for the user."""
-        left_out = {
-            "repeated": self.repeated, "empty": self.empty, "cut off": self.cut,
-            "not the closest": self.farther, "with low scores": self.low,
-        }  # fmt: skip
-        words = ", ".join(f"{number:,} {what}" for what, number in left_out.items() if number)
-        failed = f"; {counted(self.failed, 'line')} not translated" if self.failed else ""
-        return f"{counted(self.pairs, 'pair')} of {counted(self.lines, 'line')}" + (
-            f"; left out: {words}{failed}" if words else failed
-        )
+    log_probability: float
+    length: int
+    score: float
+    tokens: tuple[tuple[str, float], ...] | None = None
 
 
-def texts_from_pairs(pairs: Iterable[Pair], side: Side) -> Iterator[Text]:
-    """One side of pairs, without blank texts; pairs that follow each other with the same text count once."""
-    place = int(side == "target")
-    groups = itertools.groupby((pair for pair in pairs if all(pair)), key=itemgetter(place))
-    return ((text, [pair[1 - place] for pair in group]) for text, group in groups if not is_blank(text))
-
-
-def as_candidates(translator: Translator, line: Line, result: Result) -> str:
-    """A text and its translations as JSON, each a [`Candidate`], best first."""
-    if isinstance(result, Exception):
-        return json.dumps({"text": line.text, "translations": None}, ensure_ascii=False)
-    longest = greatest_length(translator, line.text)
-    found: list[Candidate] = []
-    for hypothesis in result:
-        translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
-        score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
-        # The tokenizer adds an end token. A translation that was cut had none, and so becomes longer than `longest`.
-        length = len(translator.tokenizer(text_target=translation)["input_ids"])
-        found.append((translation, score if math.isfinite(score) else -1e30, length > longest))
-    return json.dumps({"text": line.text, "translations": found}, ensure_ascii=False)
-
-
-def greatest_length(translator: Translator, text: str) -> int:
-    """The maximum number of tokens in a translation of a text, not counting the start token."""
-    arguments, model = translator.request.arguments, translator.model
-    if (number := arguments.get("max_new_tokens")) is not None:
-        length = number
-    elif (given := arguments.length()) is not None:
-        length = given - 1
-    else:
-        offset = getattr(model.generation_config, "max_length_offset", None)
-        source_length = len(translator.tokenizer(text)["input_ids"])
-        length = source_length + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
-    positions = position_limit(model.get_decoder())
-    return length if positions is None else min(length, positions - 1)  # the start token takes the first one
-
-
-def write_pairs(candidates: Path, output: Path, selection: Selection, texts: Iterable[Text]) -> PairCounts:
-    """Choose among translations, and write the pairs as JSON lines with `source`, `target` and `score`.
+def score_pairs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Iterable[tuple[str, str]],
+    batch_tokens: int | None = None,
+    max_length: int = MOST_TOKENS,
+    with_tokens: bool = False,
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    engine: str = TORCH,
+    report: Callable[[int, str], None] = lambda number, why: logger.warning("Pair %d is not scored: %s", number, why),
+) -> Iterator[PairScore | None]:
+    """Score pairs of a source and a target.
 
     Args:
-        candidates: a file of translations, with one record per text.
-        output: file to write, compressed if it ends in .gz or .zst.
-        texts: the texts, which are read only for `keep_closest`.
+        pairs: read as needed; the order is kept.
+        batch_tokens: limit on the pairs of a batch times the tokens of their longest side; default: 4096.
+        max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
+        with_tokens: also give the log-probability of each token.
+        src_lang, tgt_lang: languages, for multilingual tokenizers.
+        engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same and there
+            is enough text.
+        report: called with the number, from 1, of each pair that is not scored, and why; default: logs a warning.
+
+    Returns:
+        An iterator over the score of each pair; `None` for one that cannot be scored.
 
     Raises:
-        TrainingError: if nothing is left.
-        OSError: if the file cannot be written.
+        ValueError: a number is invalid, or the engine cannot be used, at once; or, when it is reached, something is
+            not a pair of texts, or the engine cannot score it.
     """
-    closest = _closest(candidates, selection.keep_closest, texts) if selection.keep_closest else None
-    counts = PairCounts()
-    scores = [score for _, _, score in _usable(candidates, PairCounts(), closest)]
-    least = -math.inf if selection.min_score is None else selection.min_score
-    share = selection.keep_share
-    number = len(scores) if share is None else max(round(share * len(scores)), 1)
-    # Among equal scores, the earlier ones are kept.
-    ranks = np.argsort(np.argsort(-np.array(scores, dtype=np.float64), kind="stable"), kind="stable")
+    check_target_encoding(tokenizer)
+    check_many("pairs", pairs, "(source, target)")
+    check_number("batch_tokens", batch_tokens)
+    check_number("max_length", max_length)
+    for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
+        if code is not None:
+            check_text(name, code)
+    task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
+    prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
+    selection = BackendSelection(engine)
+    if engine != TORCH:  # which stands for the model itself, also that of an exported folder
+        selection.check(model)
+    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
+    limit = min(n for n in (max_length, *positions) if n is not None)
 
-    def kept() -> Iterator[str]:
-        for (text, translation, score), rank in zip(_usable(candidates, counts, closest), ranks):
-            if rank >= number or score < least:
-                counts.low += 1
-                continue
-            counts.pairs += 1
-            source, target = (text, translation) if selection.side == "source" else (translation, text)
-            record = {"source": source, "target": target, "score": score}
-            yield f"{json.dumps(record, ensure_ascii=False)}\n"
-
-    with atomic_write(output) as part, open(part, "wb") as file:
-        lines = kept()
-        while content := "".join(itertools.islice(lines, 4096)):
-            file.write(compressed(content.encode("utf-8", "replace"), output))
-        if not counts.pairs:
-            remedy = " Lower --min_score." if counts.low else ""
-            raise TrainingError(f"{output}: no pairs are left ({counts.in_words()}).{remedy}")
-    return counts
-
-
-def _closest(candidates: Path, metric: str, texts: Iterable[Text]) -> list[int]:
-    """For each text, the place among its translations of the one closest to any of the text's own."""
-    lines = zip(_usable_by_text(candidates, PairCounts()), texts, strict=True)
-    return [
-        int(UTILITIES[metric](list(found), own).max(1).argmax()) if len(found) > 1 and own else 0
-        for (_, found), (_, own) in lines
-    ]
-
-
-def _usable(candidates: Path, counts: PairCounts, closest: list[int] | None) -> Iterator[tuple[str, str, float]]:
-    """Text, translation and score of the translations that may be kept; counts all of them."""
-    for number, (text, found) in enumerate(_usable_by_text(candidates, counts)):
-        for place, (translation, score) in enumerate(found.items()):
-            if closest is None or place == closest[number]:
-                yield text, translation, score
-            else:
-                counts.farther += 1
-
-
-def _usable_by_text(candidates: Path, counts: PairCounts) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each text, and the scores of its translations that are not empty, cut or repeated, best first; counts all."""
-    with candidates.open(encoding="utf-8") as file:
-        for line in file:
-            record: dict[str, Any] = json.loads(line)
-            counts.lines += 1
-            counts.failed += record["translations"] is None
-            found: dict[str, float] = {}
-            for translation, score, is_cut in record["translations"] or []:
-                counts.translations += 1
-                if not translation:
-                    counts.empty += 1
-                elif is_cut:
-                    counts.cut += 1
-                elif translation in found:
-                    counts.repeated += 1
+    def scores() -> Iterator[PairScore | None]:
+        texts = ((*mark_target([source], prefix), target) for source, target in text_pairs(pairs))
+        first = 1
+        while window := list(islice(texts, PAIRS_AT_ONCE)):
+            encoded = dict(enumerate(encode_with_languages(tokenizer, window, src_lang, tgt_lang)))
+            longest = [max(map(len, pair)) for pair in encoded.values()]
+            scored: list[PairScore | None] = [None] * len(window)
+            for row, (source, labels) in list(encoded.items()):
+                if longest[row] > limit:
+                    report(first + row, f"{longest[row]} tokens on one side, more than the limit of {limit}")
+                elif not source or not labels:
+                    report(first + row, "one side has no tokens")
                 else:
-                    found[translation] = score
-            yield record["text"], found
+                    continue
+                del encoded[row]
+            scorer = None
+            if selection.is_possible and encoded:
+                obstacle = _engine_obstacle(model, [labels for _, labels in encoded.values()])
+                scorer = selection.scorer_for(model, obstacle, sum(longest))
+            by_length = sorted(encoded, key=longest.__getitem__)
+            for batch in token_batches(by_length, longest.__getitem__, batch_tokens or BATCH_TOKENS):
+                values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens, scorer)
+                for row, score in zip(batch, values):
+                    scored[row] = score
+            yield from scored
+            first += len(window)
+
+    return scores()
+
+
+def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str | None:
+    """Why an engine would not give targets, as labels, the log-probabilities that the model gives, if so."""
+    if model.generation_config.renormalize_logits:
+        return "the model's search renormalizes its logits"
+    start, eos = decoder_start(model), model.config.eos_token_id
+    ends = [eos] if isinstance(eos, int) else eos or []
+    for row in labels:
+        if int(forced_output(model, torch.tensor([row]))[0, 0]) != start:
+            return f"targets start from another token than {start}"
+        if row[-1] not in ends[:1]:
+            return "targets do not end with the end token"
+    return None
+
+
+def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
+    """The token ids of each pair's source and labels."""
+    tokenizer = private_copy(tokenizer)
+    if src_lang:
+        tokenizer.src_lang = src_lang
+    if tgt_lang:
+        tokenizer.tgt_lang = tgt_lang
+    sources = [normalized(source, tokenizer) for source, _ in pairs]
+    targets = [normalized(target, tokenizer, is_target=True) for _, target in pairs]
+    encoded = tokenizer(sources, text_target=targets)
+    return list(zip(encoded["input_ids"], encoded["labels"]))
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: PreTrainedModel,
+    tokenizer,
+    pairs: list[EncodedPair],
+    tgt_lang: str | None,
+    with_tokens: bool,
+    engine: EngineModel | None,
+) -> list[PairScore]:
+    config = model.generation_config
+    sources, labels = zip(*pairs)
+    if engine is None:
+        chosen = _log_probabilities(model, tokenizer, sources, labels).tolist()
+    else:
+        chosen = engine.target_log_probabilities(list(sources), [row[:-1] for row in labels])
+    # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
+    forced = config.forced_bos_token_id
+    if tgt_lang:
+        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes
+        forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
+    scores, penalty = [], GenerateArguments(model, {}, {}).scoring().penalty
+    for target, values in zip(labels, chosen):
+        if forced is not None and target[0] == forced:
+            values = [0.0, *values[1:]]
+        # mBART's tokenizer puts the language after the end token, where no model looks for it.
+        ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
+        values = values[: ends[-1] if ends else len(target)]
+        total = math.fsum(values)
+        tokens = tuple(zip(to_tokens(tokenizer, target, is_target=True), values)) if with_tokens else None
+        scores.append(PairScore(total, len(values), total / penalty(len(values)), tokens))
+    return scores
+
+
+def _log_probabilities(
+    model: PreTrainedModel, tokenizer, sources: Sequence[list[int]], labels: Sequence[list[int]]
+) -> torch.Tensor:
+    """The model's log-probabilities of labels, `(batch, target_length)`; those of padding mean nothing."""
+    config = model.generation_config
+    pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
+    source_ids, label_ids, mask = (
+        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=filler).to(model.device)
+        for rows, filler in ((sources, pad), (labels, pad), ([[1] * len(source) for source in sources], 0))
+    )
+    inputs = {"input_ids": source_ids, "attention_mask": mask}
+    never: list[int] = []
+    if config.renormalize_logits:
+        # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
+        never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
+    with evaluation(model) if model.training else nullcontext(model) as scorer:
+        return token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
+
+
+# Attention weights of all layers and heads are kept, which take more memory than logits.
+ALIGNED_TOKENS = 2048
+
+Links = set[tuple[int, int]]
+
+
+def words_by_spaces(text: str) -> list[Span]:
+    """Start and end of each word, up to whitespace."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def align_pairs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    words: Callable[[str], list[Span]] = words_by_spaces,
+) -> list[Links | None]:
+    """Align the words of pairs.
+
+    The decoder is fed the target (teacher forcing). A target word is linked to each source word that one of its
+    tokens is aligned to.
+
+    Args:
+        pairs: source and target.
+        src_lang, tgt_lang: languages, for multilingual tokenizers.
+        words: finds the words of a text.
+
+    Returns:
+        For each pair the links (source word, target word), counted from 0; `None` for a pair that has more tokens on
+        a side than the model has positions for, or than 1024.
+
+    Raises:
+        ValueError: the model has no attention weights, as those of other engines.
+    """
+    if isinstance(model, EngineModel):
+        raise ValueError(f"Alignments need attention weights, which {model.engine_name} does not return.")
+    check_target_encoding(tokenizer)
+    task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
+    prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
+    marked = mark_target([source for source, _ in pairs], prefix)
+    targets = [target for _, target in pairs]
+    encoded = encode_with_languages(tokenizer, list(zip(marked, targets)), src_lang, tgt_lang)
+    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
+    limit = min(number for number in (MOST_TOKENS, *positions) if number is not None)
+    longest = [max(map(len, pair)) for pair in encoded]
+    links: list[Links | None] = [set() for _ in pairs]
+    rows = []
+    for row, length in enumerate(longest):
+        if length > limit:
+            links[row] = None
+        elif all(encoded[row]):
+            rows.append(row)
+    rows.sort(key=longest.__getitem__)
+    for batch in token_batches(rows, longest.__getitem__, ALIGNED_TOKENS):
+        for row, aligned in zip(batch, _align_batch(model, tokenizer, [encoded[row] for row in batch])):
+            added = len(marked[row]) - len(pairs[row][0])
+            texts = {"source_tokens": marked[row], "target_tokens": targets[row]}
+            source_words, target_words = (
+                [words_at(words(text), span) for span in token_spans(readable_tokens(tokenizer, aligned[name]), text)]
+                for name, text in texts.items()
+            )
+            before = len(words(marked[row][:added]))
+            found = {
+                (s - before, t) for i, j in aligned["alignment"] for s in source_words[i] for t in target_words[j]
+            }
+            links[row] = {link for link in found if link[0] >= 0}
+    return links
+
+
+def _align_batch(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[list[int], list[int]]]
+) -> list[dict[str, list]]:
+    """Tokens and their alignment for each pair of token ids, as in [`align`]."""
+    pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
+    sources, labels = zip(*pairs)
+    source_ids, label_ids, mask = (
+        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=filler).to(model.device)
+        for rows, filler in ((sources, pad), (labels, pad), ([[1] * len(row) for row in sources], 0))
+    )
+    lengths = torch.tensor([[len(row) + 1] for row in labels], device=model.device)
+    output_ids = forced_output(model, label_ids).unsqueeze(1)
+    inputs = {"input_ids": source_ids, "attention_mask": mask}
+    return [aligned for [aligned] in align(model, tokenizer, inputs, output_ids, lengths)]
+
+
+__all__ = ["PairScore", "align_pairs", "score_pairs"]

@@ -7,89 +7,52 @@ It serves every sequence-to-sequence model in transformers: Marian, T5, M2M100, 
 
 import inspect
 import os
+import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
+from torch.utils.data import Dataset, IterableDataset
+from tqdm import tqdm
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_token_ids import FIT
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import evaluation
-from ..generation.arguments import GenerateArguments
 from ..generation.fast_beam_search import Stragglers
 from ..generation.model_checks import damaged_weights, tokenizer_warning, vocabulary_error
-from ..generation.output_scores import Hypothesis
-from ..text.inputs import as_texts, check_many, check_text, not_texts, not_texts_error
+from ..generation.settings import GenerateArguments
+from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
-    fits_pair,
     language_pairs,
-    task_parameters,
-    translation_tasks,
 )
-from ..text.normalization import clean
 from ..text.vocabularies import vocabularies
 from .backends.selection import BackendSelection
-from .backends.torch_backend import SearchRequest, collate, own_arguments, search_batch
-from .encoder import tokenize
-from .options import OPTIONS, Terms, TranslationOptions, help_of
-from .segments import Candidate, Result, Row
-from .translator import Memory, Stages, Translator
+from .backends.torch_backend import collate, own_arguments, search_batch
+from .encoder import tokenize, translation_task
+from .options import MEANINGS, Terms, TranslationOptions, described
+from .segments import Candidate, Hypothesis, Result, Row, SearchRequest
+from .translator import EXPECTED, Memory, Stages, Translator, not_texts, not_texts_error
 
 if TYPE_CHECKING:
     from ..generation.term_automaton import TermAutomata
+    from .reranking import Reranker
 
 # Options that a stage of the pipeline takes, by the stage; the others are the translator's.
 PREPROCESS = ("src_lang", "tgt_lang", "truncation", "max_source_length")
 FORWARD = ("n_best", "return_scores", "return_alignments")
 POSTPROCESS = ("as_tensors", "clean_up_tokenization_spaces")
-OWN = tuple(name for name in OPTIONS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS, "return_tensors"))
+OWN = tuple(name for name in MEANINGS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS, "return_tensors"))
 # The methods that a batch passes through.
 STAGES = ("collate", "forward", "_forward", "postprocess")
 # Earlier names of options.
 RENAMED = {"on_unmet": "on_missing_term"}
-
-
-def translation_task(
-    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
-) -> tuple[str, dict[str, Any]]:
-    """The task that a model is used for, and the parameters that its config has for it.
-
-    T5's config has a prefix for sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. The languages select the task, whether its name or the other arguments give them; if they
-    leave a choice, the first task is used, with a warning.
-
-    Returns:
-        The task, and its parameters: `prefix`, "" without one, and search parameters.
-
-    Raises:
-        ValueError: the model has prefixes, but none for these languages.
-    """
-    parameters_by_task, own_tasks = task_parameters(model.config), translation_tasks(model.config)
-    named = TRANSLATION_TASK.fullmatch(task)
-    if own_tasks:
-        languages = (
-            (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
-        )
-        check_pair(languages, list(own_tasks.values()), "Choose one of these pairs.")
-        task, *others = [name for name, pair in own_tasks.items() if fits_pair(languages, pair)]
-        if others:
-            warnings.warn(
-                f"Several of this model's tasks fit: {', '.join([task, *others])}. "
-                f'Using "{task}". Pass src_lang and tgt_lang to choose another.',
-                UserWarning,
-                stacklevel=3,
-            )
-    parameters = dict(parameters_by_task.get(task, {}))
-    prefix = parameters.get("prefix", getattr(model.config, "prefix", None)) or ""
-    check_text("The prefix in the model's config", prefix)
-    return task, {**parameters, "prefix": clean(prefix)}
 
 
 class TranslationPipeline(Pipeline):
@@ -165,45 +128,46 @@ class TranslationPipeline(Pipeline):
     ):
         """Translate texts.
 
-                Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
-                translation does not depend on the batch that it is in, except slightly with `quantize="int8"`.
+        Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
+        translation does not depend on the batch that it is in, except slightly with `quantize="int8"`.
 
-                Args:
-                    inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
-                        piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
-                        such as transformers' `KeyDataset`. The translation of a text with nothing visible is empty.
-                        Lone surrogates are read as U+FFFD, and spaces of any kind, soft hyphens, byte order marks and the like
-                        make no difference unless the vocabulary has them.
-                    prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
-                        empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
-                        prefix is not split.
-                    terms: an option, see below; or a list of such, one for each text.
-                    options: those below, and anything that `generate()` takes.
-        OPTIONS
-                    return_text (`bool`): return text, the default.
-                    return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
-                        transformers 4.
-                    stop_sequence (`str`): its first token ends a translation, as in transformers 4.
-                    assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
-                        translations for `generate()`; texts are then translated one at a time.
-                    generate_kwargs: anything that `generate()` takes, as a dict.
+        Args:
+            inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
+                such as transformers' `KeyDataset`. The translation of a text with nothing visible is empty.
+                Lone surrogates are read as U+FFFD, and spaces of any kind, soft hyphens, byte order marks and the like
+                make no difference unless the vocabulary has them.
+            prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
+                empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
+                prefix is not split.
+            terms: an option, see below; or a list of such, one for each text.
+            options: those below, and anything that `generate()` takes.
+            OPTIONS
+            return_text (`bool`): return text, the default.
+            return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
+                transformers 4.
+            stop_sequence (`str`): its first token ends a translation, as in transformers 4.
+            assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
+                translations for `generate()`; texts are then translated one at a time.
+            generate_kwargs: anything that `generate()` takes, as a dict.
 
-                Returns:
-                    For one text, a list of dicts with `translation_text`, one per hypothesis. For a list or column, a list of
-                    such dicts, or of such lists if several hypotheses are requested. For texts read piece by piece, an
-                    iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096 at a time,
-                    before it returns their results.
+        Returns:
+            For one text, a list of dicts with `translation_text`, one per hypothesis. For a list or column, a list of
+            such dicts, or of such lists if several hypotheses are requested. For texts read piece by piece, an
+            iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096 at a time,
+            before it returns their results.
 
-                Raises:
-                    ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
-                        exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
-                        iterator first returns the translations of all texts before an input that is not a text; if a text
-                        exceeds the limit, those of the texts that it read together with it are lost.
+        Raises:
+            ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
+                exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
+                iterator first returns the translations of all texts before an input that is not a text; if a text
+                exceeds the limit, those of the texts that it read together with it are lost.
         """
         terms_of_texts = terms if isinstance(terms, list | tuple) else ()
         translator = self.translator(terms=None if terms_of_texts else terms, **options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
-        check_many("prefixes", prefixes)
+        if prefixes != ():
+            check_many("prefixes", prefixes)
         for name, each, given in (("prefixes", "prefix", prefixes), ("terms", "dict", terms_of_texts)):
             if given and (is_lazy or len(given) != len(texts)):
                 many = "texts read piece by piece" if is_lazy else f"{len(texts)} text{'s' * (len(texts) != 1)}"
@@ -413,10 +377,8 @@ class TranslationPipeline(Pipeline):
 
 def _with_options(doc: str) -> str:
     """A docstring with the options in it."""
-    types = {"int | None": " (`int`)", "bool | None": " (`bool`)", "str | None": " (`str`)"}
-    lines = [f"{name}{types.get(str(own.type), '')}: {help_of(name)}." for name, own in OPTIONS.items()]
     wrap = partial(textwrap.fill, width=100, initial_indent=" " * 4, subsequent_indent=" " * 8)
-    return inspect.cleandoc(doc).replace("OPTIONS", "\n".join(map(wrap, lines)).lstrip())
+    return inspect.cleandoc(doc).replace("OPTIONS", "\n".join(map(wrap, described())).lstrip())
 
 
 TranslationPipeline.__call__.__doc__ = _with_options(TranslationPipeline.__call__.__doc__ or "")
@@ -474,6 +436,22 @@ class PipelineBackend:
         return True
 
 
+def as_texts(inputs: Any) -> tuple[Iterable, bool]:
+    """Inputs of the pipeline other than a single text → an iterable of texts, and whether to read it lazily.
+
+    Raises:
+        ValueError: the pipeline does not accept such inputs.
+    """
+
+    if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
+        return (inputs[i] for i in range(len(inputs))), True
+    is_sequence = isinstance(inputs, Sequence) or (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__"))
+    is_other = isinstance(inputs, (bytes, bytearray, Mapping, set, frozenset))  # sets have no order
+    if is_other or not (is_sequence or isinstance(inputs, Iterable)):
+        raise ValueError(f"{EXPECTED}, got {type(inputs).__name__}: {shown(inputs)}")
+    return inputs, not is_sequence
+
+
 def _own_options(options: dict[str, Any]) -> dict[str, Any]:
     """Take the translator's options out of those of a call or a pipeline; `None` counts as not given."""
     for old, name in RENAMED.items():
@@ -488,4 +466,53 @@ def _flat(result: Result) -> Hypothesis | Result:
     return result[0] if isinstance(result, list) and len(result) == 1 else result
 
 
-__all__ = ["TranslationPipeline"]
+def translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    batch_size: int | None = None,
+    show_progress: bool = False,
+    utility: str | None = None,
+    samples: int | None = None,
+    reranker: "Reranker | None" = None,
+    **options,
+) -> list[str]:
+    """Translate texts.
+
+    Texts that are too long for the model are cut, with a warning that counts them, so that one long text among
+    thousands does not stop the others. The model stays on its device, and in training mode if it is in training mode.
+
+    Args:
+        texts: sentences; the order is kept.
+        batch_size: maximum number of sentences in a batch; default: as many as the size of the model allows.
+        show_progress: show a progress bar, if there is a terminal.
+        utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
+        reranker: if given, it chooses among the translations of the beam.
+        options: arguments of the pipeline, of its call and of `model.generate()`, such as `num_beams=4`.
+
+    Returns:
+        One translation for each text.
+    """
+    check_many("texts", texts)
+    texts = list(texts)
+    # A model that is spread over several devices cannot be moved to one.
+    device = None if getattr(model, "hf_device_map", None) else model.device
+    # The pipeline must know the languages from the start to choose T5's prefix.
+    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "engine", "quantize") if name in options}
+    translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
+    with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
+        options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
+        if utility:
+            from .mbr import DEFAULT_SAMPLES, translate_mbr
+
+            rankings = translate_mbr(translator, texts, samples or DEFAULT_SAMPLES, utility, **options)
+            return [ranking[0].text for ranking in rankings]
+        if reranker:
+            from .reranking import beam_candidates
+
+            options |= beam_candidates(model, options.get("num_beams"))
+            return [ranked[0]["translation_text"] for ranked in reranker(texts, translator(texts, **options))]
+        return [result["translation_text"] for result in translator(texts, **options)]
+
+
+__all__ = ["TranslationPipeline", "translate"]

@@ -12,9 +12,9 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from ..models.load import check_gives_probabilities, load
 from ..text.languages import LanguagePair, fits_pair, language_pairs, pairs_in_words
-from .load import check_gives_probabilities, load
-from .pair_scores import score_pairs
+from .pairs import score_pairs
 from .segments import Result
 
 DEFAULT_WEIGHT = 0.2

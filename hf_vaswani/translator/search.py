@@ -4,23 +4,20 @@ Batches are searched in parallel in worker processes where that is worth it, and
 together. A batch that fails is searched again in halves if errors are returned.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..generation.fast_beam_search import Stragglers
 from ..generation.mixin import is_watched
-from ..generation.output_scores import Hypothesis
-from ..generation.settings import suggest_argument
-from .backends.torch_backend import SearchBackend, SearchRequest
-from .batches import default_batch_size, default_batch_tokens, token_batches
-from .options import OPTIONS, TranslationOptions
-from .segments import Candidate, Segment, attempt
+from ..generation.settings import ONE_BY_ONE, suggest_argument
+from .options import MEANINGS, TranslationOptions
+from .segments import Candidate, Hypothesis, SearchBackend, SearchRequest, Segment, attempt
 from .workers import can_fork, side_by_side
 
 if TYPE_CHECKING:
@@ -30,6 +27,17 @@ if TYPE_CHECKING:
 WORTH_WORKERS = 1e10
 # The search of a batch ends when at most this many hypotheses are left, and at most this fraction, 1 in 8, of all.
 STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
+Item = TypeVar("Item")
+
+FIRST_WINDOW, GROWTH, LAST_WINDOW = 128, 4, 4096
+# What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
+CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
+# Few texts are divided so that each core has batches of its own, but not into batches too small to be efficient.
+CPU_BATCHES, LEAST_CPU_ROWS = 4, 128
+DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
+# Logits of one step: 1 GiB in fp32, and there are several copies of them.
+DEVICE_LOGITS = 2**28
+FEW_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,18 @@ class Search:
                     segment.is_unfinished = result is None
                 self.finished([segment for segment in batches[number] if not segment.is_unfinished])
             waiting = [segment for segment in waiting if segment.is_unfinished and segment.is_open]
+
+    def constraint_error(self, what: str) -> str | None:
+        """Why no search for constraints is possible, which `what` may need; or None."""
+        others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if self.request.arguments.get(name)]
+        if others:
+            return f"{what} need a beam search, which cannot be combined with {', '.join(others)}."
+        if self.backend.takes_constraints:
+            return None
+        return (
+            f"{what} need a search with PyTorch, and the model was exported for {self.backend.title}. Use the "
+            "original model."
+        )
 
     def _knows_stragglers(self) -> bool:
         """Whether a search may leave sentences without a result."""
@@ -158,7 +178,7 @@ class Search:
             )
         except ValueError as error:
             methods = self.model.generate, self.model.forward
-            known = [*(name for method in methods for name in signature(method).parameters), *OPTIONS]
+            known = [*(name for method in methods for name in signature(method).parameters), *MEANINGS]
             if suggestion := suggest_argument(error, [*known, "quantize", *vars(self.model.generation_config)]):
                 raise ValueError(suggestion) from None
             raise
@@ -196,4 +216,59 @@ class Search:
         return {**hypothesis, **(candidate.alignment or {})}
 
 
-__all__ = ["Search"]
+def window_size(number: int) -> int:
+    """The number of texts in a window, by its index: few at first, for early results, then more, for full batches."""
+    return min(FIRST_WINDOW * GROWTH ** min(number, 10), LAST_WINDOW)
+
+
+def token_batches(
+    items: Iterable[Item], length: Callable[[Item], int], batch_tokens: int, batch_size: int | None = None
+) -> Iterator[list[Item]]:
+    """Items, sorted by length, in batches of at most `batch_tokens` tokens, padding included.
+
+    Args:
+        length: returns the number of tokens in an item; an item of more than `batch_tokens` is a batch of its own.
+        batch_size: maximum number of items in a batch, `None` for any number.
+    """
+    batch: list[Item] = []
+    longest = 0
+    for item in items:
+        longest = max(longest, length(item))
+        if batch and ((len(batch) + 1) * longest > batch_tokens or len(batch) == batch_size):
+            yield batch
+            batch, longest = [], length(item)
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
+    """The number of source tokens in a batch with which the decoder's caches take about as much memory in all models.
+
+    Args:
+        rows: number of hypotheses that are followed at once for each text.
+    """
+    decoder = model.config.get_text_config(decoder=True)
+    values = decoder.num_hidden_layers * decoder.hidden_size * max(rows, FEW_ROWS)
+    is_cpu = model.device.type == "cpu"
+    return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
+
+
+def default_batch_size(model: PreTrainedModel, rows: int, texts: int) -> int:
+    """The maximum number of texts in a batch.
+
+    On a CPU, more rows would only take more memory; elsewhere, their logits would take too much.
+
+    Args:
+        rows: number of hypotheses that are followed at once for each text.
+        texts: number of texts to be translated. The size does not depend on the number of cores, for example, which
+            may differ from machine to machine.
+    """
+    if model.device.type == "cpu":
+        return max(1, min(max(texts * rows // CPU_BATCHES, LEAST_CPU_ROWS), CPU_ROWS) // rows)
+    decoder = model.config.get_text_config(decoder=True)
+    vocab_size = getattr(decoder, "decoder_vocab_size", None) or decoder.vocab_size
+    return max(1, DEVICE_LOGITS // (vocab_size * rows))
+
+
+__all__ = ["LAST_WINDOW", "Search", "default_batch_size", "default_batch_tokens", "token_batches", "window_size"]

@@ -1,21 +1,39 @@
-"""What passes between the stages of a translation: the pieces of texts, the outputs of a search, and errors."""
+"""What passes between the stages of a translation: pieces of texts, what is searched for and found, and errors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
+
+import torch
 
 from ..core.pipeline_sentences import Piece
-from ..generation.output_scores import Hypothesis
+from ..generation.fast_beam_search import Stragglers
+from ..generation.settings import GenerateArguments
 
 if TYPE_CHECKING:  # only texts with terms need them
-    from ..generation.term_automaton import TermAutomaton
+    from ..generation.term_automaton import TermAutomata, TermAutomaton
     from ..text.glossary import Demand
 
 # What stands for each span that is to be kept while a text is divided into sentences.
 MASK = "\ufdef"
-Result = list[Hypothesis] | Exception
 # A tokenizer's output for one text: `input_ids`, and what else the model needs.
 Row = dict[str, Any]
+
+
+class Hypothesis(TypedDict, total=False):
+    """One translation of a text, in the form of transformers 4's pipeline, with the keys that were requested."""
+
+    translation_text: str
+    translation_token_ids: torch.LongTensor
+    score: float
+    confidence: float
+    alignment: list[tuple[int, int]]
+    source_tokens: list[str]
+    target_tokens: list[str]
+    warning: str
+
+
+Result = list[Hypothesis] | Exception
 
 
 class SourceTooLong(ValueError):
@@ -114,6 +132,78 @@ class Segment:
         self.target_lengths = [0] * len(empty)
 
 
+@dataclass(frozen=True)
+class SearchRequest:
+    """What a search is to find, the same for all of its batches.
+
+    Attributes:
+        arguments: the arguments of `generate()`, resolved.
+        n_best: number of hypotheses, with scores; `None` for as many as `num_return_sequences` says.
+        return_scores, return_alignments: what hypotheses are to have besides their tokens.
+    """
+
+    arguments: GenerateArguments
+    n_best: int | None = None
+    return_scores: bool | None = None
+    return_alignments: bool | None = None
+
+    @property
+    def hypotheses(self) -> int:
+        """The number of hypotheses of each text; errors as in [`GenerateArguments.hypotheses`]."""
+        return self.arguments.hypotheses(self.n_best)
+
+
+class SearchBackend(Protocol):
+    """What computes translations.
+
+    Attributes:
+        name, title: what options and messages call it.
+        takes_constraints: whether it can search for terms.
+        makes_batches: whether it forms batches itself, and distributes them to workers of its own.
+        leaves_stragglers: whether it can leave the last sentences of a batch without a result.
+        must_see_all: whether it must see all batches, in their order.
+    """
+
+    name: str
+    title: str
+    takes_constraints: bool
+    makes_batches: bool
+    leaves_stragglers: bool
+    must_see_all: bool
+
+    def search(
+        self,
+        rows: Sequence[Row],
+        prompts: Sequence[Sequence[int]] | None,
+        request: SearchRequest,
+        constraints: "TermAutomata | None" = None,
+        stragglers: Stragglers | None = None,
+        finished: Callable[[int], None] = lambda number: None,
+    ) -> list[list[Candidate]]:
+        """The candidates of each row, best first.
+
+        Args:
+            rows: the sources.
+            prompts: for each, the tokens that its translations begin with, of equal numbers; or None.
+            constraints: the terms that translations must have.
+            stragglers: if given, may leave sentences out; their candidates mean nothing.
+            finished: called with the number of a row that is done before the others, if the backend knows it.
+        """
+        ...
+
+    def obstacle(self, request: SearchRequest, longest: int) -> str | None:
+        """Why it cannot search with these arguments, if so.
+
+        Args:
+            longest: number of tokens of the longest source.
+        """
+        ...
+
+    def computes_the_same(self, request: SearchRequest) -> bool:
+        """Whether its translations and scores are those of PyTorch with the same arguments."""
+        ...
+
+
 def attempt(work: Callable[[list[Segment]], None], segments: list[Segment], on_error: str) -> None:
     """Do some work on segments; if it fails and errors are returned, do it again on each half."""
     try:
@@ -131,4 +221,7 @@ def attempt(work: Callable[[list[Segment]], None], segments: list[Segment], on_e
     return attempt(work, segments[middle:], on_error)
 
 
-__all__ = ["MASK", "Candidate", "MissingTerm", "Result", "Row", "Segment", "SourceTooLong", "attempt"]
+__all__ = [
+    "MASK", "Candidate", "Hypothesis", "MissingTerm", "Result", "Row", "SearchBackend", "SearchRequest", "Segment",
+    "SourceTooLong", "attempt",
+]  # fmt: skip

@@ -2,14 +2,14 @@
 
 The pipeline, the commands, the server, minimum Bayes risk decoding, validation and evaluation make one with
 `TranslationPipeline.translator` and pass it their texts. Steps go around a search: they split texts into sentences,
-hide what is to be kept, look for terms, estimate confidence, and warn. The error of a text is returned in its place, or
-raised for all.
+hide what is to be kept, look for terms, estimate confidence, and warn. The error of a text is returned in its place,
+or raised for all.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +18,27 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..core.pipeline_sentences import Piece, split_text
-from ..generation.arguments import GenerateArguments
-from ..generation.model_checks import position_limit, source_limits, spare_ids, too_long_error
-from ..generation.output_scores import Hypothesis
-from ..text.inputs import not_texts, not_texts_error
+from ..generation.model_checks import spare_ids
+from ..generation.settings import GenerateArguments, position_limit
+from ..text.inputs import listed, shown
 from ..text.languages import check_languages, own_languages, unmarked_warning
 from ..text.normalization import clean, is_blank
-from .backends.registry import backend_of
-from .backends.selection import BackendSelection
-from .backends.torch_backend import SearchBackend, SearchRequest
-from .batches import LAST_WINDOW, window_size
-from .encoder import FIRST_TOKEN, Encoder
+from .backends.selection import BackendSelection, backend_of
+from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
 from .options import TranslationOptions
-from .search import Search
-from .segments import MASK, MissingTerm, Result, Row, Segment, SourceTooLong, attempt
+from .search import LAST_WINDOW, Search, window_size
+from .segments import (
+    MASK,
+    Hypothesis,
+    MissingTerm,
+    Result,
+    Row,
+    SearchBackend,
+    SearchRequest,
+    Segment,
+    SourceTooLong,
+    attempt,
+)
 from .steps import Step
 from .steps.sentences import Sentences, knows_training_text
 from .workers import memory_error
@@ -45,6 +52,7 @@ if TYPE_CHECKING:  # only translations with terms, spans to be kept, or confiden
 
 logger = logging.get_logger(__name__)
 
+EXPECTED = "The translation pipeline takes a str or a list of str"
 LONG = 128  # tokens of several sentences, of which most models leave out parts
 WHOLE = ("decoder_input_ids", "streamer")  # arguments for one output per text
 SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
@@ -126,17 +134,23 @@ class Translator:
         self.limits = source_limits(model, tokenizer, options.max_source_length)
         self.kept_spans = self._kept_spans(stages) if options.keep is not None else None
         self.encoder = Encoder(self.tokenizer, prefix, options.src_lang, options.tgt_lang, stages.encode)
-        self._chooses = stages.backend is None
-        backend = stages.backend or backend_of(model, self.tokenizer)
-        self.search = Search(model, self.tokenizer, backend, self.request, options, selection.used)
+        self.stages = stages
         if self.kept_spans:
-            self.kept_spans.check(self.search)
+            self.kept_spans.check(self.own_search)
         self.glossary = None
         if options.terms is not None:
             from ..text.glossary import Glossary
 
             self.glossary = Glossary.of(options.terms)
             self._check_terms([self.glossary])
+
+    @cached_property
+    def own_search(self) -> Search:
+        """The search with the model itself."""
+        return self._search_with(self.stages.backend or backend_of(self.model, self.tokenizer))
+
+    def _search_with(self, backend: SearchBackend) -> Search:
+        return Search(self.model, self.tokenizer, backend, self.request, self.options, self.selection.used)
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -246,24 +260,24 @@ class Translator:
         if self.estimator:
             from .steps.confidence import Confidence
 
-            steps.append(Confidence(self.estimator, self.search))
+            steps.append(Confidence(self.estimator, self.own_search))
         return [*steps, terms] if terms else steps
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
         from .steps.kept_spans import drop_surplus
-        from .steps.terms import Terms, search_obstacle
+        from .steps.terms import Terms
 
-        obstacle = search_obstacle(self.request.arguments, self.search.backend, "terms")
-        search = replace(self.search, clean=drop_surplus)
+        obstacle = self.own_search.constraint_error("terms")
+        search = replace(self.own_search, clean=drop_surplus)
         tokens = self.encoder.source_tokens
         return Terms(glossaries, search, self._speller, tokens, self.empty, keeps_spans, obstacle, first)
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):
             from ..text.markers import has_term_tokens
-            from .steps.terms import check_terms, search_obstacle
+            from .steps.terms import check_terms
 
-            obstacle = search_obstacle(self.request.arguments, self.search.backend, "terms")
+            obstacle = self.own_search.constraint_error("terms")
             is_learned = has_term_tokens(self.tokenizer)
             check_terms(self._speller, glossaries, obstacle, self.options.on_missing_term, is_learned)
 
@@ -318,11 +332,11 @@ class Translator:
     def _search(self, segments: list[Segment], progress: Callable[[int], None] | None) -> None:
         """Set the result of each segment that has none yet, and report the texts that are finished."""
         waiting = [segment for segment in segments if segment.is_open]
-        search = self.search
-        if self._chooses:
+        backend = None
+        if self.stages.backend is None:  # a pipeline's own stages are meant to see the model
             lengths = [segment.length for segment in waiting]
             backend = self.selection.select(self.model, self.tokenizer, self.request, lengths)
-            search = replace(search, backend=backend)
+        search = self._search_with(backend) if backend else self.own_search
         if self.kept_spans:
             from .steps.kept_spans import drop_surplus
 
@@ -379,6 +393,16 @@ class Translator:
                 f"The input has {source_length} tokens, but the translation ends after {limit}. To allow a longer "
                 f"one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
             )
+
+
+def not_texts(inputs: list, first: int = 0) -> list[int]:
+    """Positions of inputs that are not texts, counted from `first`."""
+    return [i for i, text in enumerate(inputs, first) if not isinstance(text, str)]
+
+
+def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> ValueError:
+    errors = [f"inputs[{i}] is {type(inputs[i - first]).__name__}: {shown(inputs[i - first])}" for i in positions]
+    return ValueError(f"{EXPECTED}, but {listed(errors)}")
 
 
 __all__ = ["Memory", "Stages", "Translator"]

@@ -26,7 +26,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, Pr
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.cli import main as command
-from hf_vaswani.translator.load import load
+from hf_vaswani.models.load import load
 
 ENGINES = (
     "marian", "pipeline", "pipeline torch", "pipeline torch bf16", "pipeline int8", "command", "ctranslate2",

@@ -10,7 +10,7 @@ from hf_vaswani.app.translate import translate_text
 from hf_vaswani.app.views import linked_text
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
-from hf_vaswani.translator.load import load
+from hf_vaswani.models.load import load
 from hf_vaswani.translator.pipeline import TranslationPipeline
 
 from ..conftest import tiny_model

@@ -60,8 +60,8 @@ def test_document_comes_back_whole(loaded, tmp_path):
     result = translate_file(loaded, path, tmp_path)
     assert result.path.name == "my_page.translated.html" and result.summary()[0] == "2 texts translated."
     document = read_document("html", path.read_bytes())
-    translations = [hypotheses[0]["translation_text"] for hypotheses in make_translator(loaded, NO_LANGUAGES).translate(
-        document.texts)]  # fmt: skip
+    results = make_translator(loaded, NO_LANGUAGES).translate(document.texts)
+    translations = [hypotheses[0]["translation_text"] for hypotheses in results]
     assert result.path.read_bytes() == document.fill(translations)
 
 

@@ -15,9 +15,9 @@ from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.evaluation.score import scores
 from hf_vaswani.evaluation.seed_bootstrap import bootstrap
-from hf_vaswani.translator.pair_alignments import align_pairs
+from hf_vaswani.translator.pairs import align_pairs
+from hf_vaswani.translator.pipeline import translate
 from hf_vaswani.translator.reranking import Reranker
-from hf_vaswani.translator.translate import translate
 
 from ..conftest import tiny_model
 

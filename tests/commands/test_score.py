@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from hf_vaswani.cli import main
-from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.pairs import score_pairs
 
 from ..conftest import tiny_model
 

@@ -8,8 +8,8 @@ import pytest
 
 from hf_vaswani.cli import main
 from hf_vaswani.documents.reading import read_document
+from hf_vaswani.models.load import load
 from hf_vaswani.translator.documents import align_texts
-from hf_vaswani.translator.load import load
 
 PAGE = '<!DOCTYPE html>\n<p class="a">w1 <b>w2</b> w3<br>w1 w2 &amp; w3<!-- w4 --></p>\n<p>w1 <b>w2</b> w3</p>\n'
 SHORT = ["--max_new_tokens", "3", "--num_beams", "1"]

@@ -11,11 +11,11 @@ import pytest
 from transformers import pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.data.resumable_output import ResumableOutput
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from hf_vaswani.ledger import Provenance, read_provenance
 from hf_vaswani.training.train import train
 from hf_vaswani.translator.lines import LineTranslator
-from hf_vaswani.translator.resumable_output import ResumableOutput
 
 from ..families import family
 from ..training.conftest import *  # noqa: F403  (the recipe of a small run)

@@ -9,10 +9,10 @@ from transformers import AutoTokenizer
 
 from hf_vaswani import TranslationPipeline
 from hf_vaswani.evaluation.attention import sentence_attention
-from hf_vaswani.translator.ensemble import Ensemble
+from hf_vaswani.models.ensemble import Ensemble
 from hf_vaswani.translator.mbr import rank_candidates, translate_mbr
-from hf_vaswani.translator.pair_scores import score_pairs
-from hf_vaswani.translator.translate import translate
+from hf_vaswani.translator.pairs import score_pairs
+from hf_vaswani.translator.pipeline import translate
 
 from ..conftest import tiny_model
 

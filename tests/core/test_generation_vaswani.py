@@ -14,7 +14,7 @@ from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.core.modeling_cache import CACHE_NAME
 from hf_vaswani.core.modeling_vaswani import VaswaniDecoder
 from hf_vaswani.generation import mixin
-from hf_vaswani.translator.ensemble import Ensemble
+from hf_vaswani.models.ensemble import Ensemble
 
 from ..conftest import tiny_model
 

@@ -14,7 +14,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.engines import ctranslate2_spec
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.errors import InputError
-from hf_vaswani.translator.load import load
+from hf_vaswani.models.load import load
 
 from ..conftest import save_tiny_model, slow_but, tiny_model
 from ..core.test_modeling_vaswani import randomize

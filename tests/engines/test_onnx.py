@@ -12,7 +12,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.onnx import onnx_export
 from hf_vaswani.errors import InputError
-from hf_vaswani.translator.load import load
+from hf_vaswani.models.load import load
 
 from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize

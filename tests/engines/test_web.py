@@ -16,12 +16,12 @@ from hf_vaswani.cli import main
 from hf_vaswani.core.pipeline_sentences import split_text
 from hf_vaswani.engines import web_page
 from hf_vaswani.engines.checked_export import export_model
-from hf_vaswani.engines.engine_folders import is_page
 from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.errors import InputError
 from hf_vaswani.generation.alignment import alignment_layer, forced_attentions
+from hf_vaswani.models.engine_folders import is_page
+from hf_vaswani.models.load import load
 from hf_vaswani.text.normalization import BLANK
-from hf_vaswani.translator.load import load
 
 from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize

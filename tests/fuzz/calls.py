@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hf_vaswani import VaswaniConfig
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
-from hf_vaswani.training.recipe.arguments import ModelArguments
+from hf_vaswani.training.recipe.model_arguments import ModelArguments
 
 from .runner import Input
 

@@ -13,7 +13,7 @@ from huggingface_hub import snapshot_download
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.hub.push import check_adapter, check_folder, files_to_push, needed_extras
-from hf_vaswani.records.run_report import EVAL_RESULTS
+from hf_vaswani.records import EVAL_RESULTS
 
 from .fake_hub import environment
 

@@ -8,9 +8,9 @@ from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.errors import InputError
 from hf_vaswani.generation.alignment import to_tokens
 from hf_vaswani.interop import import_checkpoint, import_model
+from hf_vaswani.models.load import load
 from hf_vaswani.text.vocabularies import target_vocab_size
-from hf_vaswani.translator.load import load
-from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.pairs import score_pairs
 
 from .foreign import assert_same_model, random_batch, random_fsmt
 

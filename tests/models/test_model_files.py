@@ -16,9 +16,9 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.generation.model_checks import damaged_weights
 from hf_vaswani.interop import import_checkpoint
+from hf_vaswani.models.load import load
 from hf_vaswani.training.checkpoints.average import average
 from hf_vaswani.training.setup.tokenizer_and_model import read_model, tokenizer_of
-from hf_vaswani.translator.load import load
 
 from ..conftest import tiny_model, word_tokenizer
 from ..families import family

@@ -93,7 +93,7 @@ def test_alternatives_follow_the_best_translation(client):
     assert translate(client, q=["a", "b"], alternatives=1).json()["alternatives"] == [["A1"], ["B1"]]
 
 
-def test_lines_are_translated_one_by_one_and_keep_their_whitespace(client, model):
+def test_lines_are_translated_sequential_and_keep_their_whitespace(client, model):
     assert translate(client, q=" ein\r\n\n\t Hund \n").json() == {"translatedText": " EIN\r\n\n\t HUND \n"}
     assert [chunk.texts for chunk in model.chunks] == [("ein", "Hund")]
 

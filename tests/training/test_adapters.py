@@ -24,13 +24,13 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError, TrainingInterrupted
+from hf_vaswani.models.load import load
 from hf_vaswani.training import run as run_module
 from hf_vaswani.training.optimization.weights import weights
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.setup.adapter import with_adapter
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
-from hf_vaswani.translator.load import load
 
 from ..conftest import slow_but, tiny_model, word_tokenizer
 from .helpers import files_in, losses, records, run_training, start_training

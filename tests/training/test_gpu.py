@@ -36,7 +36,7 @@ def test_run_takes_the_steps_of_a_cpu(recipe, monkeypatch):
 def test_run_is_the_same_whether_it_waits_for_each_step(recipe, monkeypatch):
     monkeypatch.setattr(run_module, "FIRST_STEPS", 0)
     ahead = train(recipe(output="ahead")).folder
-    monkeypatch.setattr(loop, "may_run_ahead", lambda run: False)
+    monkeypatch.setattr(loop, "may_run_async", lambda run: False)
     assert_close(ahead, train(recipe(output="one_by_one")).folder)
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from hf_vaswani.errors import TrainingInterrupted
-from hf_vaswani.training import fit
 from hf_vaswani.training.optimization.progress import StepListener
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
@@ -32,11 +31,8 @@ class RecordingListener(StepListener):
 
 
 @pytest.fixture
-def listener(monkeypatch):
-    """Listens to the next run, along with its own listeners."""
-    listener, original = RecordingListener(), fit.make_listeners
-    monkeypatch.setattr(fit, "make_listeners", lambda *arguments: [*original(*arguments), listener])
-    return listener
+def listener():
+    return RecordingListener()
 
 
 SCORES = ("loss", "perplexity", "accuracy", "bleu", "chrf", "sentences")
@@ -44,28 +40,28 @@ SCORES = ("loss", "perplexity", "accuracy", "bleu", "chrf", "sentences")
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
 def test_listeners_receive_steps_then_validations_then_checkpoints(recipe, listener, function):
-    function(recipe("--max_steps=6", "--eval_steps=4"))
+    function(recipe("--max_steps=6", "--eval_steps=4"), listeners=[listener])
     kinds = [("begin", 0), *[("step", step) for step in range(1, 5)], ("validation", 4, *SCORES), ("save", 4)]
     kinds += [("step", 5), ("step", 6), ("save", 6), ("end",)]
     assert [event[:2] if event[0] == "step" else event for event in listener.events] == kinds
 
 
 def test_listeners_receive_the_same_events_from_the_loop_and_the_trainer(recipe, listener):
-    train(recipe("--gradient_accumulation_steps=2", output="loop"))
+    train(recipe("--gradient_accumulation_steps=2", output="loop"), listeners=[listener])
     by_loop, listener.events = listener.events, []
-    train_with_trainer(recipe("--gradient_accumulation_steps=2", output="trainer"))
+    train_with_trainer(recipe("--gradient_accumulation_steps=2", output="trainer"), listeners=[listener])
     assert listener.events == by_loop
 
 
 def test_listeners_receive_the_end_of_an_interrupted_run(recipe, listener, monkeypatch):
     monkeypatch.setattr("hf_vaswani.training.loop.optimizer_step", lambda run, batches: (1.0, True))
     with pytest.raises(TrainingInterrupted):
-        train(recipe())
+        train(recipe(), listeners=[listener])
     assert [event[0] for event in listener.events] == ["begin", "step", "save", "end"]
 
 
 def test_finished_run_sends_no_events(recipe, listener):
-    train(recipe("--max_steps=2"))
+    train(recipe("--max_steps=2"), listeners=[listener])
     listener.events = []
-    train(recipe("--max_steps=2"))
+    train(recipe("--max_steps=2"), listeners=[listener])
     assert listener.events == []

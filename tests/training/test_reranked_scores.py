@@ -9,10 +9,10 @@ import torch
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.models.load import load
 from hf_vaswani.training.replay.verification import verify
 from hf_vaswani.training.reporting.report import summary
 from hf_vaswani.training.train import train
-from hf_vaswani.translator.load import load
 
 from ..families import family
 

@@ -20,15 +20,15 @@ from ..conftest import tiny_config, tiny_model
 from .helpers import losses, records_without_timings, run_training, same_weights
 
 
-def run_ahead(monkeypatch):
+def run_async(monkeypatch):
     """Lets the loop run ahead on a CPU, from the first step on. The CPU's fused Adam, too, skips a step if told to."""
-    monkeypatch.setattr(loop, "may_run_ahead", lambda run: True)
+    monkeypatch.setattr(loop, "may_run_async", lambda run: True)
     monkeypatch.setattr(run_module, "FIRST_STEPS", 0)
 
 
 @pytest.fixture
 def ahead(monkeypatch):
-    run_ahead(monkeypatch)
+    run_async(monkeypatch)
 
 
 def assert_same(folder, other):
@@ -48,9 +48,9 @@ def assert_same(folder, other):
     ],
 )
 def test_run_is_the_same_bit_for_bit(recipe, monkeypatch, options):
-    one_by_one = train(recipe(*options, output="one_by_one")).folder
-    run_ahead(monkeypatch)
-    assert_same(train(recipe(*options, output="ahead")).folder, one_by_one)
+    sequential = train(recipe(*options, output="sequential")).folder
+    run_async(monkeypatch)
+    assert_same(train(recipe(*options, output="ahead")).folder, sequential)
 
 
 @pytest.mark.slow
@@ -114,13 +114,13 @@ def test_steps_that_are_not_finite_are_skipped(recipe, monkeypatch, loss_of_pass
         loss_of_pass(lambda number, loss: loss * {3: float("nan"), 4: float("inf"), 9: float("nan")}.get(number, 1))
 
     spoil_three()
-    one_by_one = train(recipe(output="one_by_one")).folder
-    told = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
+    sequential = train(recipe(output="sequential")).folder
+    skipped = [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line]
     spoil_three()
-    run_ahead(monkeypatch)
-    assert_same(train(recipe(output="ahead")).folder, one_by_one)
-    assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == told
-    assert len(told) == 3
+    run_async(monkeypatch)
+    assert_same(train(recipe(output="ahead")).folder, sequential)
+    assert [line for line in capsys.readouterr().out.splitlines() if "batch skipped" in line] == skipped
+    assert len(skipped) == 3
 
 
 def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, monkeypatch, loss_of_pass, ahead):

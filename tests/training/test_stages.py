@@ -11,8 +11,10 @@ from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import run
 from hf_vaswani.training.check import CheckedRecipe, check
-from hf_vaswani.training.setup import tokenizer_and_model
+from hf_vaswani.training.reporting import teacher
+from hf_vaswani.training.setup import inputs, tokenizer_and_model
 from hf_vaswani.training.train import processes_of, train
+from hf_vaswani.translator import load
 
 
 @pytest.fixture
@@ -41,6 +43,15 @@ def test_tokenizer_and_model_are_opened_once_for_fine_tuning(recipe, calls):
     assert (len(models), len(tokenizers)) == (1, 1)
 
 
+def test_teacher_and_compared_model_are_opened_once(recipe, calls, monkeypatch):
+    first = train(recipe("--max_steps=1", output="first")).folder
+    monkeypatch.setattr(teacher, "SHORTEST", 0.0)
+    teachers, compared = calls(inputs, "read_model"), calls(load, "load_ensemble")
+    options = (f"--distill_from={first}", f"--tokenizer.path={first}", f"--compare_with={first}", "--max_steps=1")
+    assert train(recipe(*options, output="second")).teacher
+    assert (len(teachers), len(compared)) == (1, 1)
+
+
 @pytest.mark.slow
 def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
     first = train(recipe("--max_steps=1", output="first")).folder
@@ -49,7 +60,8 @@ def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
         with processes_of(given) as processes:
             checked = check(given, processes)
         assert isinstance(checked, CheckedRecipe) and list(checked.sources) == ["train", "validation", "test"]
-        assert checked.tokenizer is not None and (checked.model is not None) is has_model
+        opened = {name for name in ("tokenizer", "model") if vars(checked.inputs).get(name) is not None}
+        assert opened == ({"tokenizer", "model"} if has_model else {"tokenizer"})
     assert not (tmp_path / "second").exists()
 
 

@@ -13,7 +13,8 @@ from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.training.optimization.word_distillation import WordTeacher
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.replay.verification import Outcome, verify
-from hf_vaswani.training.setup.word_teacher import open_word_teacher
+from hf_vaswani.training.setup.inputs import RunInputs
+from hf_vaswani.training.setup.word_teacher import word_teacher
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -310,7 +311,7 @@ def test_card_says_what_was_distilled_and_the_cost_includes_the_teacher(recipe, 
 
 def test_opened_teacher_computes_no_gradient_and_draws_no_dropout(distill):
     given = distill("--dropout=0.5")
-    teacher = open_word_teacher(given, None, None)
+    teacher = word_teacher(RunInputs(given), None, None)
     batch = {
         "input_ids": torch.tensor([[5, 6, 2]]),
         "attention_mask": torch.ones(1, 3),

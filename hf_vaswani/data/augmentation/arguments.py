@@ -24,6 +24,12 @@ class AugmentationArguments(Section):
         "as 0.2, so that the model learns to keep what they stand for", ge=0, le=1
     )  # fmt: skip
 
+    def validate(self) -> list[str]:
+        """What contradicts each other in this section."""
+        if self.glossary and not self.terms:
+            return [f"augmentation.glossary={self.glossary} has no effect without augmentation.terms: remove it"]
+        return []
+
     @property
     def shares(self) -> dict[str, float]:
         """The shares that are above 0, by key."""

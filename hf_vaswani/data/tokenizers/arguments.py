@@ -91,6 +91,73 @@ class TokenizerArguments(Section):
         None, "folder or Hub id of an existing tokenizer, used unchanged; the keys for a new one are ignored"
     )
 
+    def validate(self) -> list[str]:
+        """What contradicts each other in this section."""
+        if self.path is not None:
+            return []
+        errors, kind, traits = [], f"tokenizer.type={self.type}", TOKENIZER_TYPES[self.type]
+        if self.bpe_dropout and not traits.has_merges:
+            errors.append(f"tokenizer.bpe_dropout={self.bpe_dropout} drops merges, which {kind} does not have")
+        if self.byte_fallback and not traits.has_bytes:
+            others = " and ".join(name for name, other in TOKENIZER_TYPES.items() if other.has_bytes)
+            errors.append(f"tokenizer.byte_fallback=True is for the types {others}, not for {kind}")
+        if self.pre_tokenizer == "rules" and traits.has_subwords:
+            errors.append(f"tokenizer.pre_tokenizer=rules is for the type word, not for {kind}")
+        if self.pre_tokenizer == "whitespace" and not traits.has_subwords:
+            errors.append(
+                f"tokenizer.pre_tokenizer=whitespace is for subwords, not for {kind}, where words may end without a "
+                "space"
+            )
+        if self.word_boundary == "after" and self.pre_tokenizer != "whitespace":
+            errors.append(
+                "tokenizer.word_boundary=after is for pre_tokenizer=whitespace, not for "
+                f"pre_tokenizer={self.pre_tokenizer}, where a word before punctuation would have no mark"
+            )
+        if self.min_frequency is not None and not traits.has_min_frequency:
+            errors.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
+        if self.target_vocab_size is not None and self.joint:
+            errors.append(
+                f"tokenizer.target_vocab_size={self.target_vocab_size} needs a separate target vocabulary: "
+                "set tokenizer.joint to false"
+            )
+        errors += self._special_token_errors()
+        fixed = len(SPECIAL_TOKENS) + BYTE_COUNT * self.byte_fallback
+        for name in ("vocab_size", "target_vocab_size"):
+            value = getattr(self, name)
+            if value is not None and 1 <= value < fixed + FEWEST_PIECES:
+                taken = f"{len(SPECIAL_TOKENS)} special tokens" + f" and {BYTE_COUNT} bytes" * self.byte_fallback
+                errors.append(
+                    f"tokenizer.{name}={value} is too small: {taken} come first; it must be at least "
+                    f"{fixed + FEWEST_PIECES}"
+                )
+        return errors
+
+    def _special_token_errors(self) -> list[str]:
+        errors = []
+        for role, token in self.special_tokens.items():
+            name = f"tokenizer.special_tokens.{role}"
+            if role not in ROLES:
+                meant = (
+                    hint(str(role).removesuffix("_token"), dict(zip(ROLES, ROLES)))
+                    or f"choose from {', '.join(ROLES)}"
+                )
+                errors.append(f"{name}: unknown role; {meant}")
+            elif not isinstance(token, str):
+                quotes = "; put it in quotes" if isinstance(token, list) else ""
+                errors.append(f"{name} must be text, got {token!r}{quotes}")
+            elif not BRACKETED.fullmatch(token) or token in BYTES:
+                errors.append(f"{name} must be in brackets and without spaces, such as [PAD] or <pad>, got {token!r}")
+        if errors:
+            return errors
+        tokens = special_tokens(self)
+        for token in dict.fromkeys(tokens.values()):
+            roles = [name.removesuffix("_token") for name in tokens if tokens[name] == token]
+            if len(roles) > 1:
+                errors.append(
+                    f"tokenizer.special_tokens: {token} is given for {' and '.join(roles)}; they must differ"
+                )
+        return errors
+
 
 # The keys that apply to an existing tokenizer.
 OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
@@ -109,68 +176,3 @@ def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
 def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
     """The special tokens by role (`pad_token`, `bos_token`, `eos_token`, `unk_token`), in the order of their ids."""
     return SPECIAL_TOKENS | {f"{role}_token": token for role, token in arguments.special_tokens.items()}
-
-
-def tokenizer_errors(arguments: TokenizerArguments) -> list[str]:
-    """Return the errors in the section `tokenizer`, such as keys that contradict each other; empty if it is valid."""
-    if arguments.path is not None:
-        return []
-    errors, kind, traits = [], f"tokenizer.type={arguments.type}", TOKENIZER_TYPES[arguments.type]
-    if arguments.bpe_dropout and not traits.has_merges:
-        errors.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} drops merges, which {kind} does not have")
-    if arguments.byte_fallback and not traits.has_bytes:
-        others = " and ".join(name for name, other in TOKENIZER_TYPES.items() if other.has_bytes)
-        errors.append(f"tokenizer.byte_fallback=True is for the types {others}, not for {kind}")
-    if arguments.pre_tokenizer == "rules" and traits.has_subwords:
-        errors.append(f"tokenizer.pre_tokenizer=rules is for the type word, not for {kind}")
-    if arguments.pre_tokenizer == "whitespace" and not traits.has_subwords:
-        errors.append(
-            f"tokenizer.pre_tokenizer=whitespace is for subwords, not for {kind}, where words may end without a space"
-        )
-    if arguments.word_boundary == "after" and arguments.pre_tokenizer != "whitespace":
-        errors.append(
-            "tokenizer.word_boundary=after is for pre_tokenizer=whitespace, not for "
-            f"pre_tokenizer={arguments.pre_tokenizer}, where a word before punctuation would have no mark"
-        )
-    if arguments.min_frequency is not None and not traits.has_min_frequency:
-        errors.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
-    if arguments.target_vocab_size is not None and arguments.joint:
-        errors.append(
-            f"tokenizer.target_vocab_size={arguments.target_vocab_size} needs a separate target vocabulary: "
-            "set tokenizer.joint to false"
-        )
-    errors += _special_token_errors(arguments)
-    fixed = len(SPECIAL_TOKENS) + BYTE_COUNT * arguments.byte_fallback
-    for name in ("vocab_size", "target_vocab_size"):
-        value = getattr(arguments, name)
-        if value is not None and 1 <= value < fixed + FEWEST_PIECES:
-            taken = f"{len(SPECIAL_TOKENS)} special tokens" + f" and {BYTE_COUNT} bytes" * arguments.byte_fallback
-            errors.append(
-                f"tokenizer.{name}={value} is too small: {taken} come first; it must be at least "
-                f"{fixed + FEWEST_PIECES}"
-            )
-    return errors
-
-
-def _special_token_errors(arguments: TokenizerArguments) -> list[str]:
-    errors = []
-    for role, token in arguments.special_tokens.items():
-        name = f"tokenizer.special_tokens.{role}"
-        if role not in ROLES:
-            meant = (
-                hint(str(role).removesuffix("_token"), dict(zip(ROLES, ROLES))) or f"choose from {', '.join(ROLES)}"
-            )
-            errors.append(f"{name}: unknown role; {meant}")
-        elif not isinstance(token, str):
-            quotes = "; put it in quotes" if isinstance(token, list) else ""
-            errors.append(f"{name} must be text, got {token!r}{quotes}")
-        elif not BRACKETED.fullmatch(token) or token in BYTES:
-            errors.append(f"{name} must be in brackets and without spaces, such as [PAD] or <pad>, got {token!r}")
-    if errors:
-        return errors
-    tokens = special_tokens(arguments)
-    for token in dict.fromkeys(tokens.values()):
-        roles = [name.removesuffix("_token") for name in tokens if tokens[name] == token]
-        if len(roles) > 1:
-            errors.append(f"tokenizer.special_tokens: {token} is given for {' and '.join(roles)}; they must differ")
-    return errors

@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ...errors import InputError, counted
 from ...text.normalization import FORMATS, INVISIBLE, invisible_normalizer
 from .arguments import BYTES, TokenizerArguments, special_tokens
-from .special_tokens import append_eos
 from .word_splitting import JOINER, marks, splitter
 
 logger = logging.getLogger(__name__)
@@ -303,3 +302,10 @@ def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> To
     else:
         tokenizer.decoder = decoders.Sequence([decoders.Metaspace(), *bytes_, decoders.Fuse(), literal])
     return tokenizer
+
+
+def append_eos(tokenizer: Tokenizer, token: str) -> None:
+    """Make a tokenizer end each text, or pair of texts, with a token of its vocabulary."""
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=["$A", token], pair=["$A", "$B", token], special_tokens=[(token, tokenizer.token_to_id(token))]
+    )

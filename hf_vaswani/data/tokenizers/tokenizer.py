@@ -14,7 +14,7 @@ from ...text.inputs import check_many, text_pairs
 from ...text.normalization import WHITESPACE
 from ...text.vocabularies import target_encoding_error
 from ..sources.text_files import Pair
-from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
+from .arguments import TokenizerArguments, special_tokens
 
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 TOKENIZER_SETTINGS_TYPES = {"model_max_length": float | None, "tokenizer_class": str | None}
@@ -89,7 +89,7 @@ def train_tokenizer(
     """
     from .learn_vocabulary import learn_vocabulary  # a resumed run has its tokenizer
 
-    if errors := tokenizer_errors(arguments):
+    if errors := arguments.validate():
         raise InputError.of(errors)
     check_many("pairs", pairs, "(source, target)")
     settings = {

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from ...backends import ONNX
 from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import InputError
 
-MODEL_TYPE = "vaswani_onnx"
+MODEL_TYPE = ONNX.model_type
 GRAPH_FOLDER = "onnx"
 ENCODER, DECODER = "encoder_model", "decoder_model_merged"
 # Suffixes of the file names by weight type, as in Optimum and transformers.js.

@@ -8,7 +8,7 @@ that encoder and decoder share are stored once. It also holds the tokenizer, the
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import save_tokenizer
@@ -74,6 +74,13 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
         "no eos_token_id": config.eos_token_id is None,
     }
     return [feature for feature, applies in checks.items() if applies]
+
+
+def unsupported_features_of_any(model: PreTrainedModel) -> list[str]:
+    """The same for a model of any family."""
+    if isinstance(model, VaswaniForConditionalGeneration):
+        return unsupported_features(model)
+    return [f"models of type {model.config.model_type}, only those of this package"]
 
 
 def write_together(models: dict[Path, Any], data_name: str) -> None:

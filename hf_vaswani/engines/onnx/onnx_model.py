@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedConfig
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils import GENERATION_CONFIG_NAME
 
+from ...backends import ONNX
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_cache import CACHE_NAME, accepts_past_key_values
 from ...core.modeling_token_ids import check_length
@@ -245,8 +246,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
     """
 
     config_class = OnnxConfig
-    engine_key, engine_name = "onnx", "ONNX Runtime"
-    _supports_sdpa = True
+    engine_key, engine_name = ONNX.name, ONNX.title
 
     def __init__(self, config: VaswaniConfig, folder: str | Path):
         super().__init__(config)
@@ -331,6 +331,15 @@ class OnnxModel(FastGenerationMixin, EngineModel):
         mask = model_kwargs.get("attention_mask")
         mask = torch.ones(states.shape[:2], dtype=torch.long) if mask is None else mask[::beams].contiguous()
         return OnnxDecoder(self.graphs, input_ids[::beams].contiguous(), states, mask)
+
+
+def open_conversion(
+    folder: Path, config: PreTrainedConfig, generation_config: GenerationConfig, device: str
+) -> OnnxModel:
+    """Open a folder without a tokenizer, with the config and the generation config of the model."""
+    model = OnnxModel(OnnxConfig.from_pretrained(folder), folder)
+    model.config, model.generation_config = config, generation_config
+    return model
 
 
 def refuse_recording(output_attentions: bool | None, output_hidden_states: bool | None) -> None:

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from safetensors import SafetensorError
@@ -22,8 +22,11 @@ from ...configuration.keys import Sections
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, TrainingError, reason, write_remedy
 from ...ledger import PROVENANCE_FILE, exclusive
-from ...records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport
+from ...records import EVAL_RESULTS, RESULTS_FILE
 from .checkpoint import is_checkpoint_name
+
+if TYPE_CHECKING:
+    from ...records.run_report import RunReport
 
 RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS, BEST = "checkpoints", "best"
@@ -126,7 +129,7 @@ def has_edited_card(folder: Path) -> bool:
     return card_digest(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
 
 
-def matches(folder: Path, report: RunReport) -> bool:
+def matches(folder: Path, report: "RunReport") -> bool:
     """Whether the artifacts in a folder describe the same model as a report."""
 
     def measured(results: dict[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _average(members: list[Member], made: Provenance, output: Path) -> list[Path
 
 def _provenance(sources: list[Path], members: list[Member], last: int | None, best: int | None) -> Provenance:
     """What a mean is made from: for each source, the weights that are averaged, as one input."""
-    from ...translator.translator_settings import content_digest
+    from ...models.model_digest import content_digest
 
     inputs = []
     for source in sources:

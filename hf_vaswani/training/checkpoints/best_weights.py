@@ -8,8 +8,7 @@ from accelerate import Accelerator
 
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
-from ..optimization.early_stopping import FALLING, is_better
-from ..optimization.progress import StepListener, ValidationResult
+from ..optimization.progress import FALLING, StepListener, ValidationResult, is_better
 from ..optimization.weights import Tensors, gather_weights
 from .artifacts import saving
 from .checkpoint import WEIGHTS_FILE, checkpoint_folders, find_damage, remove, save_weights, step_of, tidy, write_whole

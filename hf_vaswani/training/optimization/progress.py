@@ -11,6 +11,9 @@ from ...errors import InputError
 from ...files import read_json, type_errors
 from .step_batches import StepBatches
 
+# Measures for which lower is better; for the others, higher is.
+FALLING = {"loss"}
+
 
 @dataclass
 class Progress:
@@ -53,9 +56,27 @@ class Progress:
     processes: list[int] = field(default_factory=list)
     threads: int = 0
 
+    def note_validation(self, measure: str, score: float) -> None:
+        """Update the best validation score, and the number of validations since."""
+        if is_better(measure, score, self.best_score):
+            self.best_score, self.validations_without_gain = score, 0
+        else:
+            self.validations_without_gain += 1
+
+    def is_out_of_patience(self, patience: int | None) -> bool:
+        """Whether `patience` validations in a row brought no improvement; never without a limit."""
+        return patience is not None and self.validations_without_gain >= patience
+
     def to_json(self) -> str:
         """The text of `progress.json`."""
         return json.dumps(asdict(self))
+
+
+def is_better(measure: str, score: float, than: float | None) -> bool:
+    """Whether a validation score is an improvement."""
+    if than is None or than != than:
+        return score == score
+    return score < than if measure in FALLING else score > than
 
 
 def read_progress(path: Path) -> Progress:
@@ -107,7 +128,18 @@ class ValidationResult:
 
 
 class StepListener:
-    """Base class of a run's listeners, called in every process; subclasses override the methods that they need."""
+    """Base class of a run's listeners, called in every process; subclasses override the methods that they need.
+
+    Example:
+
+    ```python
+    >>> class LossPrinter(StepListener):
+    ...     def on_step_end(self, result):
+    ...         print(result.progress.step, result.loss)
+
+    >>> train(load_recipe("quickstart"), listeners=[LossPrinter()])
+    ```
+    """
 
     def on_run_begin(self, progress: Progress) -> None:
         """Called before the first step."""

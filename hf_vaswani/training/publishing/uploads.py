@@ -20,8 +20,8 @@ from ...hub.model_card import unfinished_card
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
 from ...hub.repository import MODEL_PATTERNS, commit_folder
-from ...records.run_report import RESULTS_FILE
-from ...runtime.processes import say
+from ...records import RESULTS_FILE
+from ...runtime.processes import print_main
 from ..build import TrainingSetup
 from ..checkpoints.artifacts import CARD_FILE, FIGURES, UPLOADS
 from ..checkpoints.checkpoint import make_readable, step_of, weights_file
@@ -166,7 +166,7 @@ class HubUploads(StepListener):
         self.folder = setup.folder / UPLOADS
         self.strategy, self.revision = setup.recipe.training.hub_strategy, setup.recipe.training.hub_revision
         self.with_run = self.strategy == "checkpoint"
-        self.background = BackgroundUploads(self.commit, report=say)
+        self.background = BackgroundUploads(self.commit, report=print_main)
         # After a skipped step, two checkpoints may have the same name.
         self.numbers = count(1)
         # The folder may have been left by a run that was killed.
@@ -185,7 +185,7 @@ class HubUploads(StepListener):
                 write_portable_run(self.setup.folder, folder / LAST_CHECKPOINT, self.setup.recipe.training)
         except Exception as error:  # such as a full disk, which is no reason to end the run
             shutil.rmtree(folder, ignore_errors=True)
-            say(f"warning: step {step:,} was not uploaded: {reason(error)}. Training continues")
+            print_main(f"warning: step {step:,} was not uploaded: {reason(error)}. Training continues")
         else:
             self.background.add(Upload(folder, f"step {step:,}"))
 
@@ -226,7 +226,7 @@ class HubUploads(StepListener):
     def wait(self) -> None:
         """Wait for the uploads in progress or waiting, after a signal has stopped the run."""
         if self.background.is_busy:
-            say("The state is saved. Waiting for its upload to the Hub; Ctrl-C cancels it")
+            print_main("The state is saved. Waiting for its upload to the Hub; Ctrl-C cancels it")
             self.background.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -243,7 +243,7 @@ class HubUploads(StepListener):
             if not self.with_run:
                 self.background.drop_waiting()
             if self.background.is_busy:
-                say("Waiting for the last upload to the Hub; Ctrl-C cancels it")
+                print_main("Waiting for the last upload to the Hub; Ctrl-C cancels it")
             self.background.wait()
             if self.with_run:
                 self.background.retry()
@@ -251,7 +251,7 @@ class HubUploads(StepListener):
                 seconds_for(folder / name for name in files_to_push(folder)),
                 lambda: push(folder, self.repository, arguments.hub_private_repo, self.revision, "End of training"),
             )
-            say(f"The model is on the Hub: {self.repository}")
+            print_main(f"The model is on the Hub: {self.repository}")
         except InputError as error:
             raise TrainingError(
                 f"The model is finished and saved in {folder}, but not on the Hub. {error}\n{again}"

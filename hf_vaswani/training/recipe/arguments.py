@@ -1,18 +1,11 @@
 """The keys of a recipe, section by section, each with its default, meaning and bounds."""
 
-import dataclasses
-import inspect
 import re
 from typing import Any, Literal
 
-from pydantic import create_model
-from transformers import PreTrainedConfig
-
 from ...configuration.keys import COUNTLESS, Key, Section
-from ...core.configuration_vaswani import CHOICES, RANGES, VaswaniConfig
 from ...core.generation_beam_search import LARGEST_PENALTY
 from ...generation.settings import LARGEST_BEAM, LARGEST_OFFSET
-from ...presets import PRESETS, TABLE_3
 from ..schedule import SCHEDULES
 
 SPLITS = ("train", "validation", "test")
@@ -20,12 +13,14 @@ SPLITS = ("train", "validation", "test")
 MAIN_TEST = "test"
 # Larger numbers are typos: tokens in a sentence; threads or processes on a machine; anything that fills memory.
 LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
+# In bytes: file names have at most 255, and contain more than the name of the test set.
+LONGEST_TEST_NAME = 100
 # Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
 MOST_SAMPLES = 10_000
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
-# The keys of models that only take part in scoring what a run made.
-RERANKER, COMPARED = "evaluation.rerank_with", "evaluation.compare_with"
+# The keys of models that a run distills, and of those that only take part in scoring what it made.
+TEACHER, RERANKER, COMPARED = "training.distill_from", "evaluation.rerank_with", "evaluation.compare_with"
 # What a model may be trained on besides files of pairs.
 OWN, REVERSED = "own", "reversed"
 # PEFT's name for all linear layers.
@@ -130,6 +125,107 @@ class DataArguments(Section):
         """The languages of the source and target sides of all texts, in the direction that is trained."""
         languages = self.source_language, self.target_language
         return languages[::-1] if self.reversed else languages
+
+    # fmt: on
+    def validate(self) -> list[str]:
+        """What contradicts each other in this section."""
+        errors, given = [], {split: self._given(split) for split in SPLITS}
+        if self.dataset and any(given.values()):
+            names = ", ".join(f"data.{name}" for names in given.values() for name in names)
+            errors.append(f"data.dataset={self.dataset!r} and {names} are both given; choose one")
+        for split, names in given.items():
+            sides = [f"{split}_source", f"{split}_target"]
+            share = f", or data.{split}_share: 0.05, to hold out that share of the training pairs" * (split != "train")
+            is_missing = not names and split != "test" and getattr(self, f"{split}_share", None) is None
+            if split in names and len(names) > 1:
+                errors.append(f"data.{split} and data.{names[1]} are both given; choose one")
+            elif len(names) == 1 and split not in names:
+                [missing] = set(sides) - set(names)
+                errors.append(f"data.{missing} is missing: the path of a text file")
+            elif is_missing and not self.dataset:
+                others = f"data.dataset: built-in, or data.{split}: a file with both sides{share}"
+                errors += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
+            elif is_missing and getattr(self, f"{split}_split") is None:
+                errors.append(f"data.{split}_split is missing: the split of the dataset{share}")
+        errors += self._test_name_errors() + self._mixture_errors()
+        if self.streaming and self.drop_duplicates:
+            errors.append(
+                "data.drop_duplicates has to remember all pairs, which data.streaming does not allow: choose one"
+            )
+        return errors + self._share_errors() + self._length_errors()
+
+    def _share_errors(self) -> list[str]:
+        """Contradictions about pairs held out of the training text."""
+        errors, shares = [], {}
+        for split in SPLITS[1:]:
+            name = f"{split}_share"
+            share = getattr(self, name)
+            if share is None:
+                continue
+            shares[name] = share
+            others = self._given(split) + [f"{split}_split"] * bool(self.dataset and getattr(self, f"{split}_split"))
+            if others:
+                names = " and ".join(f"data.{other}={getattr(self, other)!r}" for other in others)
+                errors.append(
+                    f"data.{name}={share} holds out a {split} set, but one is also given by {names}: choose "
+                    "one"
+                )
+        entries = self.train if isinstance(self.train, list) else [self.train]
+        if shares and any(isinstance(entry, dict) and entry.get("reversed") for entry in entries):
+            errors.append(
+                f"data.train: a source with reversed: true cannot be combined with data.{next(iter(shares))}: its "
+                "pairs might be held out in one direction only. Swap its source and target instead"
+            )
+        if all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
+            errors.append(f"data.{' and data.'.join(shares)} leave nothing to train on: their sum must be below 1")
+        return errors
+
+    def _length_errors(self) -> list[str]:
+        """Contradictions about the length limit of training pairs."""
+        if (self.max_length is None) == (self.max_length_coverage is None):
+            return [
+                "set one of data.max_length, a number of tokens, and data.max_length_coverage, a share of the "
+                "pairs"
+            ]
+        if self.max_length_coverage is not None and self.streaming:
+            return [
+                "data.max_length_coverage needs the lengths of all pairs, unlike data.streaming: set "
+                "data.max_length"
+            ]
+        return []
+
+    def _given(self, split: str) -> list[str]:
+        return [name for name in text_keys(split) if getattr(self, name)]
+
+    def _test_name_errors(self) -> list[str]:
+        """What is wrong with the names of test sets, which become file names and keys of the results."""
+        return [
+            f"data.tests: {name!r} cannot be the name of a test set: use letters and digits, with . _ - only in "
+            f"between, at most {LONGEST_TEST_NAME} bytes, and not {', '.join(SPLITS)}"
+            for name in map(str, self.tests)
+            if not re.fullmatch(r"\w([\w.-]*\w)?", name) or len(name.encode()) > LONGEST_TEST_NAME or name in SPLITS
+        ]
+
+    def _mixture_errors(self) -> list[str]:
+        """What is wrong with `text`."""
+        text = self.text
+        if text is None:
+            return []
+        if not text or not all(isinstance(name, str) for name in text):
+            return [f"data.text must name at least one text, {OWN}, {REVERSED}, or a file of pairs; got {text!r}"]
+        errors = []
+        if isinstance(text, dict):
+            errors += [
+                f"data.text: the weight of {name} must be a number above 0, got {weight!r}"
+                for name, weight in text.items()
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0
+            ]
+        elif len(set(text)) < len(text):
+            errors.append("data.text lists a text twice; to count one more often, give weights: {own: 2, …}")
+        if set(text) == {REVERSED}:
+            errors.append("data.text: reversed alone is the opposite direction; to train it, set data.reversed: true")
+        return errors
+    # fmt: off
 
 
 class TrainingArguments(Section):
@@ -278,6 +374,78 @@ class TrainingArguments(Section):
         """The models of `distill_from`."""
         return list(self.distill_from or [])
 
+    # fmt: on
+    def validate(self) -> list[str]:
+        """What contradicts each other in this section."""
+        errors = []
+        if not self.output_dir:
+            errors.append("training.output_dir is missing: the folder for checkpoints and the final model")
+        if SCHEDULES[self.lr_scheduler_type].needs_warmup and self.warmup_steps == 0:
+            errors.append(f"training.warmup_steps must be at least 1 for schedule {self.lr_scheduler_type!r}, got 0")
+        if self.learning_rate is None:
+            errors.append(
+                f"training.learning_rate is missing: the peak of schedule {self.lr_scheduler_type!r}, "
+                "such as 0.001 (for fine-tuning, 0.0001)"
+            )
+        errors += self._end_errors()
+        if self.average != "best" and self.average_last > self.save_total_limit:
+            errors.append(
+                f"training.average_last={self.average_last} needs that many checkpoints, "
+                f"but training.save_total_limit={self.save_total_limit}"
+            )
+        if self.average == "best" and not self.keep_best:
+            errors.append("training.average='best' needs kept weights, but training.keep_best=0")
+        if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
+            errors.append(
+                f"training.license={self.license!r} is not a Hub license identifier (apache-2.0, cc-by-4.0, "
+                "other). See https://huggingface.co/docs/hub/repositories-licenses"
+            )
+        if self.metric_for_best_model != "loss" and not self.eval_sentences:
+            errors.append(
+                f"training.metric_for_best_model={self.metric_for_best_model!r} needs translations of the validation "
+                "text, but training.eval_sentences=0"
+            )
+        for key in ("distill_weight", "distill_top_k"):
+            if (value := getattr(self, key)) is not None and not self.teachers:
+                errors.append(f"training.{key}={value} has no effect without training.distill_from: remove it")
+        if self.teachers and self.r_drop:
+            errors.append(
+                f"training.r_drop={self.r_drop} and training.distill_from={self.teachers[0]} are both given; choose "
+                "one"
+            )
+        if self.guided_alignment and self.torch_compile:
+            errors.append(
+                f"training.guided_alignment={self.guided_alignment} does not work with training.torch_compile=True: "
+                "choose one"
+            )
+        return errors
+
+    def _end_errors(self) -> list[str]:
+        """Contradictions about when the run ends, and about schedules that decay until then."""
+        name, last, epochs = self.lr_scheduler_type, self.max_steps, self.num_train_epochs
+        if not SCHEDULES[name].falls_to_end:
+            if last is epochs is self.max_minutes is None:
+                return [
+                    "nothing ends the run: set training.max_steps, training.num_train_epochs or "
+                    "training.max_minutes"
+                ]
+            return []
+        errors = []
+        if last is None:
+            errors.append(f"training.max_steps is missing: schedule {name!r} decays to 0 there")
+        elif last <= max(self.warmup_steps, 1):
+            errors.append(
+                f"training.warmup_steps={self.warmup_steps} leaves no steps of training.max_steps={last} for "
+                f"schedule {name!r} to decay: lower the former or raise the latter"
+            )
+        if epochs is not None:
+            errors.append(
+                f"training.num_train_epochs={epochs} contradicts schedule {name!r}, which decays to 0 at "
+                "training.max_steps: remove it, or choose another schedule"
+            )
+        return errors
+    # fmt: off
+
 
 def hub_keys_given(arguments: TrainingArguments) -> list[str]:
     """The keys about uploads to the Hub that differ from their defaults."""
@@ -394,63 +562,3 @@ class EvaluationArguments(Section):
     def compared(self) -> list[str]:
         """The models of `compare_with`."""
         return [self.compare_with] if isinstance(self.compare_with, str) else self.compare_with or []
-
-
-# Fields that are set from the tokenizer or by the package.
-SET_ELSEWHERE = {
-    "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
-    "source_language", "target_language", "longest_training_source", "multi_sentence_share", "length_ratio",
-    "alignment_heads", "confidence", "format_version"
-}  # fmt: skip
-ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
-# Not matched after "et al." or "section 3.": a new sentence begins with a capital letter.
-SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
-
-
-def field_descriptions(config: type) -> dict[str, str]:
-    """Field → the first sentence of its description in the config's docstring (section Args), and its default."""
-    _, _, section = inspect.cleandoc(config.__doc__ or "").partition("\nArgs:\n")
-    entries: list[tuple[list[str], list[str]]] = []
-    for line in section.splitlines():
-        if entry := ENTRY.fullmatch(line):
-            entries.append((entry["names"].split(", "), [entry["text"]]))
-        elif line.startswith(" " * 8):
-            entries[-1][1].append(line.strip())
-        else:
-            break
-    return {name: _short(" ".join(lines)) for names, lines in entries for name in names}
-
-
-def _short(description: str) -> str:
-    first, *rest = SENTENCE_END.split(description.replace("`", ""))
-    return " ".join([first, *(sentence for sentence in rest if sentence.startswith("Default"))]).rstrip(".")
-
-
-def _preset_help() -> str:
-    names = [name for name in PRESETS if name not in TABLE_3]
-    row = next(iter(TABLE_3))
-    return f"a named architecture, modified by the other keys: {', '.join(names)}, or a row of Table 3, such as {row}"
-
-
-def _keys() -> dict[str, tuple[Any, Any]]:
-    """The name of each key → its type and declaration."""
-    inherited = {field.name for field in dataclasses.fields(PreTrainedConfig)} | SET_ELSEWHERE
-    help, keys = field_descriptions(VaswaniConfig), {"preset": (str | None, Key(None, _preset_help()))}
-    for field in dataclasses.fields(VaswaniConfig):
-        if field.name not in inherited:
-            choices = dict.fromkeys(CHOICES[field.name]) if field.name in CHOICES else None
-            least, most = RANGES.get(field.name, (None, None))
-            declaration = Key(field.default, help[field.name], ge=least, le=most, choices=choices)
-            keys[field.name] = (_type(field.type), declaration)
-    return keys
-
-
-def _type(annotation: Any) -> Any:
-    """A field's type in a recipe, in which `float` includes whole numbers."""
-    return {float | int: float, float | int | None: float | None}.get(annotation, annotation)
-
-
-ModelArguments = create_model(
-    "ModelArguments", __base__=Section, __doc__="The architecture; the defaults are the paper's base model.", **_keys()
-)
-ModelArguments.section = "model"

@@ -15,26 +15,28 @@ from pydantic.fields import FieldInfo
 from ...configuration.keys import Keys, Section, Sections, describe_type, types_of
 from ...configuration.name_hints import OTHER_NAMES, hint
 from ...configuration.yaml_reader import read_yaml
-from ...core.configuration_vaswani import FOREIGN_NAMES
+from ...core.configuration_vaswani import FOREIGN_NAMES, VaswaniConfig
 from ...data.augmentation.arguments import AugmentationArguments
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...evaluation.score_settings import default_tokenizer
 from ...presets import preset_fields
+from ..schedule import SCHEDULES
 from .arguments import (
+    COMPARED,
     HUB_KEYS,
-    SET_ELSEWHERE,
+    RERANKER,
     SPLITS,
+    TEACHER,
     DataArguments,
     EvaluationArguments,
     GenerationArguments,
-    ModelArguments,
     PeftArguments,
     TrainingArguments,
     text_keys,
 )
 from .bundled_recipes import recipe_file
-from .violations import violations
+from .model_arguments import DERIVED_FIELDS, ModelArguments
 
 # In the order in which they are documented.
 SECTIONS: dict[str, type[Section]] = {
@@ -67,11 +69,95 @@ class Recipe(BaseModel):
         return self.model_dump()
 
     @property
+    def model_names(self) -> list[tuple[str, str]]:
+        """The models and tokenizers that it trains with, by folder or Hub id, each with the key that names it."""
+        named = [("tokenizer.path", self.tokenizer.path), ("training.start_from", self.training.start_from)]
+        return [(key, name) for key, name in named if name] + [(TEACHER, name) for name in self.training.teachers]
+
+    @property
+    def scoring_model_names(self) -> list[tuple[str, str]]:
+        """The same of models that only take part in scoring what it made."""
+        reranker, compared = self.evaluation.rerank_with, self.evaluation.compared
+        return [(RERANKER, reranker)] * bool(reranker) + [(COMPARED, name) for name in compared]
+
+    @property
     def tokenizer_source(self) -> str | None:
         """The key and value that name an existing tokenizer; `None` if a new one is learned."""
         if self.tokenizer.path:
             return f"tokenizer.path={self.tokenizer.path}"
         return f"training.start_from={self.training.start_from}" if self.training.start_from else None
+
+    def validate(self) -> list[str]:
+        """Errors for keys that contradict each other, although each is valid by itself, one line each."""
+        sections = (self.data, self.tokenizer, self.training, self.augmentation)
+        errors = self._data_errors() + [error for section in sections for error in section.validate()]
+        return errors + self._tokenizer_errors() + self._peft_errors() + self._model_errors()
+
+    def _data_errors(self) -> list[str]:
+        data, training = self.data, self.training
+        if not (data.streaming and (data.max_length or 0) > training.max_tokens):
+            return []
+        return [
+            f"data.max_length={data.max_length} allows sentences that do not fit in a batch of training.max_tokens="
+            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the former or raise the latter"
+        ]
+
+    def _tokenizer_errors(self) -> list[str]:
+        """Conflicts between the tokenizer, what changes its text, and what needs a certain vocabulary."""
+        tokenizer, training, errors = self.tokenizer, self.training, []
+        is_new = not self.tokenizer_source  # an existing one is checked when it is read
+        for name, markers in zip(("vocab_size", "target_vocab_size"), self.augmentation.markers):
+            size = getattr(tokenizer, name)
+            if is_new and size and size < 2 * len(markers):
+                errors.append(
+                    f"tokenizer.{name}={size} has no room for the {len(markers)} tokens of augmentation: raise it"
+                )
+        # The keys because of which text is tokenized again in each epoch.
+        changing = {"data.streaming": self.data.streaming, "tokenizer.bpe_dropout": tokenizer.bpe_dropout}
+        changing |= {f"augmentation.{name}": share for name, share in self.augmentation.shares.items()}
+        errors += [
+            f"training.distill_top_k={training.distill_top_k} needs text that is tokenized once, but {key}={value} "
+            "tokenizes it again in each epoch: choose one"
+            for key, value in changing.items()
+            if training.distill_top_k and value
+        ]
+        if training.teachers and is_new:
+            errors.append(
+                f"training.distill_from={training.teachers[0]} needs a run with the same vocabulary: set "
+                f"tokenizer.path={training.teachers[0]}, or start from a model that has it (training.start_from)"
+            )
+        return errors
+
+    def _peft_errors(self) -> list[str]:
+        """Contradictions between an adapter and the rest of the run."""
+        peft, training, errors = self.peft, self.training, []
+        if peft.is_used and not training.start_from:
+            errors.append(f"peft.r={peft.r} needs a model to fine-tune: training.start_from")
+        if peft.is_used and training.freeze:
+            errors.append(
+                f"training.freeze={training.freeze} has no effect with peft.r={peft.r}, which freezes the whole "
+                "model: remove it, and choose modules with peft.target_modules"
+            )
+        return errors
+
+    def _model_errors(self) -> list[str]:
+        """What is wrong with a new model's architecture."""
+        data, tokenizer, model, training = self.data, self.tokenizer, self.model, self.training
+        if training.start_from:
+            return []  # checked when that model is read
+        if not tokenizer.joint and model.get("share_encoder_decoder_embeddings"):
+            return ["tokenizer.joint=False contradicts model.share_encoder_decoder_embeddings=True: choose one"]
+        try:
+            config = VaswaniConfig(**model)
+        except Exception as error:  # whatever the strict dataclass raises, the recipe is invalid
+            return [f"model: {reason(error)}"]
+        limit = config.longest_sequence
+        if limit and (data.max_length or 0) > limit:
+            return [
+                f"data.max_length={data.max_length} exceeds model.max_position_embeddings={limit}, the number of "
+                "learned positions; lower the former or raise the latter"
+            ]
+        return []
 
 
 def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
@@ -122,7 +208,7 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
         model.setdefault("share_encoder_decoder_embeddings", False)
     if "peft" in values and "r" not in values["peft"]:
         errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
-    found = violations(recipe.data, recipe.tokenizer, recipe.augmentation, model, recipe.training, recipe.peft)
+    found = recipe.validate()
     return recipe, errors + [error for error in found if error.partition(" ")[0] not in invalid]
 
 
@@ -179,7 +265,7 @@ def _expand_preset(model: Keys, errors: list[str]) -> Keys:
     except InputError as error:
         errors.append(f"model.preset: {error}")
         return fields
-    return {**{name: value for name, value in named.items() if name not in SET_ELSEWHERE}, **fields}
+    return {**{name: value for name, value in named.items() if name not in DERIVED_FIELDS}, **fields}
 
 
 def recipe_keys() -> dict[str, dict[str, FieldInfo]]:
@@ -331,8 +417,10 @@ def remove_replaced(values: Sections, options: dict[str, dict[str, str]]) -> Non
 
 def _remove_from_training(values: Keys, options: dict[str, str]) -> None:
     """Remove a learning rate meant for another kind of schedule, and the file's choice of final weights."""
-    replaced, schedule = set(), values.get("lr_scheduler_type", "paper")
-    if (options.get("lr_scheduler_type", schedule) == "paper") != (schedule == "paper"):
+    replaced, default = set(), TrainingArguments.model_fields["lr_scheduler_type"].default
+    schedule = values.get("lr_scheduler_type", default)
+    before, now = (SCHEDULES.get(str(name)) for name in (schedule, options.get("lr_scheduler_type", schedule)))
+    if before and now and (before.default_peak is None) != (now.default_peak is None):
         replaced.add("learning_rate")
     if options.keys() & {"average", "average_last"}:
         replaced.add("average")

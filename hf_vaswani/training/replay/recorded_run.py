@@ -15,7 +15,7 @@ from ...errors import InputError, reason
 from ...files import reading, where_not_found
 from ...hub.repository import hub_id
 from ...ledger import PROVENANCE_FILE, Provenance
-from ...records.trail import TRAIL_FILE, Trail, parse_trail, read_trail
+from ...records.trail import TRAIL_FILE, RunTrace, parse_trail, read_trail
 from ..checkpoints.artifacts import CARD_FILE, CHECKPOINTS, RECIPE_FILE, RESULTS_FILE, read_results, read_stored
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..recipe.arguments import SPLITS, text_keys
@@ -51,7 +51,7 @@ class RecordedRun:
     file: str
     recipe: Sections
     record: str
-    trail: Trail
+    trail: RunTrace
     name: str = ""
     is_copy: bool = False
     checkpoints: list[Path] = field(default_factory=list)

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from ...errors import InputError, TrainingError, TrainingInterrupted
 from ...files import collect_errors
-from ...records.trail import Trail
+from ...records.trail import RunTrace
 from ...runtime.launcher import BETWEEN_LOOKS, end_with_launcher
 from ...runtime.signals import StopSignals
 from ...runtime.threads import share_of_cores
@@ -76,7 +76,7 @@ class Replayed:
     """
 
     part: Part
-    trail: Trail
+    trail: RunTrace
     distance: float | None
     fits: bool
 
@@ -89,8 +89,8 @@ class ReplayRun(TrainingRun):
     def is_over(self) -> bool:
         return self.progress.step >= self.last
 
-    def is_awaited(self, batches: StepBatches) -> bool:
-        return super().is_awaited(batches) or self.progress.step + 1 >= self.last
+    def needs_sync(self, batches: StepBatches) -> bool:
+        return super().needs_sync(batches) or self.progress.step + 1 >= self.last
 
     def validate(self) -> None:
         pass
@@ -106,7 +106,7 @@ class ReplayRecorder(TrailRecorder):
         then: the trail of the run; steps that it has are recorded here, too.
     """
 
-    def __init__(self, setup: TrainingSetup, run: ReplayRun, then: Trail, part: Part):
+    def __init__(self, setup: TrainingSetup, run: ReplayRun, then: RunTrace, part: Part):
         super().__init__(setup, run, steps_function(then.environment_at(part.first).loop))
         self.then, self.part = then, part
         self.recorded = {record.step for record in then.steps}
@@ -137,7 +137,7 @@ class ReplayRecorder(TrailRecorder):
         pass
 
 
-def replay(recipe: Recipe, then: Trail, parts: list[Part]) -> list[Replayed]:
+def replay(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Replayed]:
     """Replay parts of the run that left a trail. Must be called in every process.
 
     Raises:
@@ -195,7 +195,7 @@ def weights_distance(own: Tensors, others: Tensors) -> float | None:
     return difference / (math.hypot(*(float(value.double().norm()) for value in others.values())) or 1.0)
 
 
-def replay_as_launched(recipe: Recipe, then: Trail, parts: list[Part], folder: Path) -> list[Replayed]:
+def replay_as_launched(recipe: Recipe, then: RunTrace, parts: list[Part], folder: Path) -> list[Replayed]:
     """Replay parts with as many processes as the run had, on the same kind of device if this machine has it.
 
     Args:

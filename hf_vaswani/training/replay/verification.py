@@ -17,7 +17,7 @@ from ...configuration.keys import Sections
 from ...core.configuration_vaswani import VaswaniConfig
 from ...errors import InputError, counted
 from ...files import collect_errors
-from ...records.trail import FIRST_STEPS, Environment, StepRecord, TextDigest, Trail
+from ...records.trail import FIRST_STEPS, Environment, RunTrace, StepRecord, TextDigest
 from ...runtime.launcher import is_launched
 from ..checkpoints.checkpoint import EMA_FILE, WEIGHTS_FILE, step_of
 from ..optimization.weights import tensors_digest
@@ -136,7 +136,7 @@ def verify(
     return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.is_copy else words)
 
 
-def check_weights(trail: Trail, checkpoint: Path) -> Finding | None:
+def check_weights(trail: RunTrace, checkpoint: Path) -> Finding | None:
     """Whether the weights in a checkpoint are those that the run recorded; `None` if it recorded none."""
     record = next((record for record in trail.steps if record.step == step_of(checkpoint)), None)
     if record is None:
@@ -155,21 +155,21 @@ def check_weights(trail: Trail, checkpoint: Path) -> Finding | None:
     return Finding(part, Outcome.DIFFERENT, words)
 
 
-def choose_first_steps(trail: Trail, steps: int | None) -> Part | None:
+def choose_first_steps(trail: RunTrace, steps: int | None) -> Part | None:
     """The part with a run's first steps, as many as are recorded; `None` if its start is not recorded."""
     recorded = [record.step for record in trail.steps if trail.is_one_launch(1, record.step)]
     within = [step for step in recorded if step <= (steps or FIRST_STEPS)]
     return Part(1, within[-1]) if within and trail.initial else None
 
 
-def why_fewer(trail: Trail, last: int) -> str:
+def why_fewer(trail: RunTrace, last: int) -> str:
     """Why the first part ends at a step, in words."""
     following = next((f"{record.step:,}" for record in trail.steps if record.step > last), "")
     more = f"The next recorded one is {following}." if following else "No later one is recorded."
     return f"replaying up to {last:,}, the last such step that is recorded and was made like the first. {more}"
 
 
-def choose_checkpoint(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:
+def choose_checkpoint(trail: RunTrace, checkpoints: list[Path], wanted: str | None) -> Part | None:
     """The part from a checkpoint to the next recorded one; `None` if there is no such part.
 
     Args:
@@ -285,7 +285,7 @@ def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
     return Finding(part, Outcome.DIFFERENT, words)
 
 
-def compare_steps(trail: Trail, result: Replayed, causes: list[str]) -> Finding:
+def compare_steps(trail: RunTrace, result: Replayed, causes: list[str]) -> Finding:
     """Compare the steps of a part with those of its replay.
 
     Args:

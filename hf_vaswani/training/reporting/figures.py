@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...errors import reason
-from ...runtime.processes import say
+from ...runtime.processes import print_main
 from ...text.normalization import is_blank
 from ..checkpoints.artifacts import CURVES_FILE, FIGURES, LOG_FILE
 from ..recipe.arguments import EvaluationArguments
@@ -32,7 +32,7 @@ def draw_run_curves(folder: Path) -> Path | None:
             draw_curves([log], figure)
         return figure
     except Exception as error:  # matplotlib, fonts, the disk
-        say(f"{CURVES_FILE} could not be drawn: {reason(error)}")
+        print_main(f"{CURVES_FILE} could not be drawn: {reason(error)}")
         return None
 
 
@@ -64,7 +64,7 @@ def save_attention_figures(
             for path in _draw_sentence(place / prefix, model, tokenizer, texts[line], evaluation.attention_layers):
                 drawn.append(f"{FIGURES}/{path.name}")
     except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the run itself is complete
-        say(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
+        print_main(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
     return drawn
 
 

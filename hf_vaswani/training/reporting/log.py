@@ -11,11 +11,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...files import atomic_write, replace_link, writing
-from ...runtime.processes import say
+from ...runtime.processes import print_main
 from ..checkpoints.artifacts import LOG_FILE, saving
 from ..describe import Stopwatch
 from ..optimization.progress import Progress, StepListener, StepResult, ValidationResult
-from .figures import draw_run_curves
 
 # Drawing takes a second, which should not slow down a run noticeably.
 SECONDS_BETWEEN_FIGURES = 60
@@ -110,6 +109,8 @@ class TrainingLog(StepListener):
         """Record the scores, and draw the curves unless they were drawn less than a minute ago."""
         self.record(result.progress, **{f"validation_{name}": score for name, score in result.scores.items()})
         if self.folder and time.monotonic() - self.drawn >= SECONDS_BETWEEN_FIGURES:
+            from .figures import draw_run_curves
+
             draw_run_curves(self.folder)
             self.drawn = time.monotonic()
 
@@ -135,7 +136,7 @@ class TrainingLog(StepListener):
             self.bar.set_postfix_str(shown)
             return
         minutes = self._minutes_left(progress) if "loss" in values else None
-        say(f"step {progress.step}: {shown}" + ("" if minutes is None else f"  minutes_left {_short(minutes)}"))
+        print_main(f"step {progress.step}: {shown}" + ("" if minutes is None else f"  minutes_left {_short(minutes)}"))
 
     def _forecast(self, progress: Progress) -> None:
         """Say once, as soon as the pace is known, how many steps the time limit leaves."""
@@ -152,7 +153,7 @@ class TrainingLog(StepListener):
             what = f"about {steps:,} of {self.last_step:,} steps" if self.last_step else f"about {steps:,} steps"
         size = self.steps_per_epoch
         epochs = f": {_short(steps / size)} epochs of {size:,} steps" if size else ""
-        say(f"At this speed, max_minutes={self.max_minutes:g} is enough for {what}{epochs}")
+        print_main(f"At this speed, max_minutes={self.max_minutes:g} is enough for {what}{epochs}")
 
     def _minutes_left(self, progress: Progress) -> float | None:
         """Minutes until the run ends; `None` if that is not known."""

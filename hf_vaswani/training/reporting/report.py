@@ -35,9 +35,10 @@ from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
 from ..optimization.progress import Progress
 from ..optimization.weights import weights
+from ..scoring import ScoredTest
 from ..setup.resume import run_inputs
 from ..setup.splits import TESTS
-from ..validation import ScoredTest, perplexity
+from ..validation import perplexity
 from .log import last_logged
 
 EXAMPLES = 8
@@ -157,10 +158,10 @@ def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
 
 def describe_source(source: TextSource) -> Source:
     """A source by names that mean something elsewhere: files, for example, without their folders."""
-    turned = {"reversed": True} if source.reversed else {}
+    swapped = {"reversed": True} if source.reversed else {}
     if not source.dataset:
         paths = [source.file] if source.file else [*source.source, *source.target]
-        return Source(files=[Path(path).name for path in paths], weight=source.weight, **turned)
+        return Source(files=[Path(path).name for path in paths], weight=source.weight, **swapped)
     is_local = source.dataset == BUILT_IN or Path(source.dataset).exists()
     return Source(
         dataset=Path(source.dataset).name if is_local else source.dataset,
@@ -169,7 +170,7 @@ def describe_source(source: TextSource) -> Source:
         split=source.split,
         revision=source.revision,
         weight=source.weight,
-        **turned,
+        **swapped,
     )
 
 

@@ -13,7 +13,8 @@ from ...hub.metadata import eval_results
 from ...hub.model_card import card_text, shown_figures
 from ...hub.push import BASE_MODEL
 from ...hub.repository import hub_id
-from ...records.run_report import EVAL_RESULTS, RESULTS_FILE, RunReport, damaged, read_report
+from ...records import EVAL_RESULTS, RESULTS_FILE
+from ...records.run_report import RunReport, damaged, read_report
 from ..checkpoints.artifacts import CARD_FILE, RECIPE_FILE, card_digest, is_figure, keep_edited_card, locked_output
 from ..publishing.portable_run import shared_recipe
 from ..recipe.recipe import Recipe, value_errors

@@ -18,7 +18,7 @@ from ...records.run_report import (
     SearchReport,
     TeacherReport,
 )
-from ...runtime.processes import say
+from ...runtime.processes import print_main
 from ...runtime.threads import cores_of_run
 from ...translator.lines import Line, LineTranslator
 from ..build import TrainingSetup
@@ -42,7 +42,7 @@ def compare(
     pairs = pairs[:MOST_SENTENCES]
     sources, references = map(list, zip(*pairs))
     scoring, names = setup.validator.scoring, setup.recipe.evaluation.compared
-    say(f"comparing with {', '.join(names)} on {counted(len(pairs), 'sentence')}")
+    print_main(f"comparing with {', '.join(names)} on {counted(len(pairs), 'sentence')}")
     workers = cores_of_run(setup.recipe.training.cpu_threads, setup.processes.num_processes)
     taught, speed = timed(teacher, tokenizer, sources, num_workers=workers)
     learned, own_speed = timed(student, setup.tokenizer, sources, num_workers=workers, num_beams=1)

@@ -9,25 +9,25 @@ from ...data.augmentation.word_alignment import WordAligner
 from ...data.encoding import Encoder, dropout_encoder, plain_encoder
 from ...data.sources.text_files import Pair
 from ...errors import InputError
+from ...text.glossary import Glossary
 from ...text.markers import KEEP_TOKENS, TERM_TOKENS, has_tokens, with_markers
 from ..recipe.recipe import Recipe
-from .glossaries import open_glossary
 
 
-def augmented_encoder(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, sample: Iterable[Pair]) -> Encoder:
+def augmented_encoder(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, sample: Iterable[Pair], glossary: Glossary | None
+) -> Encoder:
     """An encoder that changes pairs as the recipe says; the same in every process.
 
     Args:
         sample: pairs from which word translations are learned.
-
-    Raises:
-        InputError: if the glossary cannot be read.
+        glossary: that of the recipe, if there is one.
     """
     arguments, probability = recipe.augmentation, recipe.tokenizer.bpe_dropout
     aligner = WordAligner.learn(sample) if arguments.terms or arguments.placeholders else None
     marked = with_markers(tokenizer) if any(arguments.markers) else tokenizer
     inner = dropout_encoder(marked, probability) if probability else plain_encoder(marked)
-    return augmenting_encoder(inner, Augmenter(arguments, aligner, open_glossary(recipe, "augmentation")))
+    return augmenting_encoder(inner, Augmenter(arguments, aligner, glossary))
 
 
 def check_tokens(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -38,9 +38,9 @@ from ..checkpoints.artifacts import (
     remove_stale,
 )
 from ..checkpoints.checkpoint import DIGESTS_FILE, belongs_to_checkpoints, checkpoint_folders, is_checkpoint_name
-from ..recipe.arguments import COMPARED, MAIN_TEST, RERANKER
+from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
-from .resume import Circumstances
+from .resume import RunFingerprint
 
 if TYPE_CHECKING:
     from ..optimization.word_distillation import WordTeacher
@@ -111,7 +111,7 @@ def lock_output(folder: Path, processes: Accelerator | PartialState) -> Iterator
 
 def begin_output(
     recipe: Recipe,
-    circumstances: Circumstances,
+    fingerprint: RunFingerprint,
     tokenizer: PreTrainedTokenizerBase,
     model: PreTrainedModel,
     teacher: "WordTeacher | None",
@@ -120,13 +120,13 @@ def begin_output(
     """Prepare the output folder: delete an earlier run if this one is new, and store recipe, tokenizer and config.
 
     Args:
-        circumstances: stored with the recipe.
+        fingerprint: stored with the recipe.
 
     Raises:
         InputError: if the folder cannot be written.
     """
     folder = Path(recipe.training.output_dir)
-    content = {**recipe.to_dict(), **circumstances.to_dict(), **weight_digests(recipe, model, teacher)}
+    content = {**recipe.to_dict(), **fingerprint.to_dict(), **weight_digests(recipe, model, teacher)}
     with writing(f"training.output_dir={folder}"):
         for part in left_parts(folder):
             part.unlink()
@@ -204,10 +204,8 @@ def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
         for source in entries:
             named = (source.dataset, source.file, *source.source, *source.target)
             paths += [(f"data.{split}", path) for path in named if path]
-    paths += [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
-    paths += [("training.distill_from", name) for name in recipe.training.teachers]
-    paths += [(RERANKER, recipe.evaluation.rerank_with), *((COMPARED, name) for name in recipe.evaluation.compared)]
-    return [(key, path) for key, path in paths if path and os.path.exists(path)]
+    paths += recipe.model_names + recipe.scoring_model_names
+    return [(key, path) for key, path in paths if os.path.exists(path)]
 
 
 def remove_earlier_run(folder: Path) -> None:

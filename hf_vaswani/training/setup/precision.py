@@ -19,7 +19,7 @@ from ...data.cache import cache_folder, read_note, write_note
 from ...errors import InputError
 from ...runtime.machine import cpu_name
 from ...runtime.precision import LAYERS, TOKENS, bf16_speedup, has_native_bf16, possible_precisions, use_bf16
-from ...runtime.processes import on_main_process, say
+from ...runtime.processes import on_main_process, print_main
 from ...runtime.threads import asked_threads, feed_forward, serving_number, threads_set
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, read_stored
 from ..checkpoints.checkpoint import is_checkpoint_name
@@ -91,12 +91,12 @@ def choose_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForCo
             return False
         if processes.device.type != "cpu":
             if processes.mixed_precision == "bf16":
-                say("mixed precision bf16, which this GPU supports; set --mixed_precision to change it")
+                print_main("mixed precision bf16, which this GPU supports; set --mixed_precision to change it")
             return False
         speedup = known_speedup(recipe, processes.num_processes, model)
         if speedup < FASTER:
             return False
-        say(
+        print_main(
             f"mixed precision bf16, measured to be {speedup:.1f} times as fast as fp32 here; set "
             "--mixed_precision to fix it"
         )

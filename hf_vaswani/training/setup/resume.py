@@ -11,7 +11,7 @@ from ...configuration.keys import Sections, traits
 from ...data.sources.text_source import text_file_digest
 from ...errors import InputError
 from ...ledger import Input, Provenance, differences, make_input
-from ...records.run_report import RESULTS_FILE
+from ...records import RESULTS_FILE
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, locked_output, read_results, read_stored
 from ..checkpoints.best_weights import ranked
 from ..checkpoints.checkpoint import checkpoint_folders, tidy
@@ -24,7 +24,7 @@ FINAL_WEIGHTS = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class RunFingerprint:
     """What identifies a run besides its recipe.
 
     Attributes:
@@ -44,17 +44,17 @@ class Circumstances:
         return {"texts": self.texts, "launched": launched, **({"inputs": self.inputs} if self.inputs else {})}
 
     @classmethod
-    def stored(cls, content: Sections) -> "Circumstances":
-        """The circumstances in a stored recipe."""
+    def stored(cls, content: Sections) -> "RunFingerprint":
+        """The fingerprint in a stored recipe."""
         texts, launched, inputs = (content.get(name, {}) for name in ("texts", "launched", "inputs"))
         return cls(texts, launched.get("mixed_precision", ""), launched.get("processes", 0), inputs)
 
 
-def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bool:
+def is_resumed(recipe: Recipe, now: RunFingerprint, tests: Collection[str]) -> bool:
     """Whether the output folder holds this very run, which is to be resumed.
 
     Args:
-        now: the circumstances in which the run would be resumed.
+        now: the fingerprint of the run that would be resumed.
         tests: names of the test sets.
 
     Raises:
@@ -78,7 +78,7 @@ def is_resumed(recipe: Recipe, now: Circumstances, tests: Collection[str]) -> bo
         # Before its first weights are saved, a run has nothing to lose.
         return False
     content = read_stored(stored)
-    before = Circumstances.stored(content)
+    before = RunFingerprint.stored(content)
     if changed := recipe_differences(content, recipe) + _differences(before, now):
         raise InputError(
             f"{folder} contains a run of another recipe ({'; '.join(changed)}). Choose another --output_dir, or "
@@ -138,8 +138,8 @@ def _relative(recipe: Sections, section: str, name: str) -> list[str]:
     return [os.path.relpath(entry, folder) for entry in names]
 
 
-def _differences(before: Circumstances, now: Circumstances) -> list[str]:
-    """Differences in the circumstances that prevent resuming; the number of processes may change."""
+def _differences(before: RunFingerprint, now: RunFingerprint) -> list[str]:
+    """Differences that prevent resuming; the number of processes may change."""
     found = []
     if before.mixed_precision != now.mixed_precision:
         found.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")
@@ -152,32 +152,27 @@ def _differences(before: Circumstances, now: Circumstances) -> list[str]:
     return found + [f"data.{split}: the {split} text has changed" for split in other_texts]
 
 
-def model_inputs(recipe: Recipe) -> list[tuple[str, str]]:
-    """The models and tokenizers that the weights of a run depend on, each with the key that names it."""
-    training = recipe.training
-    named = [("training.start_from", training.start_from), ("tokenizer.path", recipe.tokenizer.path)]
-    named += [("training.distill_from", name) for name in training.teachers]
-    return [(key, name) for key, name in named if name]
-
-
 def local_digests(recipe: Recipe) -> dict[str, str]:
     """The digests of a run's models and tokenizers that are in folders, by the key that names them."""
-    from ...translator.translator_settings import content_digest
-
     found: dict[str, list[str]] = {}
     if recipe.augmentation.glossary:
         found["augmentation.glossary"] = [text_file_digest(recipe.augmentation.glossary)]
-    for key, name in model_inputs(recipe):
+    for key, name in recipe.model_names:
         if Path(name).exists():
             found.setdefault(key, []).append(content_digest(name))
     return {key: " ".join(digests) for key, digests in found.items()}
 
 
+def content_digest(name: str) -> str:
+    """The digest of a model's files, as in `engines/model_digest.py`, which few runs need."""
+    from ...engines import model_digest
+
+    return model_digest.content_digest(name)
+
+
 def run_inputs(recipe: Recipe) -> list[Input]:
     """Everything that a run is made from besides its own text, with provenance."""
-    from ...translator.translator_settings import content_digest
-
-    found = [make_input(key, name, content_digest(name)) for key, name in model_inputs(recipe)]
+    found = [make_input(key, name, content_digest(name)) for key, name in recipe.model_names]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
     found += [make_input("data.text", name, text_file_digest(name)) for name in pairs]
     if name := recipe.augmentation.glossary:

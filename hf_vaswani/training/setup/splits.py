@@ -79,7 +79,7 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
     if errors:
         raise InputError.of(errors)
     if data.reversed:
-        return {split: [turned(source) for source in entries] for split, entries in sources.items()}
+        return {split: [swapped(source) for source in entries] for split, entries in sources.items()}
     return sources
 
 
@@ -162,7 +162,7 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         # Pairs are held out of the recipe's own text, whatever else the model is trained on.
         entries = sources["train"] if split == "train" else own_sources(data)
         if is_held_out and data.reversed:
-            entries = [turned(source) for source in entries]
+            entries = [swapped(source) for source in entries]
         text = prepare_text(entries, languages, settings, cache, held_out, split, data.streaming)
         return list(text) if is_held_out else text
     if split not in sources:
@@ -299,7 +299,7 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
     return [source for name, sources in parts.items() for source in _weighted(sources, float(weights[name]))]
 
 
-def turned(source: TextSource) -> TextSource:
+def swapped(source: TextSource) -> TextSource:
     """A source with its sides swapped."""
     return replace(source, reversed=not source.reversed)
 
@@ -309,7 +309,7 @@ def mixture_part(name: str, own: list[TextSource]) -> list[TextSource]:
     if name == OWN:
         return own
     if name == REVERSED:
-        return [turned(source) for source in own]
+        return [swapped(source) for source in own]
     return [TextSource(file=name, source_column="source", target_column="target", made=True)]
 
 

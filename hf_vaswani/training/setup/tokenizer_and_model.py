@@ -47,7 +47,7 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         path = Path(recipe.training.output_dir) / TOKENIZER
         if not has_tokenizer(path):
             raise InputError(f"{path} is missing or empty. Restore it, or set --overwrite true to delete the run.")
-        return checked(load_tokenizer(str(path)), str(path))
+        return require_trainable(load_tokenizer(str(path)), str(path))
     augmentation = recipe.augmentation
     return existing_tokenizer(recipe) or train_tokenizer(
         pairs, recipe.tokenizer, augmentation.markers, folds_capitals=augmentation.uppercase > 0
@@ -58,9 +58,9 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     """The tokenizer that the recipe names, or that of the model that it starts from; `None` if it names neither."""
     tokenizer = None
     if source := recipe.tokenizer.path:
-        tokenizer = named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
+        tokenizer = named("tokenizer.path", lambda: require_trainable(load_tokenizer(source), source))
     elif source := recipe.training.start_from:
-        tokenizer = named("training.start_from", lambda: checked(tokenizer_of(source), source))
+        tokenizer = named("training.start_from", lambda: require_trainable(tokenizer_of(source), source))
     if tokenizer is not None and recipe.augmentation.shares:
         from .augmentation import check_tokens
 
@@ -96,7 +96,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokenizerBase:
+def require_trainable(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokenizerBase:
     """Return a tokenizer after checking that training can use it.
 
     Raises:

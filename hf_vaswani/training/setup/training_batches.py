@@ -17,6 +17,7 @@ from ...data.sources.text_files import Pair
 from ...errors import InputError, counted
 from ..optimization.step_batches import Corpus
 from ..recipe.recipe import Recipe
+from .inputs import RunInputs
 from .splits import Splits, filter_settings, stream_of
 
 # The number of pairs at the beginning of a stream that a new tokenizer is trained on.
@@ -55,7 +56,7 @@ class StreamSample:
 
 
 def make_corpus(
-    recipe: Recipe, splits: Splits, tokenizer: PreTrainedTokenizerBase, limit: int | None
+    inputs: RunInputs, splits: Splits, tokenizer: PreTrainedTokenizerBase, limit: int | None
 ) -> tuple[Corpus, FilterSettings, dict[str, int]]:
     """The training pairs in batches, the filters applied to them, and what these filters found.
 
@@ -65,6 +66,7 @@ def make_corpus(
     Raises:
         InputError: if no pair is left, or if a pair is too long for a batch or for the model.
     """
+    recipe = inputs.recipe
     data, training = recipe.data, recipe.training
     settings = filter_settings(data)
     plain = plain_encoder(tokenizer)
@@ -73,7 +75,8 @@ def make_corpus(
     if recipe.augmentation.shares:
         from .augmentation import augmented_encoder
 
-        encode = augmented_encoder(recipe, tokenizer, aligned_sample(recipe, splits))
+        sample = aligned_sample(recipe, splits)
+        encode = augmented_encoder(recipe, tokenizer, sample, inputs.augmenting_glossary)
 
     def budget() -> Budget:
         return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)
@@ -108,7 +111,7 @@ def make_corpus(
 
 def aligned_sample(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs from which word translations are learned: drawn at random, or the first ones of a stream."""
-    from .token_aligner import ALIGNED_SAMPLE, random_rows
+    from ..optimization.guided_alignment import ALIGNED_SAMPLE, random_rows
 
     if splits.train is None:
         return StreamSample(recipe, splits, ALIGNED_SAMPLE)

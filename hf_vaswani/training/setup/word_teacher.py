@@ -28,11 +28,11 @@ from ...text.languages import fits_pair, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..optimization.step_batches import CPU_PASS_TOKENS
 from ..optimization.word_distillation import WordTeacher
+from ..recipe.arguments import TEACHER
 from ..recipe.recipe import Recipe
+from .inputs import RunInputs
 from .splits import learns_both_directions, model_languages
-from .tokenizer_and_model import check_is_model, named, read_model, tokenizer_of
 
-KEY = "training.distill_from"
 # Incremented when the meaning of the files changes.
 FORMAT = 1
 # Tokens of a padded side in a forward pass of a teacher on other devices than a CPU.
@@ -41,8 +41,8 @@ PASS_TOKENS = 16_384
 ORIGIN = {"_name_or_path", "architectures", "auto_map", "dtype", "transformers_version"}
 
 
-def open_word_teacher(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
+def word_teacher(
+    inputs: RunInputs, tokenizer: PreTrainedTokenizerBase | None, model: VaswaniForConditionalGeneration | None
 ) -> WordTeacher | None:
     """The models of `training.distill_from`, on the CPU; `None` if there are none.
 
@@ -52,27 +52,25 @@ def open_word_teacher(
     Raises:
         InputError: all errors at once: a model cannot be read, or does not fit the run.
     """
+    training, models = inputs.recipe.training, []
     errors: list[str] = []
-    models = [
-        found
-        for name in recipe.training.teachers
-        if (found := collect_errors(errors, lambda name=name: _open(name, recipe, tokenizer, model)))
-    ]
+    for name in training.teachers:
+        if found := collect_errors(errors, lambda name=name: inputs.teacher(name)):
+            models.append(found[0])
+            errors += [f"{TEACHER}={name}: {error}" for error in misfits(inputs, name, tokenizer, model)]
     if errors:
         raise InputError.of(errors)
-    training = recipe.training
     return WordTeacher(models, training.distill_weight, training.distill_top_k) if models else None
 
 
-def _open(
+def misfits(
+    inputs: RunInputs,
     name: str,
-    recipe: Recipe,
     tokenizer: PreTrainedTokenizerBase | None,
     model: VaswaniForConditionalGeneration | None,
-) -> VaswaniForConditionalGeneration:
-    """One model of the teacher, in evaluation mode; arguments and errors are those of [`open_word_teacher`]."""
-    check_is_model(KEY, name)
-    teacher, own_tokenizer = named(KEY, lambda: (read_model(name), tokenizer_of(name)))
+) -> list[str]:
+    """Why a model cannot teach a run, whose tokenizer and model are given as in [`word_teacher`]."""
+    recipe, (teacher, own_tokenizer) = inputs.recipe, inputs.teacher(name)
     errors = [error] if (error := vocabulary_error(teacher, own_tokenizer)) else []
     if tokenizer is not None and not errors:
         # Vocabularies may be padded to a round number of embeddings.
@@ -91,9 +89,7 @@ def _open(
     limit = teacher.config.longest_sequence
     if limit and (recipe.data.max_length or 0) > limit:
         errors.append(f"data.max_length={recipe.data.max_length} exceeds its {limit} learned positions; lower it")
-    if errors:
-        raise InputError.of([f"{KEY}={name}: {error}" for error in errors])
-    return teacher.float().eval().requires_grad_(False)
+    return errors
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What computes translations: PyTorch, CTranslate2, ONNX Runtime; how models are converted, and which one is chosen."""
+"""What computes translations: the model itself or another engine, how models are converted, and what is chosen."""

@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
+from ...backends import BackendRecord
 from ...data.cache import cache_folder, cached, check_folder, folder_name, read_note, write_note
 from ...engines.engine_model import EngineModel, target_log_probabilities, weights_digest
-from ...generation.model_checks import position_limit
-from .registry import BackendRecord
+from ...generation.settings import position_limit
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ def open_converted(
         gain = ", which makes it faster" if record.searches else ""
         logger.warning("Converting the model to %s, once%s.", record.title, gain)
         exact = model if model.dtype == torch.float32 else copy.deepcopy(model).float()
-        record.write(exact, folder, quantization)
-        deviation = largest_deviation(exact, record.open(folder, model.config, model.generation_config, "cpu"))
+        record.load("write")(exact, folder, quantization)
+        deviation = largest_deviation(exact, record.load("open")(folder, model.config, model.generation_config, "cpu"))
         # Weights in fewer bits are not the same, and NaN compares with nothing.
         if not deviation <= (LARGEST_DEVIATION if quantization is None else torch.finfo(torch.float32).max):
             raise EngineDiffers(
@@ -90,7 +90,7 @@ def open_converted(
             )
 
     def read(folder: Path) -> EngineModel:
-        return record.open(folder, model.config, model.generation_config, str(model.device))
+        return record.load("open")(folder, model.config, model.generation_config, str(model.device))
 
     cache, place = _cache(record), _place(record, key, quantization)
     is_new = not (cache / folder_name(place)).exists()
@@ -114,7 +114,7 @@ def find_converted(
     folder = _cache(record) / folder_name(_place(record, key, quantization))
     try:
         check_folder(folder)
-        engine = record.open(folder, config, generation_config, device)
+        engine = record.load("open")(folder, config, generation_config, device)
     except Exception:  # the engines raise errors of many types
         return None
     with suppress(OSError):

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from transformers import PreTrainedTokenizerBase
 
+from ...backends import CTRANSLATE2
 from ...engines.ctranslate2_model import CTranslate2Model
 from ...generation.fast_beam_search import Stragglers
 from ..encoder import FIRST_TOKEN
-from ..segments import Candidate, Row
-from .torch_backend import SearchRequest
+from ..segments import Candidate, Row, SearchRequest
 
 if TYPE_CHECKING:
     from ...generation.term_automaton import TermAutomata
@@ -21,10 +22,10 @@ ON_LOGITS = ("suppress_tokens", "no_repeat_ngram_size", "min_length", "min_new_t
 class CTranslate2Backend:
     """Searches with a CTranslate2 model, which forms batches itself and distributes them to its workers."""
 
-    name, title = "ctranslate2", "CTranslate2"
+    name, title = CTRANSLATE2.name, CTRANSLATE2.title
     makes_batches, leaves_stragglers, must_see_all, takes_constraints = True, False, False, False
 
-    def __init__(self, model: CTranslate2Model):
+    def __init__(self, model: CTranslate2Model, tokenizer: PreTrainedTokenizerBase):
         self.model = model
 
     def search(

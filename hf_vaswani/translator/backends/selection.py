@@ -12,18 +12,18 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from ...backends import BACKENDS
 from ...engines.engine_model import EngineModel
 from ...errors import InputError
 from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.mixin import is_watched
+from ..segments import SearchBackend, SearchRequest
 from .conversions import EngineDiffers, find_converted, find_key, note_key, open_converted, weights_key
-from .registry import BACKENDS, backend_of
-from .torch_backend import SearchBackend, SearchRequest
+from .torch_backend import TorchBackend
 
 logger = logging.getLogger(__name__)
 
 AUTO, TORCH = "auto", "torch"
-ENGINES = (AUTO, TORCH, *BACKENDS)
 # Source tokens times hypotheses that PyTorch searches in about the time that it takes to convert a model, and to open
 # a converted one. Both grow with the model as the search does.
 WORTH_CONVERTING, WORTH_OPENING = 20_000, 1_000
@@ -56,8 +56,8 @@ class BackendSelection:
     """
 
     def __init__(self, engine: str = AUTO, quantize: str | None = None):
-        if engine not in ENGINES:
-            raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}.")
+        if engine not in (AUTO, TORCH, *BACKENDS):
+            raise ValueError(f"engine must be one of {', '.join((AUTO, TORCH, *BACKENDS))}, got {engine!r}.")
         if quantize not in (None, "int8"):
             raise ValueError(f'quantize must be "int8" or None, got {quantize!r}.')
         if quantize and engine == TORCH:
@@ -86,15 +86,15 @@ class BackendSelection:
                     "original model."
                 )
         elif self.is_requested:
-            if reason := model_obstacle(model) or ", ".join(self.record.unsupported_features(model)):
+            if reason := model_obstacle(model) or ", ".join(self.record.load("unsupported_features")(model)):
                 raise self._error(reason)
             if self.record.is_for_cpu and model.device.type != "cpu":
                 logger.warning("%s computes on the CPU, not on %s.", self.record.title, model.device)
 
     def select(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, request: SearchRequest, lengths: list[int]
-    ) -> SearchBackend:
-        """What searches in a call: the model itself, or an engine in its place.
+    ) -> SearchBackend | None:
+        """The engine that searches in a call, or `None` if the model itself does.
 
         Args:
             model: the pipeline's model.
@@ -103,9 +103,8 @@ class BackendSelection:
         Raises:
             ValueError: an engine was requested, but cannot do this.
         """
-        own = backend_of(model, tokenizer)
         if not lengths or not self._may_replace(model):
-            return own
+            return None
         engine, reason = None, model_obstacle(model) or self._call_obstacle(model, request)
         if reason is None:
             with _lock:
@@ -117,10 +116,10 @@ class BackendSelection:
             backend = backend_of(engine, tokenizer)
             reason = backend.obstacle(request, max(lengths))
             if reason is None:
-                return backend if self.is_requested or backend.computes_the_same(request) else own
+                return backend if self.is_requested or backend.computes_the_same(request) else None
         if reason and self.is_requested:
             raise self._error(reason)
-        return own
+        return None
 
     def scorer_for(self, model: PreTrainedModel, obstacle: str | None, work: int) -> EngineModel | None:
         """The engine that computes the log-probabilities of given targets, or `None` if the model itself does.
@@ -188,7 +187,7 @@ class BackendSelection:
         self.work += work
         if not self.is_requested and self.work < WORTH_OPENING:
             return None, None
-        if features := self.record.unsupported_features(model):
+        if features := self.record.load("unsupported_features")(model):
             self.is_possible = self.is_requested
             return None, ", ".join(features)
         known, key = _keys.get(model, (None, ""))
@@ -239,4 +238,10 @@ def signature(model: PreTrainedModel) -> Signature:
     ]
 
 
-__all__ = ["CONVERT_NOW", "ENGINES", "BackendSelection", "note_files"]
+def backend_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> SearchBackend:
+    """What searches with a model, whether it is PyTorch's or was exported for an engine."""
+    key = getattr(model, "engine_key", None)
+    return BACKENDS[key].load("backend")(model, tokenizer) if key else TorchBackend(model, tokenizer)
+
+
+__all__ = ["CONVERT_NOW", "BackendSelection", "backend_of", "note_files"]

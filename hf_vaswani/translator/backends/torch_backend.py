@@ -1,96 +1,23 @@
-"""The search of a PyTorch model, which is its `generate()`; and what all backends have in common."""
+"""The search of a PyTorch model, which is its `generate()`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...generation.alignment import evaluation
-from ...generation.arguments import GenerateArguments
 from ...generation.fast_beam_search import Stragglers
 from ...generation.mixin import FastGenerationMixin
 from ...generation.output_scores import align, log_probabilities, output_lengths, prompt_length
+from ...generation.settings import GenerateArguments
 from ..encoder import FIRST_TOKEN
-from ..segments import Candidate, Row
+from ..segments import Candidate, Row, SearchRequest
 
 if TYPE_CHECKING:
     from ...generation.term_automaton import TermAutomata
-
-
-@dataclass(frozen=True)
-class SearchRequest:
-    """What a search is to find, the same for all of its batches.
-
-    Attributes:
-        arguments: the arguments of `generate()`, resolved.
-        n_best: number of hypotheses, with scores; `None` for as many as `num_return_sequences` says.
-        return_scores, return_alignments: what hypotheses are to have besides their tokens.
-    """
-
-    arguments: GenerateArguments
-    n_best: int | None = None
-    return_scores: bool | None = None
-    return_alignments: bool | None = None
-
-    @property
-    def hypotheses(self) -> int:
-        """The number of hypotheses of each text; errors as in [`GenerateArguments.hypotheses`]."""
-        return self.arguments.hypotheses(self.n_best)
-
-
-class SearchBackend(Protocol):
-    """What computes translations.
-
-    Attributes:
-        name, title: what options and messages call it.
-        takes_constraints: whether it can search for terms.
-        makes_batches: whether it forms batches itself, and distributes them to workers of its own.
-        leaves_stragglers: whether it can leave the last sentences of a batch without a result.
-        must_see_all: whether it must see all batches, in their order.
-    """
-
-    name: str
-    title: str
-    takes_constraints: bool
-    makes_batches: bool
-    leaves_stragglers: bool
-    must_see_all: bool
-
-    def search(
-        self,
-        rows: Sequence[Row],
-        prompts: Sequence[Sequence[int]] | None,
-        request: SearchRequest,
-        constraints: "TermAutomata | None" = None,
-        stragglers: Stragglers | None = None,
-        finished: Callable[[int], None] = lambda number: None,
-    ) -> list[list[Candidate]]:
-        """The candidates of each row, best first.
-
-        Args:
-            rows: the sources.
-            prompts: for each, the tokens that its translations begin with, of equal numbers; or None.
-            constraints: the terms that translations must have.
-            stragglers: if given, may leave sentences out; their candidates mean nothing.
-            finished: called with the number of a row that is done before the others, if the backend knows it.
-        """
-        ...
-
-    def obstacle(self, request: SearchRequest, longest: int) -> str | None:
-        """Why it cannot search with these arguments, if so.
-
-        Args:
-            longest: number of tokens of the longest source.
-        """
-        ...
-
-    def computes_the_same(self, request: SearchRequest) -> bool:
-        """Whether its translations and scores are those of PyTorch with the same arguments."""
-        ...
 
 
 class TorchBackend:
@@ -236,4 +163,4 @@ def _to_device(value: Any, model: PreTrainedModel) -> Any:
     return value.to(model.device) if isinstance(value, torch.Tensor) else value
 
 
-__all__ = ["SearchBackend", "SearchRequest", "TorchBackend", "collate", "own_arguments", "search_batch"]
+__all__ = ["TorchBackend", "collate", "own_arguments", "search_batch"]

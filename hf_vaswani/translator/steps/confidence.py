@@ -11,9 +11,8 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ...generation.confidence import Estimator, TranslationStatistics
-from ...generation.output_scores import Hypothesis
 from ..search import Search
-from ..segments import Segment
+from ..segments import Hypothesis, Segment
 
 SAMPLING = {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": 1.0}
 

@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...core.pipeline_sentences import Piece
-from ...generation.output_scores import Hypothesis
 from ...text.glossary import Demand, Term, words
 from ...text.keep import find_kept
 from ...text.markers import KEEPS, without_markers
 from ..search import Search
-from ..segments import MASK, Segment
-from .terms import search_obstacle
+from ..segments import MASK, Hypothesis, Segment
 
 PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
 
@@ -47,9 +45,8 @@ class KeptSpans:
         if self.patterns and search.options.return_tensors:
             raise ValueError("keep needs translations as text, not as token ids: leave out return_tensors.")
         what = "Patterns to keep, without learned placeholders,"
-        if self.patterns and not self.placeholders:
-            if error := search_obstacle(search.request.arguments, search.backend, what):
-                raise ValueError(error)
+        if self.patterns and not self.placeholders and (error := search.constraint_error(what)):
+            raise ValueError(error)
 
     def mask(self, text: str) -> tuple[str, list[str]]:
         """A text with [`MASK`], which has no end of a sentence in it, for each span to be kept; and these spans."""

@@ -1,17 +1,17 @@
-"""Splits texts into sentences, or into pieces like those that the model was trained on, and joins their translations."""
+"""Splits texts into sentences, or into pieces like the model's training text, and joins their translations."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 
+import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from ...core.pipeline_sentences import Piece, split_like_training_text, split_text
-from ...generation.model_checks import SourceLimits
-from ...generation.output_scores import Hypothesis, join_hypotheses
+from ...core.pipeline_sentences import Piece, join_texts, split_like_training_text, split_text
 from ...text.languages import GROUP_MARK, group_languages
 from ...text.normalization import is_blank
-from ..segments import MASK, Segment
+from ..encoder import SourceLimits
+from ..segments import MASK, Hypothesis, Segment
 
 
 class Sentences:
@@ -85,6 +85,52 @@ class Sentences:
             joined = ((part.piece, part.hypotheses, part.target_lengths) for part in parts)
             text.result = join_hypotheses(*map(list, zip(*joined)), self.penalty)
         return text
+
+
+def join_hypotheses(
+    pieces: list[Piece],
+    results: list[list[Hypothesis]],
+    lengths: list[list[int]],
+    penalty: Callable[[int], float],
+) -> list[Hypothesis]:
+    """Join the hypotheses of the pieces of one text: the best of all pieces become the best of the text, and so on.
+
+    Args:
+        results: for each piece its hypotheses, as the translation pipeline returns them.
+        lengths: for each piece the number of tokens in each hypothesis.
+        penalty: the divisor of a log-probability for a given length, which makes it a score.
+    """
+    joined = []
+    for rank, parts in enumerate(zip(*results)):
+        result: Hypothesis = {}
+        if "translation_text" in parts[0]:
+            result["translation_text"] = join_texts([part["translation_text"] for part in parts], pieces)
+        else:
+            result["translation_token_ids"] = torch.cat([part["translation_token_ids"] for part in parts])
+        if "score" in parts[0]:
+            sizes = [row[rank] for row in lengths]
+            log_probability = sum(part["score"] * penalty(size) for part, size in zip(parts, sizes) if size)
+            result["score"] = log_probability / penalty(sum(sizes) or 1)
+        if "confidence" in parts[0]:
+            sizes = [row[rank] for row in lengths]
+            weighted = sum(part["confidence"] * size for part, size in zip(parts, sizes))
+            result["confidence"] = weighted / sum(sizes) if sum(sizes) else 1.0
+        if "alignment" in parts[0]:
+            result |= _join_alignments(parts)
+        if warning := next((part["warning"] for part in parts if "warning" in part), None):
+            result["warning"] = warning
+        joined.append(result)
+    return joined
+
+
+def _join_alignments(parts: tuple[Hypothesis, ...]) -> Hypothesis:
+    joined: Hypothesis = {"alignment": [], "source_tokens": [], "target_tokens": []}
+    for part in parts:
+        sources, targets = len(joined["source_tokens"]), len(joined["target_tokens"])
+        joined["alignment"] += [(source + sources, target + targets) for source, target in part["alignment"]]
+        joined["source_tokens"] += part["source_tokens"]
+        joined["target_tokens"] += part["target_tokens"]
+    return joined
 
 
 def knows_training_text(config: PreTrainedConfig) -> bool:

@@ -12,16 +12,13 @@ from functools import partial
 import torch
 
 from ...errors import listed
-from ...generation.arguments import ONE_BY_ONE, GenerateArguments
 from ...generation.constrained_search import MOST_STATES, SearchSize
-from ...generation.output_scores import Hypothesis
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Demand, Glossary, Term, shown_demands
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
-from ..backends.torch_backend import SearchBackend
 from ..search import Search
-from ..segments import MissingTerm, Segment
+from ..segments import Hypothesis, MissingTerm, Segment
 
 # Fewer hypotheses leave no choice of where the terms stand.
 LEAST_BEAMS = 4
@@ -222,16 +219,6 @@ def check_terms(
         )
 
 
-def search_obstacle(arguments: GenerateArguments, backend: SearchBackend, what: str) -> str | None:
-    """Why a backend cannot search for translations again, which `what` may need; or None."""
-    others = [name for name in ("do_sample", "custom_generate", *ONE_BY_ONE) if arguments.get(name)]
-    if others:
-        return f"{what} need a beam search, which cannot be combined with {', '.join(others)}."
-    if not backend.takes_constraints:
-        return f"{what} need a search with PyTorch, and the model was exported for {backend.title}. Use the original model."
-    return None
-
-
 def constraint_tables(speller: TermSpeller, device: torch.device, segments: Sequence[Segment]) -> TermAutomata:
     """The automata of a batch, as a search reads them."""
     return TermAutomata([segment.automata for segment in segments], speller.token_kinds, device)
@@ -255,4 +242,4 @@ def _automaton(speller: TermSpeller, constraint: Demand, spellings: Sequence[tup
     return speller.automata[key]
 
 
-__all__ = ["Terms", "check_terms", "search_obstacle"]
+__all__ = ["Terms", "check_terms"]

@@ -2,7 +2,6 @@ import math
 
 import pytest
 
-from hf_vaswani.training.optimization.early_stopping import note_validation
 from hf_vaswani.training.optimization.progress import Progress
 from hf_vaswani.training.train import train
 
@@ -14,7 +13,7 @@ from hf_vaswani.training.train import train
 def test_validations_without_improvement_are_counted(metric, scores, counts):
     progress, counted = Progress(), []
     for score in scores:
-        note_validation(progress, metric, score)
+        progress.note_validation(metric, score)
         counted.append(progress.validations_without_gain)
     assert counted == counts
 

@@ -7,7 +7,7 @@ from hf_vaswani.configuration.keys import types_of
 from hf_vaswani.core.configuration_vaswani import RANGES, VaswaniConfig
 from hf_vaswani.data.batches import mixed_rows
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.recipe.arguments import ModelArguments
+from hf_vaswani.training.recipe.model_arguments import ModelArguments
 from hf_vaswani.training.recipe.recipe import SECTIONS
 from hf_vaswani.training.train import train
 

@@ -6,8 +6,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.recipe.arguments import field_descriptions
 from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
+from hf_vaswani.training.recipe.model_arguments import field_descriptions
 from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
 from hf_vaswani.training.recipe.reference import describe_keys
 from hf_vaswani.training.setup.tokenizer_and_model import existing_tokenizer, make_model

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from hf_vaswani.cli import main
 from hf_vaswani.configuration.keys import traits, types_of
 from hf_vaswani.errors import InputError, TrainingInterrupted
-from hf_vaswani.records.trail import Environment, Trail, read_trail
+from hf_vaswani.records.trail import Environment, RunTrace, read_trail
 from hf_vaswani.runtime.signals import StopSignals
 from hf_vaswani.training.optimization.weights import tensors_digest
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe, recipe_keys
@@ -339,7 +339,7 @@ def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeyp
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
-    trail = Trail(texts={}, environments=[Environment(processes=2)])
+    trail = RunTrace(texts={}, environments=[Environment(processes=2)])
     # Without a handler, the signal would end the tests.
     with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
         replay.replay_as_launched(Recipe(), trail, [replay.Part(1, 1)], tmp_path)

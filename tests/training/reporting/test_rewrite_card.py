@@ -16,7 +16,8 @@ from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.hub.repository import hub_id
 from hf_vaswani.ledger import HAS_LOCKS
-from hf_vaswani.records.run_report import EVAL_RESULTS, Source
+from hf_vaswani.records import EVAL_RESULTS
+from hf_vaswani.records.run_report import Source
 from hf_vaswani.training.checkpoints.artifacts import locked_output
 from hf_vaswani.training.reporting import report
 from hf_vaswani.training.reporting.report import greatest_lengths
@@ -128,7 +129,7 @@ def test_edited_card_is_renamed_when_the_model_changes(recipe):
 @pytest.mark.parametrize("falls_to_end", [True, False])
 def test_command_of_a_run_that_time_ended_keeps_the_learning_rates_of_any_schedule(recipe, monkeypatch, falls_to_end):
     rate = lambda step, course: course.peak / (course.max_steps if falls_to_end else 1)  # noqa: E731
-    monkeypatch.setitem(SCHEDULES, "new", Schedule(rate, falls_to_end=falls_to_end))
+    monkeypatch.setitem(SCHEDULES, "new", Schedule(rate))
     options = ["--lr_scheduler_type=new", "--learning_rate=0.001", "--warmup_steps=0", "--max_steps=9"]
     folder = train(recipe(*options, "--max_minutes=0.000001")).folder
     for _ in ("as written by the run", "written again"):

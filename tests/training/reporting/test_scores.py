@@ -1,5 +1,6 @@
 """The `evaluation` section of a recipe, additional test sets, and the figures at the end of a run."""
 
+import importlib
 import json
 import logging
 import math
@@ -130,10 +131,10 @@ def test_minimum_bayes_risk_decoding_is_scored_with_the_same_samples_each_time(r
 
 
 def test_greedy_recipe_translates_the_test_set_once(recipe, monkeypatch):
-    calls = []
-    translate = validation.translate
+    calls, module = [], importlib.import_module("hf_vaswani.translator.pipeline")
+    translate = module.translate
     monkeypatch.setattr(
-        validation, "translate", lambda *given, **options: calls.append(options) or translate(*given, **options)
+        module, "translate", lambda *given, **options: calls.append(options) or translate(*given, **options)
     )
     results = train(recipe("--max_steps=4", "--eval_steps=9", "--greedy", "--num_beams=1"))
     assert len(calls) == 1
@@ -148,7 +149,8 @@ def test_bleu_without_tokenization_uses_the_tokens_of_the_text(recipe, tmp_path,
         (tmp_path / f"{split}.y").write_text("".join(f"{line}\n" for line in references))
     # All translations end with a separate period, about which sacreBLEU warns if it is to tokenize them.
     hypotheses = ["a b,c d e f h ."] * 120
-    monkeypatch.setattr(validation, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
+    module = importlib.import_module("hf_vaswani.translator.pipeline")
+    monkeypatch.setattr(module, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
     with caplog.at_level(logging.WARNING):
         results = train(recipe("--max_steps=1", "--eval_steps=1", "--tokenize=none"))
     expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True).score

@@ -7,9 +7,9 @@ from transformers import AutoConfig
 
 from hf_vaswani import VaswaniConfig
 from hf_vaswani.cli import main
+from hf_vaswani.models.ensemble import Ensemble
 from hf_vaswani.training.setup.training_batches import describe_training_text
 from hf_vaswani.training.train import train
-from hf_vaswani.translator.ensemble import Ensemble
 
 from ...conftest import tiny_model
 

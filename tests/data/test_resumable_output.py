@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from hf_vaswani.data.resumable_output import ResumableOutput
 from hf_vaswani.data.sources.text_files import iterate_lines
 from hf_vaswani.errors import InputError
-from hf_vaswani.translator.resumable_output import ResumableOutput
 
 LINES = [("one", ""), ("two", ""), ("three", "")]
 

@@ -18,7 +18,7 @@ from transformers import (
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
-from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.pairs import score_pairs
 
 from ..conftest import tiny_model, word_tokenizer
 from ..core.test_modeling_vaswani import reference_logits
@@ -169,7 +169,7 @@ def test_side_without_tokens_is_reported(tokenizer):
 
 
 def test_pairs_are_read_as_needed(tokenizer, monkeypatch):
-    monkeypatch.setattr("hf_vaswani.translator.pair_scores.PAIRS_AT_ONCE", 4)
+    monkeypatch.setattr("hf_vaswani.translator.pairs.PAIRS_AT_ONCE", 4)
     read = []
     pairs = ((f"w{read.append(number) or number}", "w1") for number in itertools.count(1))
     scores = score_pairs(tiny_model(), tokenizer, pairs)

@@ -7,7 +7,7 @@ import torch
 from transformers import pipeline
 
 from hf_vaswani.evaluation.score import sentence_scores
-from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.pairs import score_pairs
 
 from ..conftest import tiny_model
 

@@ -58,7 +58,7 @@ def test_each_type_of_batch_is_returned_with_its_translations(saved_model, expec
     assert "translation" not in (batch.column_names if kind is pa.table else batch)
 
 
-def test_sentences_are_translated_one_by_one_and_doubtful_translations_counted(saved_model, caplog):
+def test_sentences_are_translated_sequential_and_doubtful_translations_counted(saved_model, caplog):
     translate = BatchTranslator(saved_model, max_new_tokens=60, num_beams=1)
     one, two = translate({"text": ["w1", "w2 w3"]})["translation"]
     assert translate({"text": ["", "w1\n\nw2 w3"]})["translation"] == ["", f"{one}\n\n{two}"]
@@ -153,7 +153,7 @@ def test_datasets_map_translates_a_dataset(saved_model, expected, processes):
     assert translated["translation"][:] == expected
 
 
-def test_frames_are_translated_one_by_one_as_in_spark(saved_model, expected):
+def test_frames_are_translated_sequential_as_in_spark(saved_model, expected):
     frames = iter([pd.DataFrame({"text": TEXTS[:2]}), pd.DataFrame({"text": TEXTS[2:4]})])
     translated = list(map(BatchTranslator(saved_model, **OPTIONS), frames))
     assert [text for frame in translated for text in as_list(frame["translation"])] == expected[:4]

@@ -5,8 +5,8 @@ from safetensors.torch import load_file, save_file
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.score import bleu
-from hf_vaswani.translator.load import load
-from hf_vaswani.translator.translate import translate
+from hf_vaswani.models.load import load
+from hf_vaswani.translator.pipeline import translate
 
 from ..conftest import tiny_model
 

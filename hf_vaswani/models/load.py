@@ -16,58 +16,22 @@ from transformers import (
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
+from transformers.utils import ADAPTER_CONFIG_NAME, cached_file
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_token_ids import FIT
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..engines.engine_folders import is_engine_folder, is_page
 from ..errors import InputError, reason
-from ..files import AGAIN, read_json
+from ..files import AGAIN
 from ..generation.adapters import base_error
 from ..generation.model_checks import vocabulary_error
 from ..generation.settings import generation_config_in
-from ..models.model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
-from ..models.model_loading import damage_errors, read_weights, weight_errors
-from ..runtime.imports import import_extra
 from ..text.vocabularies import target_vocab_size, vocabularies
+from .engine_folders import is_engine_folder, is_page
 from .ensemble import Ensemble
-
-ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-
-
-def adapter_base(path: str) -> str | None:
-    """The base model (a folder or a Hub id) that an adapter names; None for anything that is not an adapter.
-
-    Args:
-        path: folder or Hub id. A whole model with an adapter beside it is not one: transformers loads both.
-
-    Raises:
-        InputError: the adapter names no base model or has no weights, or PEFT is not installed.
-    """
-    folder = Path(path)
-    if folder.is_dir() and (folder / "config.json").exists():
-        return None
-    try:
-        config_file = find_adapter_config_file(path)
-    except Exception:  # not a Hub id, no such model, no connection: loading the model reports it
-        return None
-    if config_file is None:
-        return None
-    base, errors = read_json(Path(config_file)).get("base_model_name_or_path"), []
-    if not isinstance(base, str) or not base:
-        errors.append(
-            f"{path} is an adapter without a base model. Set base_model_name_or_path in {ADAPTER_CONFIG_NAME}."
-        )
-    if folder.is_dir() and not any((folder / name).exists() for name in ADAPTER_WEIGHTS):
-        errors.append(f"{path} is an adapter without weights ({ADAPTER_WEIGHTS[0]}).")
-    try:
-        import_extra("peft")
-    except InputError as error:
-        errors.append(f"{path} is an adapter. {error}")
-    if errors:
-        raise InputError.of(errors)
-    return base
+from .model_digest import adapter_base
+from .model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
+from .model_loading import damage_errors, read_weights, weight_errors
 
 
 def has_own_tokenizer(path: str) -> bool:

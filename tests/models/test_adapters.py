@@ -8,7 +8,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.translator.load import load
+from hf_vaswani.models.load import load
 
 peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:peft", "ignore:.*is_gradient_checkpointing")

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
 
-from ..data.sources.text_files import compressed, compression_error
 from ..errors import InputError, counted, reason
 from ..files import atomic_write, check_types, path_error, read_json, sync
 from ..ledger import NO_LINK, busy, differences, lock
+from .sources.text_files import compressed, compression_error
 
 
 @dataclass

@@ -5,7 +5,7 @@ from transformers import MarianConfig, MarianMTModel, MarianTokenizer, pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.translator.batch_translator import BatchTranslator
-from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.pairs import score_pairs
 
 from ..families import _sentencepiece, _vocabulary_file
 

@@ -5,8 +5,8 @@ from transformers import pipeline
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
-from hf_vaswani.translator.ensemble import Ensemble
-from hf_vaswani.translator.load import load_ensemble
+from hf_vaswani.models.ensemble import Ensemble
+from hf_vaswani.models.load import load_ensemble
 
 from ..conftest import tiny_model, word_tokenizer
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from hf_vaswani.translator import pair_alignments
-from hf_vaswani.translator.pair_alignments import align_pairs
+from hf_vaswani.translator import pairs as pair_alignments
+from hf_vaswani.translator.pairs import align_pairs
 
 from ..conftest import tiny_model
 

@@ -5,8 +5,8 @@ import tracemalloc
 import pytest
 from transformers import pipeline
 
+from hf_vaswani.data.resumable_output import StreamOutput
 from hf_vaswani.translator.lines import Line, LineTranslator, as_json, as_text, translate_lines
-from hf_vaswani.translator.resumable_output import StreamOutput
 from hf_vaswani.translator.segments import SourceTooLong
 
 from ..conftest import tiny_model

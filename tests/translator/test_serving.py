@@ -10,9 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, LogitsProcessorList, pipeline
 
+from hf_vaswani import backends
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
-from hf_vaswani.translator.backends import conversions, registry, selection
+from hf_vaswani.translator.backends import conversions, selection
 
 from ..conftest import tiny_model
 from ..families import FAMILIES, family, languages
@@ -281,7 +282,7 @@ def test_eight_bits_are_close_and_need_the_engine(saved_model, searched, monkeyp
     assert scores[1] == pytest.approx(scores[0], rel=0.1) and scores[1] != scores[0]
     with pytest.raises(ValueError, match='leave out engine="torch"'):
         pipeline("translation", model=saved_model, quantize="int8", engine="torch")
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'CTranslate2 is not installed. Install it with: pip install "hf-vaswani'):
         pipeline("translation", model=saved_model, quantize="int8")
     assert texts_of(pipeline("translation", model=saved_model)) and model is not None
@@ -361,7 +362,7 @@ class TestOnnxRuntime:
 
     @pytest.mark.parametrize("library", ["onnx", "onnxruntime"])
     def test_missing_library_names_the_extra(self, saved_model, library, monkeypatch):
-        monkeypatch.setattr(registry, "find_spec", lambda name: None if name == library else name)
+        monkeypatch.setattr(backends, "find_spec", lambda name: None if name == library else name)
         with pytest.raises(ValueError, match=r'ONNX Runtime is not installed. .*pip install "hf-vaswani\[onnx'):
             pipeline("translation", model=saved_model, engine="onnx")
 

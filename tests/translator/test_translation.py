@@ -23,10 +23,10 @@ from hf_vaswani import TranslationPipeline
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.translator import translator as translator_module
-from hf_vaswani.translator.batches import default_batch_size
 from hf_vaswani.translator.encoder import Encoder
-from hf_vaswani.translator.pair_scores import score_pairs
-from hf_vaswani.translator.translate import translate
+from hf_vaswani.translator.pairs import score_pairs
+from hf_vaswani.translator.pipeline import translate
+from hf_vaswani.translator.search import default_batch_size
 
 from ..conftest import tiny_model
 from ..families import family

@@ -3,8 +3,8 @@ import torch
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.translator.pipeline import translate
 from hf_vaswani.translator.reranking import Reranker, open_reranker
-from hf_vaswani.translator.translate import translate
 
 from ..conftest import tiny_model
 

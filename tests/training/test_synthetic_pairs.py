@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from transformers import GenerationConfig, pipeline
 
 from hf_vaswani.errors import TrainingError
-from hf_vaswani.translator.pairs import Selection, greatest_length, texts_from_pairs, write_pairs
+from hf_vaswani.training.synthetic_pairs import Selection, greatest_length, texts_from_pairs, write_pairs
 
 from ..conftest import tiny_model
 from ..families import family

@@ -7,7 +7,7 @@ import pytest
 from hf_vaswani.cli import main
 from hf_vaswani.engines.ctranslate2_model import CTranslate2Model
 from hf_vaswani.translator.backends import selection
-from hf_vaswani.translator.pair_scores import score_pairs
+from hf_vaswani.translator.pairs import score_pairs
 
 from ..conftest import tiny_model
 from ..families import family, languages

@@ -1,0 +1,126 @@
+"""The models, tokenizers and glossaries that a recipe names: each is opened once in a process."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...errors import InputError
+from ...text.languages import check_languages, language_code
+from ..checkpoints.artifacts import RECIPE_FILE
+from ..recipe.arguments import COMPARED, RERANKER, TEACHER
+from ..recipe.recipe import Recipe
+from .splits import model_languages
+from .tokenizer_and_model import check_is_model, existing_tokenizer, make_model, named, read_model, tokenizer_of
+
+if TYPE_CHECKING:
+    from ...text.glossary import Glossary
+    from ...translator.reranking import Reranker
+
+
+def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that training begins with, with the recipe's adapter, if any, in its layers.
+
+    Raises:
+        InputError: as in [`make_model`] and [`with_adapter`].
+    """
+    model = make_model(recipe, tokenizer)
+    if not recipe.peft.is_used:
+        return model
+    from .adapter import with_adapter
+
+    return with_adapter(model, recipe).get_base_model()
+
+
+class RunInputs:
+    """Opens what a recipe names when it is first used, and raises its errors then; each is `None` if the recipe names
+    none."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+        self._teachers: dict[str, tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase]] = {}
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase | None:
+        """The tokenizer that a new run begins with; a run that may be resumed has one of its own."""
+        training = self.recipe.training
+        is_begun = (Path(training.output_dir) / RECIPE_FILE).exists() and not training.overwrite
+        if is_begun or not self.recipe.tokenizer_source:
+            return None
+        if training.start_from:
+            check_is_model("training.start_from", training.start_from)
+        return existing_tokenizer(self.recipe)
+
+    @cached_property
+    def model(self) -> VaswaniForConditionalGeneration | None:
+        """The model that a new run starts from, as in [`open_model`]."""
+        is_needed = self.tokenizer is not None and self.recipe.training.start_from
+        return open_model(self.recipe, self.tokenizer) if is_needed else None
+
+    def teacher(self, name: str) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase]:
+        """A model of `training.distill_from`, on the CPU, in evaluation mode, and its tokenizer."""
+        if name not in self._teachers:
+            check_is_model(TEACHER, name)
+            model, tokenizer = named(TEACHER, lambda: (read_model(name), tokenizer_of(name)))
+            self._teachers[name] = model.float().eval().requires_grad_(False), tokenizer
+        return self._teachers[name]
+
+    @cached_property
+    def augmenting_glossary(self) -> "Glossary | None":
+        """The glossary to train with."""
+        return self._glossary("augmentation")
+
+    @cached_property
+    def scored_glossary(self) -> "Glossary | None":
+        """The glossary to score the test sets with."""
+        return self._glossary("evaluation")
+
+    def _glossary(self, section: str) -> "Glossary | None":
+        if not (path := getattr(self.recipe, section).glossary):
+            return None
+        from ...data.glossary_files import read_glossary
+
+        return named(f"{section}.glossary", lambda: read_glossary(path, self.recipe.data.text_languages))
+
+    @cached_property
+    def reranker(self) -> "Reranker | None":
+        """The reranker of `evaluation.rerank_with`.
+
+        Raises:
+            InputError: it cannot be loaded, does not translate in the other direction, or must be told the languages.
+        """
+        name = self.recipe.evaluation.rerank_with
+        if not name:
+            return None
+        from ...translator.reranking import open_reranker
+
+        source, target = map(language_code, model_languages(self.recipe.data))
+        reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
+        _check_languages(f"{RERANKER}={name}", reranker.model, reranker.tokenizer)
+        return reranker
+
+    @cached_property
+    def compared(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
+        """The model of `evaluation.compare_with`, several as an ensemble, and its tokenizer.
+
+        Raises:
+            InputError: it cannot be loaded, or must be told the languages.
+        """
+        if not (names := self.recipe.evaluation.compared):
+            return None
+        from ...models.load import load_ensemble
+
+        model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
+        _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)
+        return model, tokenizer
+
+
+def _check_languages(key: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    try:
+        check_languages(tokenizer, None, None, model.generation_config.forced_bos_token_id is not None)
+    except ValueError:
+        raise InputError(
+            f"{key} is multilingual, and a recipe has no key for its languages. Remove it, and use hf-vaswani evaluate"
+        ) from None
