@@ -106,7 +106,8 @@ class Section(BaseModel):
         right, _ = cls.checked({name: value for name, value in values.items() if name not in invalid.by_key})
         return right | invalid.out_of_bounds, invalid.by_key
 
-    def validate(self) -> list[str]:
+    # In place of a deprecated method of pydantic.
+    def validate(self) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Errors for keys of this section that contradict each other, although each is valid by itself."""
         return []
 

@@ -106,18 +106,27 @@ def test_answers_of_many_clients_are_the_pipelines(server, folder):
         assert list(clients.map(server.translate, TEXTS * 3)) == found * 3
 
 
-def test_process_that_clients_reach_has_not_loaded_torch(server):
-    [worker] = psutil.Process(server.process.pid).children(recursive=True)
-
-    def loads_torch(process):
-        return any("libtorch" in entry.path for entry in process.memory_maps())
-
-    assert loads_torch(worker) and not loads_torch(psutil.Process(server.process.pid))
+def test_only_the_process_that_translates_has_loaded_torch(server):
+    fields = {"source": "de", "target": "en"}
+    parts = [f'--X\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{fields[name]}\r\n' for name in fields]
+    parts.append('--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n*w1* w2\r\n--X--\r\n')
+    headers = {"content-type": "multipart/form-data; boundary=X"}
+    address = f"http://127.0.0.1:{server.port}/translate_file"
+    with urllib.request.urlopen(
+        urllib.request.Request(address, "".join(parts).encode(), headers), timeout=60
+    ) as answer:
+        assert "translatedFileUrl" in json.load(answer)
+    own = psutil.Process(server.process.pid)
+    processes = [own, *own.children(recursive=True)]
+    assert len(processes) > 3  # those that read documents, too
+    with_torch = [one for one in processes if any("libtorch" in entry.path for entry in one.memory_maps())]
+    assert len(with_torch) == 1 and with_torch != [own]
 
 
 @pytest.mark.slow
 def test_killed_process_is_replaced(server, folder):
-    [worker] = psutil.Process(server.process.pid).children(recursive=True)
+    [worker] = [child for child in psutil.Process(server.process.pid).children(recursive=True)
+                if "hf_vaswani.server.worker" in " ".join(child.cmdline())]  # fmt: skip
     worker.kill()
     end = time.monotonic() + 60
     while True:
@@ -152,7 +161,7 @@ def test_stopped_server_finishes_what_is_under_way(server, folder):
         children = psutil.Process(server.process.pid).children(recursive=True)
         assert len(answer.result(timeout=120)) == len(texts)
     assert server.process.wait(timeout=10) == 0  # a second on a machine that is not busy
-    assert not any(child.is_running() for child in children)
+    assert not psutil.wait_procs(children, timeout=5)[1]
 
 
 def test_server_on_ray_answers_reloads_and_finishes_what_is_under_way(folder, tmp_path):

@@ -9,12 +9,12 @@ from accelerate import Accelerator
 
 from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
+from hf_vaswani.models import load
 from hf_vaswani.training import run
 from hf_vaswani.training.check import CheckedRecipe, check
 from hf_vaswani.training.reporting import teacher
 from hf_vaswani.training.setup import inputs, tokenizer_and_model
 from hf_vaswani.training.train import processes_of, train
-from hf_vaswani.translator import load
 
 
 @pytest.fixture

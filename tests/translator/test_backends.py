@@ -69,8 +69,9 @@ def toy(monkeypatch, tmp_path):
     monkeypatch.setattr("hf_vaswani.translator.backends.conversions.version", lambda library: "1.0")
     monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
     record = replace(
-        ONNX, name="toy", title="Toy Engine", libraries=("json",), backend="toy_engine:Toy", model="toy_engine:ToyModel",
-        config="toy_engine:ToyConfig", model_type="vaswani_toy", open="toy_engine:open_conversion",
+        ONNX, name="toy", title="Toy Engine", libraries=("json",), backend="toy_engine:Toy",
+        model="toy_engine:ToyModel", config="toy_engine:ToyConfig", model_type="vaswani_toy",
+        open="toy_engine:open_conversion",
         write="toy_engine:write", unsupported_features="toy_engine:unsupported_features", files=("toy.bin",),
         weights=("toy.bin",),
     )  # fmt: skip
@@ -101,7 +102,9 @@ def test_what_the_engine_cannot_do_is_an_error_that_names_it(toy, saved_model, m
     with pytest.raises(ValueError, match="^Toy Engine cannot compute this: alignments need the attention"):
         pipeline("translation", model=str(saved_model), engine="toy")("w1", return_alignments=True)
     monkeypatch.setattr("hf_vaswani.backends.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r'^Toy Engine is not installed. Install it with: pip install "hf-vaswani\[toy\]'):
+    with pytest.raises(
+        ValueError, match=r'^Toy Engine is not installed. Install it with: pip install "hf-vaswani\[toy\]'
+    ):
         pipeline("translation", model=str(saved_model), engine="toy")
     with pytest.raises(ValueError, match="^engine must be one of auto, torch, ctranslate2, onnx, toy, got 'other'"):
         pipeline("translation", model=str(saved_model), engine="other")

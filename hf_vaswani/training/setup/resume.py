@@ -159,20 +159,19 @@ def local_digests(recipe: Recipe) -> dict[str, str]:
         found["augmentation.glossary"] = [text_file_digest(recipe.augmentation.glossary)]
     for key, name in recipe.model_names:
         if Path(name).exists():
-            found.setdefault(key, []).append(content_digest(name))
+            found.setdefault(key, []).append(_model_digest(name))
     return {key: " ".join(digests) for key, digests in found.items()}
 
 
-def content_digest(name: str) -> str:
-    """The digest of a model's files, as in `engines/model_digest.py`, which few runs need."""
-    from ...engines import model_digest
+def _model_digest(name: str) -> str:
+    from ...models.model_digest import content_digest  # only recipes that name a model need it
 
-    return model_digest.content_digest(name)
+    return content_digest(name)
 
 
 def run_inputs(recipe: Recipe) -> list[Input]:
     """Everything that a run is made from besides its own text, with provenance."""
-    found = [make_input(key, name, content_digest(name)) for key, name in recipe.model_names]
+    found = [make_input(key, name, _model_digest(name)) for key, name in recipe.model_names]
     pairs = [name for name in recipe.data.text or () if name not in (OWN, REVERSED)]
     found += [make_input("data.text", name, text_file_digest(name)) for name in pairs]
     if name := recipe.augmentation.glossary:

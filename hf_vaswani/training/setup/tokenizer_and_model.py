@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 from transformers.utils import ADAPTER_CONFIG_NAME
 
-from ... import interop
 from ...core.configuration_vaswani import VaswaniConfig
 from ...data.encoding import dropout_encoder
 from ...data.sources.text_files import Pair
@@ -89,8 +88,10 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
         check_settings(path)  # tokenizers read the config as well, and their errors do not name it
     if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
         return load_tokenizer(source)
+    from ...interop import import_tokenizer
+
     is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
-    tokenizer = None if is_own else interop.import_tokenizer(source)
+    tokenizer = None if is_own else import_tokenizer(source)
     if tokenizer is None:
         raise InputError(f"{source} has no tokenizer. Specify one with tokenizer.path.")
     return tokenizer
@@ -262,7 +263,9 @@ def check_is_model(key: str, source: str) -> None:
             "saves with --merge"
         )
     if ((folder / CONFIG_FILE).exists() or not folder.exists()) and not is_own_model(source):
-        named(key, lambda: interop.check_model_type(source))
+        from ...interop import check_model_type
+
+        named(key, lambda: check_model_type(source))
 
 
 def read_model(source: str) -> VaswaniForConditionalGeneration:
@@ -272,7 +275,9 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
         InputError: if it cannot be read.
     """
     if not is_own_model(source):
-        return interop.import_model(source)
+        from ...interop import import_model
+
+        return import_model(source)
     from ...models.model_loading import load_model
 
     return load_model(VaswaniForConditionalGeneration, source)
