@@ -98,9 +98,11 @@ def read_sweep(path: Path, options: list[str]) -> Sweep:
     try:
         with reading(path):
             content = read_yaml(path.read_text(encoding="utf-8"))
-        words = [part for word in options for part in (word.split("=", 1) if word.startswith("--") else [word])]
-        for name, value in zip(words[::2], words[1::2] + [""]):
-            content[name.removeprefix("--").replace("-", "_")] = read_yaml(value)
+        name = ""
+        for word in options:
+            if word.startswith("--"):
+                name, _, word = word.removeprefix("--").partition("=")
+            content[name.replace("-", "_")] = read_yaml(word) if word else True
         sweep = Sweep.model_validate(content)
     except ValidationError as error:
         errors = [f"{path}: {'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors()]

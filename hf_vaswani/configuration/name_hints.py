@@ -116,6 +116,7 @@ OTHER_NAMES = {
 }  # fmt: skip
 # What is not an option here → names of options for it elsewhere.
 ADVICE = {
+    "it is a script: python scripts/sweep.py SWEEP.yaml": "sweep grid_search grid-search",
     "several runs are now a script; hf-vaswani recipes lists those of this package": "stages",
     "accelerate launch --num_processes N starts several processes": "world_size distributed_world_size num_processes"
     " nproc_per_node num_gpus n_gpu gpu_ranks num_devices local_rank ddp_backend",

@@ -132,6 +132,15 @@ def test_names_of_combinations_are_distinct_valid_file_names():
     assert all("/" not in name and ":" not in name and len(name) < 100 for name in names)
 
 
+def test_options_replace_keys_of_the_file(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text("recipe: quickstart\noutput_dir: out\ngrid: {dropout: [0.1]}\nseeds: [1, 2]\nmax_steps: 9\n")
+    options = ["--seeds", "[5]", "--streaming", "--max-steps=-1", "--grid={dropout: [0.2, 0.3]}", "--name", "a=b"]
+    sweep = script.read_sweep(path, options)
+    assert (sweep.seeds, sweep.grid) == ([5], {"dropout": [0.2, 0.3]})
+    assert sweep.model_extra == {"max_steps": -1, "streaming": True, "name": "a=b"}
+
+
 def test_recipe_that_overwrites_its_runs_is_resumed_all_the_same(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {dataset: built-in}\ntraining: {overwrite: true}\n")
@@ -315,6 +324,12 @@ def test_file_that_is_no_sweep_is_an_error(content, tmp_path, capsys):
     path.write_text(content)
     assert main([str(path)], script.make_parser()) == 2
     assert capsys.readouterr().err.startswith(f"error: {path}")
+
+
+def test_command_line_names_the_script(capsys):
+    with pytest.raises(SystemExit):
+        main(["sweep", "quickstart"])
+    assert "'sweep' is not a command; it is a script: python scripts/sweep.py" in capsys.readouterr().err
 
 
 def test_second_sweep_in_a_folder_is_rejected(sweep, runs, tmp_path):
