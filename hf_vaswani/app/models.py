@@ -118,7 +118,7 @@ def make_title(loaded: LoadedModel) -> str:
 
 
 def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageChoices:
-    """The languages that a model can be asked to translate from and to."""
+    """The languages that a model translates from and to, for choice."""
     if is_multilingual(tokenizer):
         codes = sorted(language_codes(tokenizer))
         first = getattr(tokenizer, "src_lang", None)

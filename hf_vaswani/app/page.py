@@ -27,7 +27,7 @@ NARROWEST = 300
 
 
 class StopRequest:
-    """Whether a visitor has asked to stop; each visitor has one object, which both functions see."""
+    """Whether a visitor wants to stop; each visitor has one object, which both functions see."""
 
     is_made = False
 

@@ -1,4 +1,4 @@
-"""Serves the page: to this machine alone unless asked otherwise, without loading from or sending to other servers."""
+"""Serves the page: to this machine alone by default, without loading from or sending to other servers."""
 
 import os
 import tempfile

@@ -295,7 +295,7 @@ def _selections(options: argparse.Namespace) -> "list[BackendSelection]":
 
 
 def _check_engine(selection: "BackendSelection", model: "tuple | None") -> None:
-    """Raise an `InputError` if the engine that was asked for cannot compute a model."""
+    """Raise an `InputError` if the engine that was requested cannot compute a model."""
     if model:
         with option_names():
             selection.check(model[0])

@@ -303,10 +303,10 @@ def check_language_options(
     from ..text.languages import check_languages, check_pair, language_pairs
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
-    asked = options.source_language, options.target_language
+    requested = options.source_language, options.target_language
     with option_names():
-        check_pair(asked, language_pairs(model, tokenizer))
-        check_languages(tokenizer, *asked, has_own_target)
+        check_pair(requested, language_pairs(model, tokenizer))
+        check_languages(tokenizer, *requested, has_own_target)
 
 
 @contextmanager

@@ -285,19 +285,19 @@ class GenerateArguments:
         """The number of hypotheses to return for each text.
 
         Args:
-            n_best: the number that the pipeline was asked for, if any.
+            n_best: the number that the pipeline was requested, if any.
 
         Raises:
             ValueError: the search cannot return that many, or the number is invalid or given twice.
         """
-        asked = self.get("num_return_sequences", 1)
+        requested = self.get("num_return_sequences", 1)
         if n_best is None:
-            name, number = "num_return_sequences", asked
+            name, number = "num_return_sequences", requested
         else:
             name, number = "n_best", n_best
             if self.generate_kwargs.get("num_return_sequences") not in (None, n_best):
                 raise ValueError(
-                    f"{name}={number} and num_return_sequences={asked} set the same thing: pass only one."
+                    f"{name}={number} and num_return_sequences={requested} set the same thing: pass only one."
                 )
         check_number(name, number)
         beams = self.get("num_beams", 1)

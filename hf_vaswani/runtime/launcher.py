@@ -74,7 +74,7 @@ def accelerate_options(command: list[str]) -> Namespace | None:
         return None
 
 
-def processes_asked_for() -> int | None:
+def requested_processes() -> int | None:
     """How many processes the options or config file of `accelerate launch` ask for; `None` if neither says."""
     from accelerate.commands.config.config_args import default_config_file, load_config_from_file
 
@@ -106,17 +106,17 @@ def process_errors(known: int) -> list[str]:
     Args:
         known: number of processes that know of each other.
     """
-    started, asked = int(os.environ.get("WORLD_SIZE", 1)), processes_asked_for()
+    started, requested = int(os.environ.get("WORLD_SIZE", 1)), requested_processes()
     if started > known:
         # On a CPU, Accelerate looks for other processes only if it is told to.
         return [
             f"The launcher started {started} processes that do not know of each other: each would work alone. On "
             "CPUs, set ACCELERATE_USE_CPU=true."
         ]
-    if asked and asked > known:
+    if requested and requested > known:
         return [
-            f"accelerate launch was set to start {asked} processes but started {known}: it cannot start more on "
-            f"CPUs. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate launch "
+            f"accelerate launch was set to start {requested} processes but started {known}: it cannot start more on "
+            f"CPUs. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {requested}, or give accelerate launch "
             "--num_processes 1."
         ]
     return []

@@ -12,7 +12,7 @@ from accelerate.state import AcceleratorState
 
 from ..errors import InputError
 from .launcher import end_with_launcher, is_set, process_errors, processes_started
-from .threads import asked_threads, share_of_cores
+from .threads import requested_threads, share_of_cores
 
 # The others wait for the slowest process, or for the first one while it prepares a large corpus.
 PATIENCE = timedelta(days=1)
@@ -76,6 +76,6 @@ def launched_processes() -> Iterator[PartialState | SingleProcess]:
     has_devices = torch.accelerator.is_available() and not is_set("ACCELERATE_USE_CPU")
     with process_group(cpu=not has_devices) as processes:
         if processes.device.type == "cpu":
-            asked, _ = asked_threads(None)
-            torch.set_num_threads(asked or share_of_cores(processes))
+            requested, _ = requested_threads(None)
+            torch.set_num_threads(requested or share_of_cores(processes))
         yield processes

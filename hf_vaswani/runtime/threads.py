@@ -32,7 +32,7 @@ TRIES, SECONDS, OPERATIONS = 3, 0.04, 2e8
 SLOW, WINDOW, PATIENCE, STEPS_BETWEEN_LOOKS = 0.5, 5.0, 30.0, 10
 
 
-def asked_threads(cpu_threads: int | None) -> tuple[int | None, str]:
+def requested_threads(cpu_threads: int | None) -> tuple[int | None, str]:
     """The number of threads that the user asks for, if any, and the setting that says so."""
     if cpu_threads:
         return cpu_threads, "training.cpu_threads"
@@ -41,8 +41,8 @@ def asked_threads(cpu_threads: int | None) -> tuple[int | None, str]:
 
 def cores_of_run(cpu_threads: int | None, processes: int) -> int:
     """The number of this machine's cores that a run may use: as many as it asks for in its processes, or else all."""
-    asked, _ = asked_threads(cpu_threads)
-    return min(asked * processes_here(processes), available_cores()) if asked else available_cores()
+    requested, _ = requested_threads(cpu_threads)
+    return min(requested * processes_here(processes), available_cores()) if requested else available_cores()
 
 
 def share_of_cores(accelerator: Accelerator) -> int:
@@ -196,16 +196,16 @@ def begin_threads(
     Returns:
         What adapts the number; `None` if the user sets it.
     """
-    asked, by = asked_threads(cpu_threads)
+    requested, by = requested_threads(cpu_threads)
     share = share_of_cores(accelerator)
-    torch.set_num_threads(asked or min(stored or share, share))
+    torch.set_num_threads(requested or min(stored or share, share))
     here, cores = processes_here(accelerator.num_processes), os.cpu_count() or 1
-    number = asked or share
+    number = requested or share
     if not cpu_threads and number * here < cores:
         line = counted(number, "thread") + (f" in each of {here} processes" if here > 1 else "")
-        why = f"as {by} says" if asked else "as many as the affinity mask and limits of this process allow"
+        why = f"as {by} says" if requested else "as many as the affinity mask and limits of this process allow"
         print_main(f"{line} on {counted(cores, 'core')}, {why}. Set --cpu_threads for another number", accelerator)
-    if asked:
+    if requested:
         return None
     threads = AdaptiveThreads(accelerator, share, work, clock)
     threads.choose()

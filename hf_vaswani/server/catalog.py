@@ -83,7 +83,7 @@ class Catalog:
 
     @cached_property
     def _known(self) -> dict[str, list[str]]:
-        """The languages alike to the codes that were asked for."""
+        """The languages alike to the codes that were requested."""
         return {}
 
     def sources(self) -> list[str]:
@@ -208,13 +208,13 @@ def model_pairs(model: GivenModel) -> dict[Pair, Languages]:
     from ..data.tokenizers.tokenizer import load_tokenizer
     from ..models.load import adapter_base
 
-    path, asked = model
+    path, requested = model
     check_model(path)
     config, tokenizer = AutoConfig.from_pretrained(adapter_base(path) or path), load_tokenizer(path)
     known: Any = SimpleNamespace(config=config)  # all that the functions below read
     choices = language_choices(known, tokenizer)
-    if asked:
-        return {Pair(*map(public_code, asked)): Languages(*asked) if choices.sources else NO_LANGUAGES}
+    if requested:
+        return {Pair(*map(public_code, requested)): Languages(*requested) if choices.sources else NO_LANGUAGES}
     if not choices.sources:
         pairs = [pair for pair in language_pairs(known, tokenizer) if all(pair)]
         if not pairs:

@@ -17,7 +17,7 @@ from .worker import Inspection, Worker, WorkerDied
 # How often a process is started in place of one that died; the seconds before the second time, doubled for each
 # further one.
 STARTS, PAUSE = 4, 1.0
-# How often processes are asked whether they answer, and how long that may take before they are replaced; after how
+# How often processes are checked whether they answer, and how long that may take before they are replaced; after how
 # long without work those end that were started under load.
 CHECK_SECONDS, ANSWER_SECONDS, IDLE_SECONDS = 60, 60, 600
 

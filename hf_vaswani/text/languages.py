@@ -79,16 +79,16 @@ def language_pairs(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase
     return [] if pair == (None, None) else [pair]
 
 
-def fits_pair(asked: LanguagePair, pair: LanguagePair) -> bool:
+def fits_pair(requested: LanguagePair, pair: LanguagePair) -> bool:
     """Whether a language pair matches the requested one, as far as both are known."""
-    return all(code is None or own is None or is_same_language(code, own) for code, own in zip(asked, pair))
+    return all(code is None or own is None or is_same_language(code, own) for code, own in zip(requested, pair))
 
 
-def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "") -> None:
+def check_pair(requested: LanguagePair, pairs: list[LanguagePair], remedy: str = "") -> None:
     """Refuse languages that a model does not translate.
 
     Args:
-        asked: source and target language, `None` if not given.
+        requested: source and target language, `None` if not given.
         pairs: the pairs that the model translates; empty if it accepts any.
         remedy: what to do, at the end of the message.
 
@@ -96,12 +96,12 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
         ValueError: a language is not a text, or the model does not translate them; the message names the languages
             requested and those it has.
     """
-    for name, code in zip(("src_lang", "tgt_lang"), asked):
+    for name, code in zip(("src_lang", "tgt_lang"), requested):
         if code is not None:
             check_text(name, code)
-    if not pairs or any(fits_pair(asked, pair) for pair in pairs):
+    if not pairs or any(fits_pair(requested, pair) for pair in pairs):
         return
-    given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]
+    given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), requested) if code is not None]
     remedy = remedy or "Use its own languages, or none."
     raise ValueError(f"{' and '.join(given)}: this model translates {pairs_in_words(pairs)}. {remedy}")
 

@@ -78,7 +78,7 @@ class DeviceListener(StepListener):
         self._note(progress)
 
     def on_step_end(self, result: StepResult) -> None:
-        """Check now and then whether another number of threads is faster, unless the user asked for one."""
+        """Check now and then whether another number of threads is faster, unless the user requested one."""
         threads, progress = self.threads, result.progress
         if threads is None:
             return

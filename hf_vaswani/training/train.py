@@ -14,7 +14,7 @@ from ..runtime.launcher import end_with_launcher, is_set
 from ..runtime.machine import keep_freed_memory
 from ..runtime.process_group import join_processes
 from ..runtime.processes import on_main_process, reported_once
-from ..runtime.threads import asked_threads, share_of_cores
+from ..runtime.threads import requested_threads, share_of_cores
 from .build import build, open_run
 from .check import available_trackers, check
 from .fit import fit
@@ -79,8 +79,8 @@ def processes_of(recipe: Recipe) -> Iterator[Accelerator]:
                 # Accelerate silently ignores fp16 mixed precision on a CPU; torch supports it.
                 accelerator.native_amp = True
                 accelerator.scaler = torch.amp.GradScaler("cpu")
-            asked, _ = asked_threads(recipe.training.cpu_threads)
-            torch.set_num_threads(asked or share_of_cores(accelerator))
+            requested, _ = requested_threads(recipe.training.cpu_threads)
+            torch.set_num_threads(requested or share_of_cores(accelerator))
             keep_freed_memory()
         yield accelerator
         # A process that is done must not take down the group while another still writes.

@@ -89,9 +89,9 @@ def open_reranker(
     """
     other, other_tokenizer = load(path, dtype)
     check_gives_probabilities(path, other)
-    asked, known = (languages.get("src_lang"), languages.get("tgt_lang")), language_pairs(other, other_tokenizer)
+    requested, known = (languages.get("src_lang"), languages.get("tgt_lang")), language_pairs(other, other_tokenizer)
     for pairs in translated:
-        needed = [pair[::-1] for pair in ([asked] if any(asked) else pairs)]
+        needed = [pair[::-1] for pair in ([requested] if any(requested) else pairs)]
         if needed and known and not any(fits_pair(pair, own) for pair in needed for own in known):
             raise InputError(
                 f"{path} translates {pairs_in_words(known)}. Reranking needs a model of the other direction: "

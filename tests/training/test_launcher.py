@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from hf_vaswani.runtime import launcher
-from hf_vaswani.runtime.launcher import accelerate_options, processes_asked_for, threads_of_user
+from hf_vaswani.runtime.launcher import accelerate_options, requested_processes, threads_of_user
 
 from .helpers import PROJECT, start_training
 
@@ -86,11 +86,11 @@ def test_number_of_processes_is_read_from_options_or_config_of_accelerate(launch
         "machine_rank: 0\nuse_cpu: true\nmixed_precision: 'no'\ndebug: false\n"
     )
     launched_by("1", Launcher(f"python bin/accelerate launch --config_file {config} train.py"))
-    assert processes_asked_for() == 2
+    assert requested_processes() == 2
     launched_by("1", Launcher(f"python bin/accelerate launch --config_file {config} --num_processes 4 train.py"))
-    assert processes_asked_for() == 4
+    assert requested_processes() == 4
     launched_by("1", None, mark=None)
-    assert processes_asked_for() is None
+    assert requested_processes() is None
 
 
 @pytest.mark.slow

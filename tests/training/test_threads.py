@@ -9,12 +9,12 @@ from hf_vaswani.runtime import threads
 from hf_vaswani.runtime import threads as threads_module
 from hf_vaswani.runtime.threads import (
     AdaptiveThreads,
-    asked_threads,
     best_number,
     cores_of_run,
     fair_share,
     measure,
     numbers_to_try,
+    requested_threads,
 )
 from hf_vaswani.training.checkpoints.checkpoint import checkpoint_folders, load_checkpoint
 from hf_vaswani.training.train import train
@@ -43,10 +43,10 @@ def fake_measurement(monkeypatch, **seconds):
 
 def test_cpu_threads_takes_precedence_over_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert asked_threads(2) == (2, "training.cpu_threads")
-    assert asked_threads(None) == (3, "OMP_NUM_THREADS")
+    assert requested_threads(2) == (2, "training.cpu_threads")
+    assert requested_threads(None) == (3, "OMP_NUM_THREADS")
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert asked_threads(None)[0] is None
+    assert requested_threads(None)[0] is None
 
 
 def test_omp_num_threads_is_respected_and_reported(recipe, monkeypatch, capsys):

@@ -390,10 +390,10 @@ def test_unsupported_kinds_of_distributed_training_are_rejected(recipe, monkeypa
 
 
 def test_run_with_fewer_processes_than_requested_is_rejected(recipe, monkeypatch):
-    monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 2)
+    monkeypatch.setattr("hf_vaswani.runtime.launcher.requested_processes", lambda: 2)
     with pytest.raises(InputError, match="was set to start 2 processes but started 1: .*torchrun --nproc_per_node 2"):
         train(recipe())
-    monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 1)
+    monkeypatch.setattr("hf_vaswani.runtime.launcher.requested_processes", lambda: 1)
     assert train(recipe("--max_steps=1")).steps == 1
 
 

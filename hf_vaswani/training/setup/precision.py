@@ -20,7 +20,7 @@ from ...errors import InputError
 from ...runtime.machine import cpu_name
 from ...runtime.precision import LAYERS, TOKENS, bf16_speedup, has_native_bf16, possible_precisions, use_bf16
 from ...runtime.processes import on_main_process, print_main
-from ...runtime.threads import asked_threads, feed_forward, serving_number, threads_set
+from ...runtime.threads import feed_forward, requested_threads, serving_number, threads_set
 from ..checkpoints.artifacts import BEST, CHECKPOINTS, RECIPE_FILE, read_stored
 from ..checkpoints.checkpoint import is_checkpoint_name
 from ..recipe.recipe import Recipe
@@ -39,10 +39,10 @@ SIZES = (
 def known_precision(recipe: Recipe) -> str | None:
     """The precision that the recipe or the launcher asks for, or else that of the run in the output folder; `None` if
     it is still to be determined."""
-    asked = recipe.training.mixed_precision
-    if asked != AUTO:
-        return asked
-    # Accelerate's launcher sets "no" even if nobody asked for it.
+    requested = recipe.training.mixed_precision
+    if requested != AUTO:
+        return requested
+    # Accelerate's launcher sets "no" even if nobody requested it.
     launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
     return launched if launched != "no" else _stored_precision(recipe)
 
@@ -135,7 +135,7 @@ def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
 def measured_speedup(model: VaswaniForConditionalGeneration, max_tokens: int, cpu_threads: int | None) -> float:
     """[`bf16_speedup`] with the number of threads that the run will choose, even beside other processes."""
     threads, config = torch.get_num_threads(), model.config
-    if asked_threads(cpu_threads)[0] is None:
+    if requested_threads(cpu_threads)[0] is None:
         work = feed_forward(config.d_model, config.encoder_ffn_dim, max_tokens)
         threads = serving_number(threads, work)
     with threads_set(threads):

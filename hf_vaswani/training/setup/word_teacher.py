@@ -1,4 +1,4 @@
-"""The models that a run distills word by word: opened, checked against the run, and asked once for their soft labels
+"""The models that a run distills word by word: opened, checked against the run, and used once for their soft labels
 of the training text, into the cache of prepared text.
 """
 
