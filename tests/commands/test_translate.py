@@ -216,7 +216,7 @@ def test_samples_of_a_line_are_drawn_independently(translate, write_lines):
         (["--mbr", "chrf", "--sample", 1], "--sample cannot be combined with --mbr"),
         (["--glossary", __file__, "--sample", 1], "--sample cannot be combined with --glossary"),
         (["--glossary", __file__], f"{__file__} is not a glossary"),
-        (["--on_unmet", "error"], "--on_unmet is for the terms of a --glossary and for --keep"),
+        (["--on_missing_term", "error"], "--on_missing_term is for the terms of a --glossary and for --keep"),
         (["--keep", "("], "keep: '(' is neither one of code, url"),
         (["--keep", "url", "--mbr", "chrf"], "--keep cannot be combined with --mbr"),
         (["--rerank_weight", 1], "--rerank_weight needs --rerank_with"),

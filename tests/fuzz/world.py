@@ -413,10 +413,11 @@ def names() -> dict[str, object]:
     from hf_vaswani import interop
     from hf_vaswani.data.tokenizers import arguments, tokenizer
     from hf_vaswani.evaluation import attention, score
+    from hf_vaswani.models import ensemble
     from hf_vaswani.training.checkpoints import average
     from hf_vaswani.training.recipe import recipe
     from hf_vaswani.training.reporting import rewrite_card
-    from hf_vaswani.translator import ensemble, mbr, pair_scores, translate
+    from hf_vaswani.translator import mbr, pairs, pipeline
 
     modules = (
         arguments,
@@ -428,10 +429,10 @@ def names() -> dict[str, object]:
         recipe,
         ensemble,
         mbr,
-        pair_scores,
-        translate,
+        pairs,
     )
     public = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
+    public["translate"] = pipeline.translate
     public |= {name: getattr(interop, name) for name in interop.__all__}
     others = {
         "torch": torch,
