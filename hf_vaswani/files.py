@@ -134,10 +134,10 @@ def model_path_error(path: str | Path) -> str | None:
 def _similar_folder(path: Path) -> str:
     """A question whether a folder next to a path is meant; "" if there is none with a similar name."""
     try:
-        beside = [other.name for other in path.parent.iterdir() if other.is_dir()]
+        siblings = [other.name for other in path.parent.iterdir() if other.is_dir()]
     except OSError:
-        beside = []
-    close = nearest(path.name, beside)
+        siblings = []
+    close = nearest(path.name, siblings)
     return f" (did you mean {path.parent / close}?)" if close else ""
 
 

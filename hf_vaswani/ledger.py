@@ -1,7 +1,7 @@
 """What is known of the products of commands: whether one is new, begun or finished, in use, and made in the same way.
 
 A folder gets its name once it is complete, and is locked while it is written: the system removes the lock of a killed
-process, and no lock file is left that would be pushed or exported. A small JSON file beside each model, average and
+process, and no lock file is left that would be pushed or exported. A small JSON file next to each model, average and
 file of translated pairs says how it was made: the command, its settings, and its inputs by digest, each with its own
 provenance, so that the file of a final model tells the whole story. A command that finds its product finished compares
 the two, and says what differs.
@@ -62,7 +62,7 @@ class Provenance(BaseModel):
         return self
 
     def write(self, product: Path) -> None:
-        """Write the file beside a product.
+        """Write the file next to a product.
 
         Raises:
             OSError: if it cannot be written.
@@ -250,7 +250,7 @@ def check_new(output: str | Path) -> None:
 
 
 def partial_folder(output: Path) -> Path:
-    """A hidden folder beside an output folder, of a name that nobody can foresee."""
+    """A hidden folder next to an output folder, of a name that nobody can foresee."""
     return output.with_name(f".{output.name}-{uuid.uuid4().hex}")
 
 

@@ -44,7 +44,7 @@ def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypo
 
 
 def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:
-    """Each sentence beside its translation, each word with the numbers of the words that it is linked to."""
+    """Each sentence next to its translation, each word with the numbers of the words that it is linked to."""
     if not translation.has_links:
         return ""
     rows = [

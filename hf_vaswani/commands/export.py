@@ -144,7 +144,7 @@ def _shortlist(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
 ) -> str | None:
-    """The shortlist learned from the given text, or else the one that is beside the model, if any."""
+    """The shortlist learned from the given text, or else the one that is next to the model, if any."""
     from ..engines.shortlist import learn_shortlist, read_shortlist
 
     if options.shortlist:

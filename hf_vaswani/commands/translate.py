@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _make_pairs(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> None:
-    """Translate into a file beside the pairs, which is resumed, and choose the pairs from it."""
+    """Translate into a file next to the pairs, which is resumed, and choose the pairs from it."""
     from ..runtime.processes import on_main_process
 
     options.output, options.format = candidates_file(options.pairs), "jsonl"

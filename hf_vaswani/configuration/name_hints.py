@@ -1,6 +1,6 @@
 """Hints for unknown names: the nearest known one, and what other toolkits call recipe keys and command options.
 
-Names of the model's fields are in `configuration_vaswani.py`, beside the fields.
+Names of the model's fields are in `configuration_vaswani.py`, next to the fields.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
 """What travels with a checkpoint: config, model, generation, translation pipeline, tokenizer.
 
-Each file imports only torch, transformers and its siblings, and is copied flat beside the weights.
+Each file imports only torch, transformers and its siblings, and is copied flat next to the weights.
 """

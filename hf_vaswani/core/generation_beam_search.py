@@ -1,4 +1,4 @@
-"""Beam search as in the paper (section 6.1), to be read beside it.
+"""Beam search as in the paper (section 6.1), to be read along with it.
 
 Each step scores the next tokens of all hypotheses, takes the best continuations of each sentence, adds those that end
 to the finished ones and continues the others. Finished hypotheses are compared by their log-probability divided by a

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 AnyTokenizer = TypeVar("AnyTokenizer", bound=PreTrainedTokenizerBase)
 
 TARGET_TOKENIZER_FILE = "target_tokenizer.json"
-# Folders of two plain tokenizers beside a model that other classes must not mistake for one with a joint vocabulary.
+# Folders of two plain tokenizers next to a model that other classes must not mistake for one with a joint vocabulary.
 SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
 # The entry in a tokenizer's settings that says whether it reads sources in capitals as lower case.
 FOLDS_CAPITALS = "folds_capitals"

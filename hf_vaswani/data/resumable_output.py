@@ -1,9 +1,9 @@
 """Writes a file window by window, so that a run that is interrupted at any moment can be resumed.
 
-Until the output is finished, `.NAME.progress.json` beside it records how much of it is complete, from which lines of
+Until the output is finished, `.NAME.progress.json` next to it records how much of it is complete, from which lines of
 the input, and with which model and settings. Anything beyond that is cut off when a run resumes.
 
-A new output is written in place. An output that replaces a file is written beside it, as `.NAME.part`, and takes its
+A new output is written in place. An output that replaces a file is written next to it, as `.NAME.part`, and takes its
 place once it is complete. A `.gz` or `.zst` is compressed, each window on its own.
 """
 
@@ -115,7 +115,7 @@ class ResumableOutput:
         self.path = Path(path)
         self.continues = continues
         self.side_file = progress_file(self.path)
-        # Beside the file that a symbolic link points to, so that the link is kept.
+        # Next to the file that a symbolic link points to, so that the link is kept.
         part = self.path.resolve()
         self.part = part.with_name(f".{part.name}.part")
         is_part_resumed = resume and self.side_file.exists() and self.part.exists()
@@ -220,7 +220,7 @@ class ResumableOutput:
                     getattr(self, name).close()
 
     def _forget_earlier(self) -> None:
-        """Remove what an earlier run left beside the output, so that it is never taken for this run's."""
+        """Remove what an earlier run left next to the output, so that it is never taken for this run's."""
         self.side_file.unlink(missing_ok=True)
         if not self._is_replacing:
             self.part.unlink(missing_ok=True)
@@ -248,8 +248,8 @@ class ResumableOutput:
         if not self.side_file.exists():
             if self.path.exists():
                 raise NothingToResume(
-                    f"{self.path} cannot be resumed, since {self.side_file.name} is not beside it: it is finished, or "
-                    "was made in another way. Start over with --overwrite, or choose another file."
+                    f"{self.path} cannot be resumed, since {self.side_file.name} is not next to it: it is finished, "
+                    "or was made in another way. Start over with --overwrite, or choose another file."
                 )
             return
         try:

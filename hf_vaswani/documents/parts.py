@@ -90,7 +90,7 @@ class Builder:
 
 
 def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
-    """Whether an entity in a text is a sign with a space beside it, as in "5 &lt; 6", which needs no translation.
+    """Whether an entity in a text is a sign with a space next to it, as in "5 &lt; 6", which needs no translation.
 
     Many models do not know such signs, and lose them. "&" may become a word, and "&lt;" may begin one.
     """

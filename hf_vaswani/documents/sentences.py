@@ -231,8 +231,8 @@ def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
 
 def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
     """Whether the text right before (-1) or after (1) a tag has a space there."""
-    beside = pieces[number + step] if 0 <= number + step < len(pieces) else None
-    return isinstance(beside, Text) and bool(SPACES.match(beside.text[-1:] if step < 0 else beside.text[:1]))
+    neighbor = pieces[number + step] if 0 <= number + step < len(pieces) else None
+    return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
 
 
 def _nest(tags: Sequence[_Placed], root: _Node) -> bool:

@@ -107,7 +107,7 @@ class TermSpeller:
         return self.tokenizer.batch_decode(those, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def _find_word(self) -> tuple[str, list[int]]:
-        """A word beside which tokens are looked at, and its token ids."""
+        """A word next to which tokens are looked at, and its token ids."""
         for token_id in range(target_vocab_size(self.tokenizer)):
             text = self._decode([[token_id]])[0].strip()
             if words(text) == [text] and joins_words(text):
@@ -136,7 +136,7 @@ class TermSpeller:
 
 
 def _kind(letter: str, nearest: str) -> int:
-    """What a token begins or ends with: its outer character but for spaces, and the one beside its neighbor."""
+    """What a token begins or ends with: its outer character but for spaces, and the one next to its neighbor."""
     if not letter or not joins_words(letter):
         return OTHER
     return JOINING if letter == nearest else LETTER

@@ -1,6 +1,6 @@
 """Downloads a model from the Hub, or the folder of a run that was uploaded with its last checkpoint.
 
-The files are gathered in a hidden folder beside the new one, and moved there once all of them have arrived.
+The files are gathered in a hidden folder next to the new one, and moved there once all of them have arrived.
 """
 
 import os
@@ -141,7 +141,7 @@ def targets_of(names: list[str]) -> dict[str, str]:
 
 @contextmanager
 def gathering(output: Path) -> Iterator[Path]:
-    """A hidden folder beside an output folder, locked while the block runs, and deleted if the block succeeds.
+    """A hidden folder next to an output folder, locked while the block runs, and deleted if the block succeeds.
 
     Raises:
         InputError: another process is gathering files in the hidden folder, or it cannot be created or has links.

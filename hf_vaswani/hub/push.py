@@ -132,7 +132,7 @@ def check_folder(folder: Path) -> None:
         if missing:
             raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is incomplete. Export it again.")
         return
-    # A PEFT adapter, and no model beside it.
+    # A PEFT adapter, and no model next to it.
     if (folder / ADAPTER_CONFIG_NAME).exists() and not (folder / CONFIG_FILE).exists():
         check_adapter(folder)
         return

@@ -15,7 +15,7 @@ from .model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)
-# Of CTranslate2, and of a tokenizer with two vocabularies beside the model of an engine.
+# Of CTranslate2, and of a tokenizer with two vocabularies next to the model of an engine.
 ENGINE_FILES = ("*_vocabulary.json", SHORTLIST_FILE, "*_tokenizer/*.json")
 
 
@@ -71,7 +71,7 @@ def adapter_base(path: str) -> str | None:
     """The base model (a folder or a Hub id) that an adapter names; None for anything that is not an adapter.
 
     Args:
-        path: folder or Hub id. A whole model with an adapter beside it is not one: transformers loads both.
+        path: folder or Hub id. A whole model with an adapter next to it is not one: transformers loads both.
 
     Raises:
         InputError: the adapter names no base model or has no weights, or PEFT is not installed.

@@ -1,6 +1,6 @@
 """Glossaries: where the terms of a source stand, and how often a translation has the terms that stand for them.
 
-Terms are compared word by word: "hound" is not in "hounds", and spaces beside punctuation make no difference. In
+Terms are compared word by word: "hound" is not in "hounds", and spaces next to punctuation make no difference. In
 scripts without spaces, such as Chinese and Thai, each character is a word.
 """
 

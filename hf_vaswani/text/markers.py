@@ -76,7 +76,7 @@ def _backends(tokenizer: "PreTrainedTokenizerBase") -> "dict[str, Tokenizer]":
 
 
 def _reading_markers(backend: "Tokenizer") -> "Tokenizer":
-    """A copy in which tokens are named by their markers, and found in normalized text, so that spaces stay beside."""
+    """A copy in which tokens are named by their markers, and found in normalized text, so that spaces stay next to."""
     from tokenizers import Tokenizer
 
     parts = json.loads(backend.to_str())

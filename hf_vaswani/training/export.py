@@ -129,7 +129,7 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
 def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, steps: int) -> list[str]:
     """Draw curves and attention into a temporary folder; the figures' paths, relative to the output folder.
 
-    The card has its own copy of the curves: those beside the log change when the run is resumed, and no longer
+    The card has its own copy of the curves: those next to the log change when the run is resumed, and no longer
     describe this model.
     """
     part, drawn = setup.folder / FINAL_PART, []
@@ -151,7 +151,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
 def save_report(
     setup: TrainingSetup, save_model: Callable[[Path], None], report: RunReport, tests: dict[str, ScoredTest]
 ) -> RunReport:
-    """Write model, tokenizer, report, translations and card beside the figures, then move everything, the card last.
+    """Write model, tokenizer, report, translations and card next to the figures, then move everything, the card last.
 
     Nothing of an earlier run is removed before everything that replaces it has been written elsewhere.
 

@@ -1,4 +1,4 @@
-"""A shortlist of target tokens: learned, written beside a model, exported to CTranslate2, and used there."""
+"""A shortlist of target tokens: learned, written next to a model, exported to CTranslate2, and used there."""
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, pipeline
@@ -14,7 +14,7 @@ from ..conftest import tiny_config, tiny_model
 pytest.importorskip("ctranslate2")
 
 TEXTS = ["w1 w2 w3", "w5 w6", "w9", "w4 w10 w11 w12"]
-# In any sentence, these; beside w1, w20; beside w5, w21 and w22.
+# In any sentence, these; next to w1, w20; next to w5, w21 and w22.
 SHORTLIST = "\t<pad> <s> </s> <unk> w2\nw1\tw20\nw5\tw21 w22\n"
 
 

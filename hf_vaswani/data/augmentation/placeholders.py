@@ -16,7 +16,7 @@ HINT = re.compile(r"[\d`@{%€$£¥]|://|www\.|" + PICTURE)
 # Of pairs with addresses, numbers and the like on both sides, the share that gets further placeholders.
 FURTHER = 0.3
 # Of what is drawn at random: the shares that take the place of words, and that are inserted at an end of the text. The
-# others are inserted beside words.
+# others are inserted next to words.
 REPLACED, AT_END = 0.5, 0.2
 
 
@@ -78,7 +78,7 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 def _edit(text: str, span: Span, marker: str) -> Edit:
-    """Put a marker at a place, with a space toward the word that it is inserted beside."""
+    """Put a marker at a place, with a space toward the word that it is inserted next to."""
     start, end = span
     if start < end:
         return Edit(start, end, lambda _: marker)

@@ -1,6 +1,6 @@
 """Exports models to ONNX, to be run by ONNX Runtime on any of its platforms.
 
-The folder has Optimum's layout, with one exception: large weights are in a file beside the graphs, so that weights
+The folder has Optimum's layout, with one exception: large weights are in a file next to the graphs, so that weights
 that encoder and decoder share are stored once. It also holds the tokenizer, the generation config, and the config that
 `onnx_model.py` needs to read it.
 """
@@ -19,7 +19,7 @@ from ..engine_model import weights_digest
 from .graph_layers import ACTIVATIONS, make_decoder, make_encoder
 from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, checked_quantization, graph_file
 
-# The size in bytes from which a weight is stored beside the graphs.
+# The size in bytes from which a weight is stored next to the graphs.
 LARGE = 1024
 ALIGNMENT = 64
 CODE_FIELDS = ("auto_map", "architectures", "model_type", "transformers_version")

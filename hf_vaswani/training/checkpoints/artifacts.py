@@ -1,6 +1,6 @@
-"""The output folder of a run: names, lock, and the artifacts beside its model: results, translations, figures, card.
+"""The output folder of a run: names, lock, and the artifacts next to its model: results, translations, figures, card.
 
-They are never left beside a model that they do not describe: they are removed before another model is written, and
+They are never left next to a model that they do not describe: they are removed before another model is written, and
 written after it. An edited card is kept: in place as long as it matches the model, and otherwise as `README.md.old`,
 or as `README.md.old.2` and so on if that exists.
 """

@@ -216,7 +216,7 @@ class HubUploads(StepListener):
             InputError: as in [`commit_folder`].
         """
         files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
-        # Files about an earlier model, or from an earlier checkpoint, must not remain beside this one.
+        # Files about an earlier model, or from an earlier checkpoint, must not remain next to this one.
         replaced = [RESULTS_FILE, f"{FIGURES}/*", *MODEL_PATTERNS]
         if self.with_run:
             replaced.append(f"{LAST_CHECKPOINT}/*")

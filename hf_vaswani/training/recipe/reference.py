@@ -76,7 +76,7 @@ def describe_keys(width: int = 119) -> str:
 
 
 def _entry(name: str, key: dict[str, Any], width: int) -> list[str]:
-    """The lines about a key: its name, with its meaning beside it."""
+    """The lines about a key: its name, with its meaning next to it."""
     choices = [choice for kind in (key, *key.get("anyOf", ())) for choice in kind.get("enum", ())]
     notes = ["one of " + ", ".join(choices)] if choices else []
     notes += [f"default: {as_option(key['default'])}"] if key["default"] not in (None, [], {}) else []

@@ -17,7 +17,7 @@ SHORTEST, LONGEST = 5, 20
 
 
 def draw_run_curves(folder: Path) -> Path | None:
-    """Draw the curves of a run's log beside it, unless the figure is up to date.
+    """Draw the curves of a run's log next to it, unless the figure is up to date.
 
     Returns:
         The figure's path; `None` if nothing was logged, or the figure cannot be drawn, which does not end the run.

@@ -95,7 +95,7 @@ def _copy(folder: Path, output: Path, name: str | None, overwrite: bool) -> Path
               if (folder / figure).stat().st_size <= LARGEST_FIGURE]  # fmt: skip
     text = _text(name or output.stem, recipe, report, copied, figures_in=output.stem)
     figures = {output.with_suffix("") / figure: folder / figure for figure in copied}
-    # If the copy is beside the run's folder, the run's own figures may already be in the right place.
+    # If the copy is next to the run's folder, the run's own figures may already be in the right place.
     figures = {path: figure for path, figure in figures.items() if not is_same_file(path, figure)}
     errors = [
         f"{path} points outside {output.parent} through a symbolic link. Remove the link, or choose another --output."

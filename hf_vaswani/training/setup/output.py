@@ -137,7 +137,7 @@ def begin_output(
             _store_recipe(folder, content)
             save_tokenizer(tokenizer, folder / TOKENIZER)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
-        # Checkpoints hold only weights; the model's architecture is stored beside them.
+        # Checkpoints hold only weights; the model's architecture is stored next to them.
         (folder / ARCHITECTURE).mkdir(exist_ok=True)
         for name, config in zip(ARCHITECTURE_FILES, (model.config, model.generation_config)):
             with atomic_write(folder / ARCHITECTURE / name) as part:

@@ -133,7 +133,7 @@ def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
 
 
 def measured_speedup(model: VaswaniForConditionalGeneration, max_tokens: int, cpu_threads: int | None) -> float:
-    """[`bf16_speedup`] with the number of threads that the run will choose, even beside other processes."""
+    """[`bf16_speedup`] with the number of threads that the run will choose, even next to other processes."""
     threads, config = torch.get_num_threads(), model.config
     if requested_threads(cpu_threads)[0] is None:
         work = feed_forward(config.d_model, config.encoder_ffn_dim, max_tokens)

@@ -1,7 +1,7 @@
 """Converts a model for another engine once, checks that both compute the same, and keeps the result in a cache.
 
-The cache has a folder for each engine, beside that of prepared text. The folders in it are named after a hash of the
-weights. Beside them, the cache notes which weights are in which files, so that a conversion can be opened without
+The cache has a folder for each engine, next to that of prepared text. The folders in it are named after a hash of the
+weights. Next to them, the cache notes which weights are in which files, so that a conversion can be opened without
 loading the model. A folder or note that is damaged, that stands in the place of another, or that another user can have
 changed is made again.
 """

@@ -1,4 +1,4 @@
-"""The card of a run: everything in it was measured, and it always describes the model beside it."""
+"""The card of a run: everything in it was measured, and it always describes the model next to it."""
 
 import contextlib
 import io
