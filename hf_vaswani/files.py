@@ -347,7 +347,7 @@ def type_errors(values: Mapping[str, Any], kinds: Mapping[str, Any], optional: b
     ]
 
 
-def _has_type(value: Any, kind: Any) -> bool:
+def _has_type(value: object, kind: object) -> bool:
     """Whether a JSON value is of a type. Whole numbers are numbers; true and false are not."""
     try:
         TypeAdapter(kind).validate_python(value, strict=True)
@@ -356,7 +356,7 @@ def _has_type(value: Any, kind: Any) -> bool:
     return True
 
 
-def type_in_words(kind: Any) -> str:
+def type_in_words(kind: object) -> str:
     """A type as error messages describe it: "a whole number or null"."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -370,7 +370,7 @@ def type_in_words(kind: Any) -> str:
     return TYPE_NAMES.get(kind, str(kind))
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as JSON, cut after 60 characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -72,7 +72,7 @@ def answers(work: Callable) -> Callable:
     """Wrap a function of the page so that its errors become messages on the page, with their text escaped."""
 
     @wraps(work)
-    def answer(*arguments: Any) -> Iterator[Any]:
+    def answer(*arguments: object) -> Iterator[Any]:
         try:
             with user_errors():
                 yield from work(*arguments)
@@ -127,7 +127,7 @@ def _open(shelf: ModelCache, name: str, source: str | None, target: str | None) 
     return shelf.open(name), Languages(source or None, target or None)
 
 
-def _text_box(label: str, lines: int = 4, **settings: Any) -> gr.Textbox:
+def _text_box(label: str, lines: int = 4, **settings: object) -> gr.Textbox:
     return gr.Textbox(label=label, lines=lines, max_lines=18, min_width=NARROWEST, **settings)
 
 

@@ -120,7 +120,7 @@ def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], n
     )
 
 
-def _cell(value: Any, is_number: bool) -> str:
+def _cell(value: object, is_number: bool) -> str:
     return f'<td{" class=number" if is_number else ""} dir="auto">{escape(str(value))}</td>'
 
 

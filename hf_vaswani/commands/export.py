@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..backends import BACKENDS, CTRANSLATE2, ONNX
 from ..errors import InputError, counted
@@ -191,7 +191,7 @@ def _compare(
     return Comparison(Path(options.source).name, search, computed_by, len(sources), same, losses, example, shortlist)
 
 
-def _compare_shortlist(exported: Any, run: Callable[..., list[str]]) -> tuple[float, list[str]]:
+def _compare_shortlist(exported: object, run: Callable[..., list[str]]) -> tuple[float, list[str]]:
     """How many times as fast an export is with its shortlist as without, and its translations without."""
     seconds, outputs = {True: math.inf, False: math.inf}, {}
     for exported.uses_shortlist in (True, False) * 2:

@@ -204,7 +204,7 @@ def reranking_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
-def add_translation_options(parser: argparse._ActionsContainer, *names: str, **traits: Any) -> None:
+def add_translation_options(parser: argparse._ActionsContainer, *names: str, **traits: object) -> None:
     """Add options of a translation, by their names in [`TranslationOptions`].
 
     Args:

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 def cached(
     cache: Path,
-    key: Any,
+    key: object,
     make: Callable[[Path], None],
     read: Callable[[Path], Content],
     what: str = "prepared text",
@@ -82,7 +82,7 @@ def cached(
     return read(path)
 
 
-def folder_name(key: Any) -> str:
+def folder_name(key: object) -> str:
     """The name of the folder for a key."""
     return hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=16).hexdigest()
 

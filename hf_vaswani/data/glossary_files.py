@@ -9,7 +9,6 @@ import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import InputError, listed
@@ -67,7 +66,7 @@ def _read_table(path: str | Path, separator: str) -> Found:
         raise InputError.of(errors)
 
 
-def _cells(path: str | Path, rows: Any) -> Iterator[list[str]]:
+def _cells(path: str | Path, rows: object) -> Iterator[list[str]]:
     """The cells of each row that a `csv.reader` finds."""
     try:
         yield from rows

@@ -79,7 +79,7 @@ class _Parser:
         return self._events
 
     def _recorded(self, name: str, rule: Callable[[Any, bool], bool]) -> Callable[[Any, bool], bool]:
-        def work(state: Any, silent: bool) -> bool:
+        def work(state: object, silent: bool) -> bool:
             if silent:
                 return rule(state, True)
             if self._end is None:
@@ -117,7 +117,7 @@ def read_markdown(content: str) -> Parts:
     return Parts([*parts, content[done:]])
 
 
-def _locate(content: str, token: Any, lines: Sequence[int], done: int, marker: str) -> list[int] | None:
+def _locate(content: str, token: object, lines: Sequence[int], done: int, marker: str) -> list[int] | None:
     """Where each character of a block, and its end, is in the file; `None` if it is not found."""
     place: list[int] = []
     for number, line in enumerate(token.content.split("\n"), token.map[0]):

@@ -86,7 +86,7 @@ def write_without_tokenizer(model: PreTrainedModel, folder: Path, quantization: 
     _save(spec, folder, {**own, "max_position_embeddings": ctranslate2_spec.position_count(spec)}, quantization)
 
 
-def _save(spec: Any, folder: Path, own: dict[str, Any], quantization: str | None) -> None:
+def _save(spec: object, folder: Path, own: dict[str, Any], quantization: str | None) -> None:
     spec.validate()
     spec.optimize(quantization=quantization)
     for name, value in own.items():
@@ -101,7 +101,7 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     return own + [f"{name} in the model's generation_config" for name in settings]
 
 
-def _set_vocabularies(spec: Any, config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase) -> None:
+def _set_vocabularies(spec: object, config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase) -> None:
     source, target = vocabularies(tokenizer)
     source_tokens = token_list(source, config.vocab_size)
     target_tokens = token_list(target, config.decoder_vocab_size)

@@ -378,7 +378,7 @@ class CTranslate2Model(EngineModel):
             limits = [search.max_length - 1] * len(rows)
         return [min(limit, self.stored.max_position_embeddings or limit) for limit in limits]
 
-    def _ranked(self, result: Any, prompt: list[int], limit: int, search: Search) -> list[tuple[float, list[int]]]:
+    def _ranked(self, result: object, prompt: list[int], limit: int, search: Search) -> list[tuple[float, list[int]]]:
         """The hypotheses of a source, ranked by the length penalty of the search."""
         scoring = Scoring(search.length_penalty, search.length_penalty_type)
         forced = search.forced_eos_token_id if search.max_length_offset is None else None

@@ -124,7 +124,7 @@ def make_spec(model: PreTrainedModel, least_positions: int = 0) -> Any:
     return spec
 
 
-def position_count(spec: Any) -> int:
+def position_count(spec: object) -> int:
     """The number of positions that a specification has embeddings for; 0 if any position will do."""
     tables = [getattr(stack, "position_encodings", None) for stack in (spec.encoder, spec.decoder)]
     return min((len(table.encodings) for table in tables if table is not None), default=0)
@@ -136,7 +136,7 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def positions(stack: nn.Module, config: Any, least: int = 0) -> torch.Tensor:
+def positions(stack: nn.Module, config: object, least: int = 0) -> torch.Tensor:
     """The position table `(positions, d_model)` that a stack adds to its embeddings."""
     table = stack.embed_positions
     if isinstance(config, VaswaniConfig):
@@ -153,17 +153,17 @@ def positions(stack: nn.Module, config: Any, least: int = 0) -> torch.Tensor:
     return copied(weights[getattr(table, "offset", 0) :])
 
 
-def _set_norm(spec: Any, norm: nn.LayerNorm) -> None:
+def _set_norm(spec: object, norm: nn.LayerNorm) -> None:
     spec.gamma, spec.beta = copied(norm.weight), copied(norm.bias)
 
 
-def _set_linear(spec: Any, linear: nn.Linear) -> None:
+def _set_linear(spec: object, linear: nn.Linear) -> None:
     spec.weight = copied(linear.weight)
     if linear.bias is not None:
         spec.bias = copied(linear.bias)
 
 
-def _set_attention(spec: Any, attention: nn.Module, norm: nn.LayerNorm, is_cross: bool = False) -> None:
+def _set_attention(spec: object, attention: nn.Module, norm: nn.LayerNorm, is_cross: bool = False) -> None:
     """Set the projections of an attention layer, joined if they have the same input: in self-attention, all three."""
     query, key, value = attention.q_proj, attention.k_proj, attention.v_proj
     for part, layers in zip(spec.linear, [[query], [key, value]] if is_cross else [[query, key, value]]):

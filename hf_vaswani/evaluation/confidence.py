@@ -46,7 +46,7 @@ def calibrate(
     sources: Sequence[str],
     references: Sequence[str],
     samples: int = DEFAULT_SAMPLES,
-    **options: Any,
+    **options: object,
 ) -> CalibrationReport:
     """Translate sources with the model's own settings, and fit its confidence to the sentence chrF of the results.
 

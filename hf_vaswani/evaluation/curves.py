@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
@@ -116,7 +116,7 @@ def read_log(path: Path) -> list[Record]:
     return records
 
 
-def _is_record(record: Any) -> bool:
+def _is_record(record: object) -> bool:
     """Whether the values of a line can be drawn: numbers, infinite or `None`, but not near the end of floats."""
     if not isinstance(record, dict) or not isinstance(record.get("update"), int):
         return False

@@ -59,7 +59,7 @@ class Calibration:
     samples: int
 
     @classmethod
-    def of(cls, config: Any) -> "Calibration":
+    def of(cls, config: object) -> "Calibration":
         """The calibration of a model's config.
 
         Raises:
@@ -104,7 +104,7 @@ class Calibration:
         return asdict(self)
 
 
-def calibration_error(values: Any) -> str | None:
+def calibration_error(values: object) -> str | None:
     """What is wrong with `confidence` of a config, if anything."""
     names = [field.name for field in fields(Calibration)]
     if not isinstance(values, dict) or sorted(values) != sorted(names):

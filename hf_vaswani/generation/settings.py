@@ -123,7 +123,7 @@ def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> l
     return errors
 
 
-def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
+def _expected(name: str, value: object, vocab_size: int | None) -> str | None:
     """What a setting must be, in words; `None` if its value is valid."""
     if name in WHOLE_NUMBERS:
         least, most = WHOLE_NUMBERS[name]
@@ -153,11 +153,11 @@ def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
     return None
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
@@ -229,7 +229,7 @@ class GenerateArguments:
         result.generate_kwargs = {**self.generate_kwargs, **arguments}
         return result
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """The value of an argument; `None` counts as not given."""
         values = (self.generate_kwargs.get(name), *(getattr(config, name, None) for config in self.configs))
         return next((value for value in values if value is not None), default)

@@ -40,7 +40,7 @@ IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-
 STATIC, GRADIO = "static", "gradio"
 
 
-def file_names(value: Any, is_path: bool = False) -> Any:
+def file_names(value: object, is_path: bool = False) -> Any:
     """A recipe's value, with each path reduced to its last part.
 
     Args:

@@ -7,7 +7,7 @@ replay the run's first steps and see whether the results are the same.
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -136,7 +136,7 @@ class RunTrace(RecordPart):
         return self.model_copy(update={"steps": [*first, *later[::-1][::stride][::-1]]})
 
 
-def _listed(value: Any) -> str:
+def _listed(value: object) -> str:
     lines = value if isinstance(value, list) else []
     text = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in lines)
     return f"[\n{text}\n]" if lines else json.dumps(value, ensure_ascii=False)

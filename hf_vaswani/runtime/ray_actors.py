@@ -38,7 +38,7 @@ class OrderedWorker:
     def ready(self) -> None:
         """Do nothing: once this returns, the process is known to be up."""
 
-    def do(self, item: Any) -> tuple[Any, tuple[bool, str] | None]:
+    def do(self, item: object) -> tuple[Any, tuple[bool, str] | None]:
         """Return a result, or whether the error is an [`InputError`], with its message."""
         try:
             return self._work(item), None
@@ -155,7 +155,7 @@ class _Job:
     losses: int = 0
 
 
-def _result(reference: Any) -> Any:
+def _result(reference: object) -> Any:
     """The result of an actor's work.
 
     Raises:

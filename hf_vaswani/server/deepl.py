@@ -32,7 +32,7 @@ REFUSED = {
 }
 
 
-def _as_list(value: Any) -> Any:
+def _as_list(value: object) -> Any:
     """Names: a list, or a text with commas."""
     if isinstance(value, str):
         value = [value]
@@ -72,17 +72,17 @@ class TranslateRequest(GlossaryChoice):
 
     @field_validator("text", mode="before")
     @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
+    def _one_or_many(cls, value: object) -> Any:
         return [value] if isinstance(value, str) else value
 
     @field_validator("split_sentences", mode="before")
     @classmethod
-    def _as_text(cls, value: Any) -> Any:
+    def _as_text(cls, value: object) -> Any:
         return str(int(value)) if isinstance(value, bool | int) else value
 
     @field_validator("tag_handling", mode="before")
     @classmethod
-    def _none_if_empty(cls, value: Any) -> Any:
+    def _none_if_empty(cls, value: object) -> Any:
         return value or None
 
 

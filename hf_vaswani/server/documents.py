@@ -72,7 +72,7 @@ class DocumentReader:
             fill_document, document.kind, document.content, translations, alignments, target_language
         )
 
-    async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def _run(self, work: Callable[..., Any], *arguments: object) -> Any:
         try:
             return await asyncio.wrap_future(self._pool.schedule(work, arguments, timeout=DOCUMENT_SECONDS))
         except InputError as error:

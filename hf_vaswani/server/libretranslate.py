@@ -20,7 +20,7 @@ from .service import Service
 FRONTEND_TIMEOUT = 500  # milliseconds
 
 
-def _as_list(value: Any) -> Any:
+def _as_list(value: object) -> Any:
     if not isinstance(value, str | list):
         raise ValueError("it must be a text or a list of texts")
     return [value] if isinstance(value, str) else value

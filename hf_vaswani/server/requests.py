@@ -128,12 +128,12 @@ def _read_form(encoded: bytes, limits: Limits) -> dict[str, Any]:
 def _read_multipart(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
     items: list[tuple[str, Any]] = []
 
-    def add(name: bytes | None, value: Any) -> None:
+    def add(name: bytes | None, value: object) -> None:
         if len(items) >= limits.texts + MOST_FIELDS:
             raise APIError(400, f"Invalid request: it has more than {limits.texts + MOST_FIELDS:,} fields")
         items.append(((name or b"").decode(), value))
 
-    def add_file(file: Any) -> None:
+    def add_file(file: object) -> None:
         file.file_object.seek(0)
         add(file.field_name, Upload((file.file_name or b"").decode(), file.file_object.read()))
 

@@ -102,7 +102,7 @@ class Service:
         self.catalog, self.detector = catalog, Detector(catalog.codes)
         self.accounts.accounts = accounts
 
-    async def in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
         """The result of some work of this process, which others need not wait for."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 

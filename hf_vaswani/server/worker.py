@@ -79,7 +79,7 @@ class Worker:
             start_new_session=True,  # or else Ctrl+C would end it before its requests are finished
         ))  # fmt: skip
 
-    async def call(self, name: str, *arguments: Any) -> Any:
+    async def call(self, name: str, *arguments: object) -> Any:
         """The result of a method in the process.
 
         Raises:
@@ -99,7 +99,7 @@ class Worker:
         finally:
             del self.calls[number]
 
-    def _send(self, *message: Any) -> None:
+    def _send(self, *message: object) -> None:
         if not self._input.is_closing():  # as it is if the process has died, which reading notices
             self._input.write(pickle.dumps(message))
 
@@ -143,7 +143,7 @@ def main() -> None:
     asyncio.run(_answer(output))
 
 
-async def _answer(output: Any) -> None:
+async def _answer(output: object) -> None:
     loop, tasks = asyncio.get_running_loop(), {}
     translator: Any = None
 
@@ -154,7 +154,7 @@ async def _answer(output: Any) -> None:
         finally:
             os._exit(0)
 
-    def start(number: int, name: str, *arguments: Any) -> None:
+    def start(number: int, name: str, *arguments: object) -> None:
         if name != CANCEL:
             tasks[number] = loop.create_task(answer(number, name, arguments))
             tasks[number].add_done_callback(lambda _: tasks.pop(number))

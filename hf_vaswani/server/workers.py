@@ -46,7 +46,7 @@ class ModelWorkers:
         self._tasks: dict[int, asyncio.Task] = {}
         self._is_ready = asyncio.Event()
 
-    async def _call(self, name: str, *arguments: Any) -> Any:
+    async def _call(self, name: str, *arguments: object) -> Any:
         while not (alive := [worker for worker in self.ready if not worker.reading.done()]):
             self._is_ready.clear()
             await self._is_ready.wait()
@@ -154,7 +154,7 @@ class ModelWorkers:
         await worker.end()
         self._started.remove(worker)
 
-    async def _ask(self, worker: Worker, name: str, *arguments: Any) -> Any:
+    async def _ask(self, worker: Worker, name: str, *arguments: object) -> Any:
         """The result of a method in a process.
 
         Raises:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import Any
 
 from .normalization import clean
 
@@ -15,19 +14,19 @@ _CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')
 MOJIBAKE = re.compile(f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONTINUATION}|([Â-ô]{_CONTINUATION}{{1,3}}){{2}}")
 
 
-def check_text(name: str, value: Any) -> None:
+def check_text(name: str, value: object) -> None:
     """Refuse anything but a text."""
     if not isinstance(value, str):
         raise ValueError(f"{name} must be a str, got {type(value).__name__}: {shown(value)}")
 
 
-def check_many(name: str, value: Any, of: str = "str") -> None:
+def check_many(name: str, value: object, of: str = "str") -> None:
     """Refuse what cannot be iterated, a single text, which is iterable too, and a set, whose order is undefined."""
     if isinstance(value, (str, bytes, set, frozenset)) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {shown(value)}")
 
 
-def check_number(name: str, value: Any, least: int = 1) -> None:
+def check_number(name: str, value: object, least: int = 1) -> None:
     """Refuse anything but a whole number of 32 bits, at least `least`, or `None` for a number that is not given."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a tensor
         value = value.item()
@@ -37,7 +36,7 @@ def check_number(name: str, value: Any, least: int = 1) -> None:
         raise ValueError(f"{name} must be at most {LARGEST_NUMBER:,}, got {value!r}.")
 
 
-def check_switch(name: str, value: Any) -> None:
+def check_switch(name: str, value: object) -> None:
     """Refuse anything but true, false, or `None` for a switch that is not given: any text would count as true."""
     if value not in (True, False, None):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
@@ -52,7 +51,7 @@ def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
         yield clean(pair[0]), clean(pair[1])
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value for a message, shortened."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

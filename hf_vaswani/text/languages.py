@@ -33,7 +33,7 @@ class Languages(NamedTuple):
 NO_LANGUAGES = Languages()
 
 
-def language_code(name: Any) -> str | None:
+def language_code(name: object) -> str | None:
     """The name itself if it is a language code, else `None`."""
     return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in COLUMNS else None
 

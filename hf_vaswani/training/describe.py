@@ -132,7 +132,7 @@ class EnergyListener(StepListener):
         if self._tracker:
             self._tracker.stop()
 
-    def _read(self, total: Any, delta: Any) -> None:
+    def _read(self, total: object, delta: object) -> None:
         """Add the energy in this session, given in kWh, to that of earlier sessions of the run."""
         energy = {kind: list(values) for kind, values in self._before.items()}
         for kind in ("cpu", "gpu", "ram"):

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -120,7 +119,7 @@ class TrailRecorder(StepListener):
         if known[-1:] != [environment.model_copy(update={"first_step": known[-1].first_step if known else 1})]:
             self.trail = self.trail.model_copy(update={"environments": [*known, environment]})
 
-    def _add(self, loss: float | None, **more: Any) -> None:
+    def _add(self, loss: float | None, **more: object) -> None:
         """Add the latest step. Must be called in every process."""
         ema = self.run.ema and {name: full_tensor(value) for name, value in self.run.ema.shadow.items()}
         record = StepRecord(

@@ -98,7 +98,7 @@ def score_test(
     """
     sources, references = map(list, zip(*pairs))
 
-    def scored(**search: Any) -> Translations:
+    def scored(**search: object) -> Translations:
         texts = translate(sources, **search)
         return Translations(texts, bleu_and_chrf(texts, references, scoring))
 

@@ -66,7 +66,7 @@ class BatchTranslator:
             self._content, self._translate = content, None
         return {**vars(self), "_translate": None}
 
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, batch: object) -> Any:
         """Add translations to a batch.
 
         A text that cannot be translated gets an empty translation. Translations that may be wrong, since they are far
@@ -122,7 +122,7 @@ class BatchTranslator:
         return translations, errors, doubtful
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: object) -> list[Any]:
     """The values of a list, an array, or a column of pandas or Arrow."""
     for method in ("to_pylist", "tolist"):
         if hasattr(column, method):
@@ -130,12 +130,12 @@ def _values(column: Any) -> list[Any]:
     return list(column)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Whether a value is None, NaN, or pandas's NA."""
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
-def _with_columns(batch: Any, added: Mapping[str, Sequence[str | None]]) -> Any:
+def _with_columns(batch: object, added: Mapping[str, Sequence[str | None]]) -> Any:
     if hasattr(batch, "assign"):  # pandas
         import pandas as pd
 

@@ -20,14 +20,14 @@ Terms = Union[Mapping[str, str | Sequence[str]], "Glossary", None]
 TRUNCATIONS = ("longest_first", "only_first", "do_not_truncate")  # "only_second" would cut nothing
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Refuse anything but one of some names."""
     if value not in choices:
         *first, last = (f'"{choice}"' for choice in choices)
         raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}.")
 
 
-def check_truncation(name: str, value: Any) -> None:
+def check_truncation(name: str, value: object) -> None:
     """Refuse anything but true, false, or a rule of tokenizers."""
     if value not in (*TRUNCATIONS, True, False, None):
         raise ValueError(f"{name} must be True, False or one of {', '.join(TRUNCATIONS)}, got {value!r}.")
@@ -61,22 +61,22 @@ class Meaning:
         return f"{self.help}{default}. {self.details}".strip()
 
 
-def option(help: str, details: str = "", *, value: Any = None, **traits: Any) -> Any:
+def option(help: str, details: str = "", *, value: object = None, **traits: object) -> Any:
     """Declare an option, with its default value and the traits of its [`Meaning`]."""
     return field(default=value, metadata={"meaning": Meaning(help, details, **traits)})
 
 
-def number(help: str, details: str = "", *, least: int = 1, **traits: Any) -> Any:
+def number(help: str, details: str = "", *, least: int = 1, **traits: object) -> Any:
     """Declare an option that is a whole number."""
     return option(help, details, check=partial(check_number, least=least), least=least, **traits)
 
 
-def switch(help: str, details: str = "", **traits: Any) -> Any:
+def switch(help: str, details: str = "", **traits: object) -> Any:
     """Declare an option that is on, off, or neither."""
     return option(help, details, check=check_switch, **traits)
 
 
-def choice(help: str, details: str = "", *, value: str, choices: Sequence[str], **traits: Any) -> Any:
+def choice(help: str, details: str = "", *, value: str, choices: Sequence[str], **traits: object) -> Any:
     """Declare an option that is one of some names."""
     check = partial(check_choice, choices=choices)
     return option(help, details, value=value, choices=choices, check=check, default=value, **traits)

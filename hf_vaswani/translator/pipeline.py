@@ -438,7 +438,7 @@ class PipelineBackend:
         return True
 
 
-def as_texts(inputs: Any) -> tuple[Iterable, bool]:
+def as_texts(inputs: object) -> tuple[Iterable, bool]:
     """Inputs of the pipeline other than a single text → an iterable of texts, and whether to read it lazily.
 
     Raises:

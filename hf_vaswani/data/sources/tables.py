@@ -294,7 +294,7 @@ def _read_parquet(path: str | Path, candidates: Candidates, header: bool | None)
         raise InputError(f"{path} cannot be read after row {number}: {reason(error)}. Is it damaged?") from None
 
 
-def _parquet_columns(schema: Any, candidates: Candidates, where: str) -> list[str]:
+def _parquet_columns(schema: object, candidates: Candidates, where: str) -> list[str]:
     """The columns to read."""
     import pyarrow
 

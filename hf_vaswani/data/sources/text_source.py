@@ -72,7 +72,7 @@ class TextSource:
             object.__setattr__(self, side, tuple(map(str, paths)))
 
     @classmethod
-    def parse(cls, value: Any, name: str) -> "TextSource":
+    def parse(cls, value: object, name: str) -> "TextSource":
         """Make a source from a recipe entry: the path of a file with both sides, "built-in", or keys and values.
 
         Args:
@@ -330,7 +330,7 @@ def _column_errors(source: TextSource) -> list[str]:
     return []
 
 
-def _typed(key: str, value: Any) -> Any:
+def _typed(key: str, value: object) -> Any:
     """Convert a recipe's value to the type of a field.
 
     Raises:

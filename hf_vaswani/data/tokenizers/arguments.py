@@ -19,7 +19,7 @@ FEWEST_PIECES = 2
 LARGEST_VOCABULARY = 10_000_000
 
 
-def as_option(value: Any) -> Any:
+def as_option(value: object) -> Any:
     """Format a value as it is typed on the command line."""
     return str(value).lower() if isinstance(value, bool) else value
 

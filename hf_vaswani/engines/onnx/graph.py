@@ -35,7 +35,7 @@ class Graph:
         self.outputs: list[Any] = []
         self._known: dict[bytes, str] = {}
 
-    def __call__(self, operator: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
+    def __call__(self, operator: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: object) -> Any:
         """Add a node, and return the name of its output, or a list of names if it has several."""
         from onnx import helper
 
@@ -55,7 +55,7 @@ class Graph:
             self.initializers[name] = array
         return self._known[key]
 
-    def constant(self, value: float | int | Sequence[float | int], dtype: Any = np.float32) -> str:
+    def constant(self, value: float | int | Sequence[float | int], dtype: object = np.float32) -> str:
         """Add a small constant."""
         return self.weight(f"constant_{len(self.initializers)}", np.array(value, dtype=dtype))
 
@@ -76,7 +76,7 @@ class Graph:
         shaped = self("Reshape", states, self.ints(0, 0, heads, width))
         return self("Transpose", shaped, perm=[0, 2, 1, 3])
 
-    def input(self, name: str, dtype: Any, shape: Sequence[int | str]) -> str:
+    def input(self, name: str, dtype: object, shape: Sequence[int | str]) -> str:
         """Add an input to the model; in `shape`, a `str` names a dimension that varies."""
         self.inputs.append(_value(name, dtype, shape))
         return name
@@ -100,7 +100,7 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="hf_vaswani")
 
 
-def _value(name: str, dtype: Any, shape: Sequence[int | str]) -> Any:
+def _value(name: str, dtype: object, shape: Sequence[int | str]) -> Any:
     from onnx import helper
 
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)

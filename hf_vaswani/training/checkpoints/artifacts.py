@@ -160,7 +160,7 @@ def artifacts(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def is_figure(name: Any) -> bool:
+def is_figure(name: object) -> bool:
     """Whether a value in the results is the name of a figure, which may be deleted with them."""
     return isinstance(name, str) and FIGURE_NAME.fullmatch(name) is not None
 

@@ -1,7 +1,7 @@
 """The keys of a recipe, section by section, each with its default, meaning and bounds."""
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...core.generation_beam_search import LARGEST_PENALTY
@@ -361,7 +361,7 @@ class TrainingArguments(Section):
     )
     overwrite: bool = Key(False, "delete an earlier run in output_dir and start over", resumable=True, private=True)
 
-    def model_post_init(self, context: Any) -> None:
+    def model_post_init(self, context: object) -> None:
         if self.learning_rate is None:
             self.learning_rate = SCHEDULES[self.lr_scheduler_type].default_peak
         if isinstance(self.distill_from, str):

@@ -61,7 +61,7 @@ def _keys() -> dict[str, tuple[Any, Any]]:
     return keys
 
 
-def _type(annotation: Any) -> Any:
+def _type(annotation: object) -> Any:
     """A field's type in a recipe, in which `float` includes whole numbers."""
     return {float | int: float, float | int | None: float | None}.get(annotation, annotation)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -258,7 +257,7 @@ def compare_recipes(recorded: Sections, now: Sections, file: str) -> Finding:
     return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
 
 
-def _is_same(section: str, name: str, then: Any, here: Any) -> bool:
+def _is_same(section: str, name: str, then: object, here: object) -> bool:
     """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
     key = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
     default = VaswaniConfig().to_dict().get(name) if section == "model" else key and key.default

@@ -67,7 +67,7 @@ def compare(
 
 
 def timed(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: list[str], **search: Any
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: list[str], **search: object
 ) -> tuple[list[str], float]:
     """Translations of texts, and the speed in sentences per second."""
     was_training = model.training

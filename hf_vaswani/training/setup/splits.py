@@ -244,7 +244,7 @@ def _entries(data: DataArguments, split: str) -> list[Any]:
     return _listed(value, split, data) if value else []
 
 
-def _listed(value: Any, split: str, data: DataArguments) -> list[Any]:
+def _listed(value: object, split: str, data: DataArguments) -> list[Any]:
     """One source, or a list of sources, as a list. Invalid values stay in it, to be refused later."""
     entries = value if isinstance(value, list) and value else [value]
     return [_with_columns(entry, split, data) for entry in entries]
@@ -254,7 +254,7 @@ def _columns(data: DataArguments) -> dict[str, str | None]:
     return {"source_column": data.source_column, "target_column": data.target_column}
 
 
-def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
+def _with_columns(entry: object, split: str, data: DataArguments) -> Any:
     """An entry with the recipe's columns, unless it is the built-in corpus, parallel files, or has its own columns."""
     if isinstance(entry, str):
         entry = {"dataset": BUILT_IN, "split": split} if entry == BUILT_IN else {"file": entry}

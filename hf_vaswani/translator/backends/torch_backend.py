@@ -159,7 +159,7 @@ def _candidates(outputs: dict[str, Any], row: int) -> Iterator[Candidate]:
         yield Candidate(own[:length], score, alignment)
 
 
-def _to_device(value: Any, model: PreTrainedModel) -> Any:
+def _to_device(value: object, model: PreTrainedModel) -> Any:
     return value.to(model.device) if isinstance(value, torch.Tensor) else value
 
 
