@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from .words import SPACELESS
+
 # Characters of a term, and target terms for one source term. Other services take 1,024 bytes.
 LONGEST_TERM, MOST_TARGETS = 1024, 100
 SHOWN_ERRORS = 5
 EXACT, IGNORE = CASES = ("exact", "ignore")
-# Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese.
-SPACELESS = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 
 
 @cache

@@ -1,11 +1,12 @@
-"""Words of a text, to link them with those of its translation."""
+"""Words of a text, to link them with the words of its translation."""
 
 import re
 
-# In scripts without spaces, each character is a word; in others, letters and what joins them, or a single mark.
+# Characters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese.
+SPACELESS = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+# In these scripts, each character is a word; in others, letters and what joins them, or a single mark.
 WORD = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
-    r"|[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
+    rf"[{SPACELESS}]|[^\W{SPACELESS}]"
     r"(?:[\w\u0300-\u036f\u200c\u200d'’·-]*\w)?"
     r"|[^\w\s]"
 )

@@ -20,14 +20,13 @@ from sacrebleu.metrics import BLEU
 
 from ..errors import counted
 from ..text.inputs import check_many, check_number, check_text
+from ..text.words import SPACELESS
 from .segments import Result
 
 CHRF_ORDER, CHRF_BETA, BLEU_ORDER = 6, 2, 4
 FEATURES_AT_ONCE = 1 << 16
-# Characters of Thai, Lao, Burmese, and Khmer, kana, and Chinese characters with their punctuation.
-WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]"
-)
+# Characters of scripts without spaces, with their punctuation.
+WITHOUT_SPACES = re.compile(f"[{SPACELESS}\uff01-\uff65]")
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 DEFAULT_SAMPLES, DEFAULT_EPSILON = 32, 0.02
 TEXTS_AT_ONCE, MOST_SAMPLES = 256, 10_000
