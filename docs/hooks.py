@@ -145,7 +145,16 @@ def recipes() -> str:
     return "\n\n".join(parts)
 
 
+def translation_options() -> str:
+    """What each option of a translation means."""
+    from hf_vaswani.translator.options import described
+
+    lines = (line.partition(": ") for line in described())
+    return "\n".join(f"- `{name.partition(' ')[0]}`: {meaning}" for name, _, meaning in lines)
+
+
 GENERATED = {
+    "hf_vaswani/translator/options.py": translation_options,
     "hf_vaswani/commands": commands,
     "hf_vaswani/recipes": recipes,
     "hf_vaswani/recipes/recipe.schema.json": recipe_keys,

@@ -6,7 +6,7 @@ What is not here goes to `generate()`: `num_beams`, `max_new_tokens`, … Import
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Union
 
 from ..text.inputs import check_number, check_switch
@@ -223,7 +223,9 @@ TYPES = {
 def described() -> list[str]:
     """A line for each option, as for a docstring."""
     types = {name: f" (`{kind}`)" for name, kind in TYPES.items()}
-    return [f"{name}{types.get(name, '')}: {meaning}" for name, meaning in MEANINGS.items()]
+    lines = [f"{name}{types.get(name, '')}: {meaning}" for name, meaning in MEANINGS.items()]
+    commands = (("--no-split_sentences", "`split_sentences=False`"), ("--split_sentences", "`split_sentences=True`"))
+    return [reduce(lambda line, names: line.replace(*names), commands, line) for line in lines]
 
 
 __all__ = ["MEANINGS", "TYPES", "Meaning", "Terms", "TranslationOptions", "described"]

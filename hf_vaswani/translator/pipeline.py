@@ -140,9 +140,8 @@ class TranslationPipeline(Pipeline):
             prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
                 empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
                 prefix is not split.
-            terms: an option, see below; or a list of such, one for each text.
-            options: those below, and anything that `generate()` takes.
-            OPTIONS
+            terms: one of the options; or a list of such, one for each text.
+            options: those of `TranslationOptions`, and anything that `generate()` takes.
             return_text (`bool`): return text, the default.
             return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
                 transformers 4.
@@ -378,9 +377,10 @@ class TranslationPipeline(Pipeline):
 
 
 def _with_options(doc: str) -> str:
-    """A docstring with the options in it."""
+    """A docstring with the options at the end of its arguments."""
     wrap = partial(textwrap.fill, width=100, initial_indent=" " * 4, subsequent_indent=" " * 8)
-    return inspect.cleandoc(doc).replace("OPTIONS", "\n".join(map(wrap, described())).lstrip())
+    before, returns, after = inspect.cleandoc(doc).partition("\n\nReturns:")
+    return "\n".join([before, *map(wrap, described())]) + returns + after
 
 
 TranslationPipeline.__call__.__doc__ = _with_options(TranslationPipeline.__call__.__doc__ or "")
