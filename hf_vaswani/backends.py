@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BackendRecord:
     """An engine that can compute a model of transformers or of this package.
 

@@ -4,14 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 
-from .normalization import clean
-
 SHOWN_ERRORS = 5
 LARGEST_NUMBER = 2**31 - 1
 # The bytes 0x80 to 0xBF, with which a character in UTF-8 continues, as Latin-1 and Windows-1252 read them.
 _CONTINUATION = f"[\x80-\xbf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
 # A Western letter or punctuation mark, or two characters in a row of any script. "MANHÃ…" is Portuguese.
-MOJIBAKE = re.compile(f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONTINUATION}|([Â-ô]{_CONTINUATION}{{1,3}}){{2}}")
+MOJIBAKE = f"(?<![A-Z])[ÂÃ]{_CONTINUATION}|â[€‚\x80\x82]{_CONTINUATION}|([Â-ô]{_CONTINUATION}{{1,3}}){{2}}"
 
 
 def check_text(name: str, value: object) -> None:
@@ -44,6 +42,8 @@ def check_switch(name: str, value: object) -> None:
 
 def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
     """Yield pairs of source and target lazily, each checked to be two texts and cleaned with [`clean`]."""
+    from .normalization import clean  # what only checks arguments need not import it
+
     for i, pair in enumerate(pairs):
         is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
         if not (is_pair and all(isinstance(text, str) for text in pair)):
@@ -64,7 +64,7 @@ def listed(errors: list[str]) -> str:
 
 def looks_like_mojibake(text: str) -> bool:
     """Whether a text has characters in UTF-8 that were read byte by byte."""
-    return MOJIBAKE.search(text) is not None
+    return re.search(MOJIBAKE, text) is not None
 
 
 def mojibake_warning(name: str, texts: Sequence[str]) -> str | None:

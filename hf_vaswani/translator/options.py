@@ -33,7 +33,7 @@ def check_truncation(name: str, value: object) -> None:
         raise ValueError(f"{name} must be True, False or one of {', '.join(TRUNCATIONS)}, got {value!r}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Meaning:
     """What an option means, and what it may be.
 
@@ -82,7 +82,7 @@ def choice(help: str, details: str = "", *, value: str, choices: Sequence[str], 
     return option(help, details, value=value, choices=choices, check=check, default=value, **traits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TranslationOptions:
     """Options of a translation that are the same for all of its texts.
 
