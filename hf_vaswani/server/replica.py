@@ -18,7 +18,7 @@ from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
 from ..text.glossary import Glossary
 from ..text.languages import NO_LANGUAGES, Languages
-from ..translator.backends.selection import BackendSelection
+from ..translator.backends.selection import CONVERT_NOW, BackendSelection
 from ..translator.pipeline import TranslationPipeline
 from ..translator.segments import SourceTooLong
 from ..translator.translator import Translator as TextTranslator
@@ -27,8 +27,6 @@ from .messages import Chunk, Pairs, TextError, Translated, Translation
 
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
-# The engine starts at once instead of waiting for enough text to pay for converting the model.
-CONVERT_NOW = 10**12
 
 
 # The translations of a chunk, or why there are none.
@@ -188,7 +186,7 @@ class _Loaded:
         # Weights are read from their file when they are used: one that is overwritten meanwhile would end the process.
         self.model._apply(torch.clone)
         selection, count = BackendSelection(engine, quantize), 1
-        selection.work = CONVERT_NOW
+        selection.work = CONVERT_NOW  # instead of waiting for enough text to pay for it
         first = _Worker(self.model, self.tokenizer, selection, keep)
         # Converts the model, or opens its conversion.
         first.translate([Chunk(("a",), languages=self._some_languages())])

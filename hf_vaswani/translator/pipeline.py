@@ -34,7 +34,7 @@ from ..text.languages import (
 )
 from ..text.vocabularies import vocabularies
 from .backends.selection import BackendSelection
-from .backends.torch_backend import collate, own_arguments, search_batch
+from .backends.torch_backend import TorchBackend, collate, own_arguments, search_batch
 from .encoder import tokenize, translation_task
 from .options import MEANINGS, Terms, TranslationOptions, described
 from .segments import Candidate, Hypothesis, Result, Row, SearchRequest
@@ -386,22 +386,18 @@ def _with_options(doc: str) -> str:
 TranslationPipeline.__call__.__doc__ = _with_options(TranslationPipeline.__call__.__doc__ or "")
 
 
-class PipelineBackend:
+class PipelineBackend(TorchBackend):
     """Searches with the stages of a pipeline that has its own.
 
     Args:
         postprocess: arguments of its `postprocess`.
     """
 
-    takes_constraints, makes_batches = True, False
-
     def __init__(self, pipeline: TranslationPipeline, postprocess: dict[str, Any]):
+        super().__init__(pipeline.model, pipeline.tokenizer)
         self.pipeline, self.arguments = pipeline, postprocess
-        model = pipeline.model
-        self.name, self.title = getattr(model, "engine_key", "torch"), getattr(model, "engine_name", "PyTorch")
         # Methods that have been replaced may be meant to see all batches.
         self.must_see_all = any(name in vars(pipeline) for name in STAGES)
-        self.leaves_unfinished = getattr(model, "leaves_unfinished", False)
 
     def search(
         self,
@@ -412,10 +408,8 @@ class PipelineBackend:
         unfinished: UnfinishedSentences | None = None,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[list[Candidate]]:
-        pipeline, own = (
-            self.pipeline,
-            {name: value for name in FORWARD if (value := getattr(request, name)) is not None},
-        )
+        pipeline = self.pipeline
+        own = {name: value for name in FORWARD if (value := getattr(request, name)) is not None}
         if type(pipeline)._forward is TranslationPipeline._forward:
             own["arguments"] = request.arguments
         else:  # which may change arguments: it gets them itself
@@ -430,12 +424,6 @@ class PipelineBackend:
             lengths = outputs["lengths"][row].tolist()
             found.append([Candidate(range(length), None, None, each) for length, each in zip(lengths, hypotheses)])
         return found
-
-    def obstacle(self, request: SearchRequest, longest: int) -> str | None:
-        return None
-
-    def computes_the_same(self, request: SearchRequest) -> bool:
-        return True
 
 
 def as_texts(inputs: object) -> tuple[Iterable, bool]:

@@ -150,7 +150,8 @@ class Translator:
         return self._search_with(self.stages.backend or backend_of(self.model, self.tokenizer))
 
     def _search_with(self, backend: SearchBackend) -> Search:
-        return Search(self.model, self.tokenizer, backend, self.request, self.options, self.selection.used)
+        search = Search(self.model, self.tokenizer, backend, self.request, self.options, self.selection.used)
+        return replace(search, clean=self.kept_spans.drop_surplus) if self.kept_spans else search
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -264,13 +265,11 @@ class Translator:
         return [*steps, terms] if terms else steps
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
-        from .steps.kept_spans import drop_surplus
         from .steps.terms import Terms
 
         obstacle = self.own_search.constraint_error("terms")
-        search = replace(self.own_search, clean=drop_surplus)
         tokens = self.encoder.source_tokens
-        return Terms(glossaries, search, self._speller, tokens, self.empty, keeps_spans, obstacle, first)
+        return Terms(glossaries, self.own_search, self._speller, tokens, self.empty, keeps_spans, obstacle, first)
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):
@@ -337,10 +336,6 @@ class Translator:
             lengths = [segment.length for segment in waiting]
             backend = self.selection.select(self.model, self.tokenizer, self.request, lengths)
         search = self._search_with(backend) if backend else self.own_search
-        if self.kept_spans:
-            from .steps.kept_spans import drop_surplus
-
-            search = replace(search, clean=drop_surplus)
         if progress:
             search = replace(search, finished=self._reporter(segments, waiting, progress))
         if waiting:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class TorchBackend:
     """Searches with the `generate()` of a model."""
 
-    takes_constraints = True
-    makes_batches = must_see_all = False
+    takes_constraints, makes_batches = True, False
+    must_see_all = False
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
         self.model, self.tokenizer = model, tokenizer

@@ -73,6 +73,18 @@ class KeptSpans:
                 segment.set_result(text, self.empty())
         return segments
 
+    @staticmethod
+    def drop_surplus(segment: Segment) -> None:
+        """Remove placeholders that stand in a translation a second time, or that are not the source's."""
+        if not segment.placeholders:
+            return
+        for hypothesis in segment.hypotheses:
+            seen = set(KEEPS[len(segment.placeholders) :])
+            hypothesis["translation_text"] = PLACEHOLDER.sub(
+                lambda match, seen=seen: "" if match[0][-1] in seen else (seen.add(match[0][-1]) or match[0]),
+                hypothesis["translation_text"],
+            )
+
     def after(self, segments: list[Segment]) -> list[Segment]:
         """Put what was kept into translations: in place of its placeholder, or exactly as it was."""
         for segment in segments:
@@ -92,18 +104,6 @@ class KeptSpans:
                     if side in hypothesis:
                         hypothesis[side] = [_restored(token, stands_for) for token in hypothesis[side]]
         return segments
-
-
-def drop_surplus(segment: Segment) -> None:
-    """Remove placeholders that stand in a translation a second time, or that are not the source's."""
-    if not segment.placeholders:
-        return
-    for hypothesis in segment.hypotheses:
-        seen = set(KEEPS[len(segment.placeholders) :])
-        hypothesis["translation_text"] = PLACEHOLDER.sub(
-            lambda match, seen=seen: "" if match[0][-1] in seen else (seen.add(match[0][-1]) or match[0]),
-            hypothesis["translation_text"],
-        )
 
 
 def missing(segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
@@ -139,4 +139,4 @@ def _restored(text: str, stands_for: dict[str, str]) -> str:
     return text
 
 
-__all__ = ["KeptSpan", "KeptSpans", "drop_surplus", "lost", "missing"]
+__all__ = ["KeptSpan", "KeptSpans", "lost", "missing"]
