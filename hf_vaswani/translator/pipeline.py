@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 from ..core.modeling_base import RESIZE_HINT
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import evaluation
-from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.model_checks import damaged_weights, tokenizer_warning, vocabulary_error
 from ..generation.settings import GenerateArguments
 from ..text.inputs import check_many, check_text, shown
@@ -37,11 +36,10 @@ from .backends.selection import BackendSelection
 from .backends.torch_backend import TorchBackend, collate, own_arguments, search_batch
 from .encoder import tokenize, translation_task
 from .options import MEANINGS, Terms, TranslationOptions, described
-from .segments import Candidate, Hypothesis, Result, Row, SearchRequest
+from .segments import Candidate, Hypothesis, Result, Row, SearchBatch, SearchRequest
 from .translator import EXPECTED, Memory, Stages, Translator, not_texts, not_texts_error
 
 if TYPE_CHECKING:
-    from ..generation.term_automaton import TermAutomata
     from .reranking import Reranker
 
 # Options that a stage of the pipeline takes, by the stage; the others are the translator's.
@@ -399,25 +397,17 @@ class PipelineBackend(TorchBackend):
         # Methods that have been replaced may be meant to see all batches.
         self.must_see_all = any(name in vars(pipeline) for name in STAGES)
 
-    def search(
-        self,
-        rows: Sequence[Row],
-        prompts: Sequence[Sequence[int]] | None,
-        request: SearchRequest,
-        constraints: "TermAutomata | None" = None,
-        unfinished: UnfinishedSentences | None = None,
-        finished: Callable[[int], None] = lambda number: None,
-    ) -> list[list[Candidate]]:
+    def search(self, batch: SearchBatch, request: SearchRequest) -> list[list[Candidate]]:
         pipeline = self.pipeline
         own = {name: value for name in FORWARD if (value := getattr(request, name)) is not None}
         if type(pipeline)._forward is TranslationPipeline._forward:
             own["arguments"] = request.arguments
         else:  # which may change arguments: it gets them itself
             own |= request.arguments.generate_kwargs
-        own |= own_arguments(prompts, constraints, unfinished, pipeline.model.device)
-        outputs = pipeline.forward(pipeline.collate(list(rows)), **own)
+        own |= own_arguments(batch, pipeline.model.device)
+        outputs = pipeline.forward(pipeline.collate(list(batch.rows)), **own)
         found = []
-        for row in range(len(rows)):
+        for row in range(len(batch.rows)):
             # One text's share of the outputs, with batch size 1.
             share = {name: values[row : row + 1] for name, values in outputs.items()}
             hypotheses = pipeline.postprocess(share, **self.arguments)

@@ -17,7 +17,7 @@ from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.mixin import has_hooks
 from ..generation.settings import ONE_BY_ONE, suggest_argument
 from .options import MEANINGS, TranslationOptions
-from .segments import Candidate, Hypothesis, SearchBackend, SearchRequest, Segment, attempt
+from .segments import Candidate, Hypothesis, SearchBackend, SearchBatch, SearchRequest, Segment, attempt
 from .workers import can_fork, in_parallel
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ class Search:
             UnfinishedSentences(min(UNFINISHED_ROWS, len(segments) * rows // UNFINISHED_SHARE)) if may_leave else None
         )
         try:
-            found = self.backend.search(
+            batch = SearchBatch(
                 [segment.row or {} for segment in segments],
                 [segment.prompt for segment in segments] if segments[0].prompt else None,
-                self.request,
                 self.constraints(segments) if self.constraints else None,
                 unfinished,
                 lambda number: self.finished([segments[number]]),
             )
+            found = self.backend.search(batch, self.request)
         except ValueError as error:
             methods = self.model.generate, self.model.forward
             known = [*(name for method in methods for name in signature(method).parameters), *MEANINGS]

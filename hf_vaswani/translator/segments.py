@@ -153,6 +153,24 @@ class SearchRequest:
         return self.arguments.hypotheses(self.n_best)
 
 
+class SearchBatch(NamedTuple):
+    """What is searched for together.
+
+    Attributes:
+        rows: the sources.
+        prompts: for each, the tokens that its translations begin with, of equal numbers; or None.
+        constraints: the terms that translations must have.
+        unfinished: if given, the search may leave sentences out; their candidates mean nothing.
+        finished: called with the number of a row that is done before the others, if the backend knows it.
+    """
+
+    rows: Sequence[Row]
+    prompts: Sequence[Sequence[int]] | None = None
+    constraints: "TermAutomata | None" = None
+    unfinished: UnfinishedSentences | None = None
+    finished: Callable[[int], None] = lambda number: None
+
+
 class SearchBackend(Protocol):
     """What computes translations.
 
@@ -171,24 +189,8 @@ class SearchBackend(Protocol):
     leaves_unfinished: bool
     must_see_all: bool
 
-    def search(
-        self,
-        rows: Sequence[Row],
-        prompts: Sequence[Sequence[int]] | None,
-        request: SearchRequest,
-        constraints: "TermAutomata | None" = None,
-        unfinished: UnfinishedSentences | None = None,
-        finished: Callable[[int], None] = lambda number: None,
-    ) -> list[list[Candidate]]:
-        """The candidates of each row, best first.
-
-        Args:
-            rows: the sources.
-            prompts: for each, the tokens that its translations begin with, of equal numbers; or None.
-            constraints: the terms that translations must have.
-            unfinished: if given, may leave sentences out; their candidates mean nothing.
-            finished: called with the number of a row that is done before the others, if the backend knows it.
-        """
+    def search(self, batch: SearchBatch, request: SearchRequest) -> list[list[Candidate]]:
+        """The candidates of each row of a batch, best first."""
         ...
 
     def obstacle(self, request: SearchRequest, longest: int) -> str | None:
@@ -222,6 +224,7 @@ def attempt(work: Callable[[list[Segment]], None], segments: list[Segment], on_e
 
 
 __all__ = [
-    "MASK", "Candidate", "Hypothesis", "MissingTerm", "Result", "Row", "SearchBackend", "SearchRequest", "Segment",
+    "MASK", "Candidate", "Hypothesis", "MissingTerm", "Result", "Row", "SearchBackend", "SearchBatch", "SearchRequest",
+    "Segment",
     "SourceTooLong", "attempt",
 ]  # fmt: skip

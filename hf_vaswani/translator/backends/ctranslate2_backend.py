@@ -1,6 +1,6 @@
 """The search of CTranslate2, from lists of token ids to lists of token ids."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -8,12 +8,11 @@ from transformers import PreTrainedTokenizerBase
 
 from ...backends import CTRANSLATE2
 from ...engines.ctranslate2_model import CTranslate2Model
-from ...generation.fast_beam_search import UnfinishedSentences
 from ..encoder import FIRST_TOKEN
-from ..segments import Candidate, Row, SearchRequest
+from ..segments import Candidate, SearchBatch, SearchRequest
 
 if TYPE_CHECKING:
-    from ...generation.term_automaton import TermAutomata
+    pass
 
 # Settings that forbid tokens.
 ON_LOGITS = ("suppress_tokens", "no_repeat_ngram_size", "min_length", "min_new_tokens")
@@ -28,28 +27,20 @@ class CTranslate2Backend:
     def __init__(self, model: CTranslate2Model, tokenizer: PreTrainedTokenizerBase):
         self.model = model
 
-    def search(
-        self,
-        rows: Sequence[Row],
-        prompts: Sequence[Sequence[int]] | None,
-        request: SearchRequest,
-        constraints: "TermAutomata | None" = None,
-        unfinished: UnfinishedSentences | None = None,
-        finished: Callable[[int], None] = lambda number: None,
-    ) -> list[list[Candidate]]:
+    def search(self, batch: SearchBatch, request: SearchRequest) -> list[list[Candidate]]:
         if request.return_alignments:
             self.model.forward()  # which says that it has no attention weights
         given = dict(request.arguments.generate_kwargs)
-        if FIRST_TOKEN in rows[0]:
-            given.setdefault(FIRST_TOKEN, int(rows[0][FIRST_TOKEN]))
+        if FIRST_TOKEN in batch.rows[0]:
+            given.setdefault(FIRST_TOKEN, int(batch.rows[0][FIRST_TOKEN]))
         if request.n_best:
             given["num_return_sequences"] = request.n_best
         settings = self.model.search_settings(given.pop("generation_config", None), given)
-        sources, given_prompts = [row["input_ids"] for row in rows], [list(ids) for ids in prompts or ()]
+        sources, given_prompts = [row["input_ids"] for row in batch.rows], [list(ids) for ids in batch.prompts or ()]
         with_scores = bool(request.n_best or request.return_scores)
         ends = request.arguments.eos_token_ids()
         found = []
-        for hypotheses in self.model.search(sources, given_prompts, settings, finished):
+        for hypotheses in self.model.search(sources, given_prompts, settings, batch.finished):
             scores = torch.tensor([score for score, _ in hypotheses]).tolist()  # in float32, as PyTorch's
             own = [
                 Candidate(_until(ends, ids), score if with_scores else None)

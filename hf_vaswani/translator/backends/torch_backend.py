@@ -1,6 +1,6 @@
 """The search of a PyTorch model, which is its `generate()`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,15 +9,14 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...generation.alignment import evaluation
-from ...generation.fast_beam_search import UnfinishedSentences
 from ...generation.mixin import FastGenerationMixin
 from ...generation.output_scores import align, log_probabilities, output_lengths, prompt_length
 from ...generation.settings import GenerateArguments
 from ..encoder import FIRST_TOKEN
-from ..segments import Candidate, Row, SearchRequest
+from ..segments import Candidate, Row, SearchBatch, SearchRequest
 
 if TYPE_CHECKING:
-    from ...generation.term_automaton import TermAutomata
+    pass
 
 
 class TorchBackend:
@@ -31,24 +30,16 @@ class TorchBackend:
         self.name, self.title = getattr(model, "engine_key", "torch"), getattr(model, "engine_name", "PyTorch")
         self.leaves_unfinished = getattr(model, "leaves_unfinished", False)
 
-    def search(
-        self,
-        rows: Sequence[Row],
-        prompts: Sequence[Sequence[int]] | None,
-        request: SearchRequest,
-        constraints: "TermAutomata | None" = None,
-        unfinished: UnfinishedSentences | None = None,
-        finished: Callable[[int], None] = lambda number: None,
-    ) -> list[list[Candidate]]:
-        batch = {name: _to_device(value, self.model) for name, value in collate(self.tokenizer, rows).items()}
-        own = own_arguments(prompts, constraints, unfinished, self.model.device)
+    def search(self, batch: SearchBatch, request: SearchRequest) -> list[list[Candidate]]:
+        inputs = {name: _to_device(value, self.model) for name, value in collate(self.tokenizer, batch.rows).items()}
+        own = own_arguments(batch, self.model.device)
         is_training = self.model.training
         with torch.inference_mode(), evaluation(self.model) if is_training else nullcontext(self.model) as model:
             outputs = search_batch(
-                model, self.tokenizer, batch, request.arguments.of_batch(own), request.n_best,
+                model, self.tokenizer, inputs, request.arguments.of_batch(own), request.n_best,
                 bool(request.return_scores), bool(request.return_alignments),
             )  # fmt: skip
-        return [list(_candidates(outputs, row)) for row in range(len(rows))]
+        return [list(_candidates(outputs, row)) for row in range(len(batch.rows))]
 
     def obstacle(self, request: SearchRequest, longest: int) -> str | None:
         return None
@@ -57,22 +48,17 @@ class TorchBackend:
         return True
 
 
-def own_arguments(
-    prompts: Sequence[Sequence[int]] | None,
-    constraints: "TermAutomata | None",
-    unfinished: UnfinishedSentences | None,
-    device: torch.device,
-) -> dict[str, Any]:
-    """What a batch has of its own, as arguments of `generate()`; see [`SearchBackend.search`]."""
+def own_arguments(batch: SearchBatch, device: torch.device) -> dict[str, Any]:
+    """What a batch has of its own, as arguments of `generate()`."""
     own: dict[str, Any] = {}
-    if prompts:
-        own["decoder_input_ids"] = torch.tensor(prompts, device=device)
-    if unfinished:
-        own["stopping_criteria"] = [unfinished]
-    if constraints:
+    if batch.prompts:
+        own["decoder_input_ids"] = torch.tensor(batch.prompts, device=device)
+    if batch.unfinished:
+        own["stopping_criteria"] = [batch.unfinished]
+    if batch.constraints:
         from ...generation.constrained_search import search_with_terms  # only texts with terms need it
 
-        own["custom_generate"] = partial(search_with_terms, automata=constraints)
+        own["custom_generate"] = partial(search_with_terms, automata=batch.constraints)
     return own
 
 
