@@ -167,12 +167,16 @@ def to_tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_targe
 def evaluation(model: PreTrainedModel, attention: str | None = None) -> Iterator[PreTrainedModel]:
     """Lend a model in eval mode, which shares all weights with the given one.
 
-    It is a copy, since other threads may be using the model. Only a model with parts that are tied to it, such as a
-    compiled or patched `forward`, is itself switched to eval mode, and back at the end.
+    A model that is in eval mode already is lent as it is. Else it is a copy, since other threads may be using the
+    model. Only a model with parts that are tied to it, such as a compiled or patched `forward`, is itself switched to
+    eval mode, and back at the end.
 
     Args:
         attention: the implementation of attention meanwhile; by default, that of the model.
     """
+    if attention is None and not model.training:
+        yield model
+        return
     if not any(_cannot_be_copied(part) for part in model.modules()):
         yield _copied(model, attention, {}, {})
         return

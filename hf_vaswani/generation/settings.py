@@ -223,7 +223,7 @@ class GenerateArguments:
         if self.length() is None and (length := self._default_length()):
             self.generate_kwargs["max_new_tokens"] = length
 
-    def of_batch(self, arguments: dict[str, Any]) -> "GenerateArguments":
+    def updated(self, arguments: dict[str, Any]) -> "GenerateArguments":
         """These arguments combined with a batch's own, which are not checked."""
         result = copy.copy(self)
         result.generate_kwargs = {**self.generate_kwargs, **arguments}

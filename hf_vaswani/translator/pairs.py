@@ -9,7 +9,6 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -209,7 +208,7 @@ def _log_probabilities(
     if config.renormalize_logits:
         # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
-    with evaluation(model) if model.training else nullcontext(model) as scorer:
+    with evaluation(model) as scorer:
         return token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
 
 

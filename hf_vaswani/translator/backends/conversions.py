@@ -81,7 +81,7 @@ def open_converted(
         gain = ", which makes it faster" if record.searches else ""
         logger.warning("Converting the model to %s, once%s.", record.title, gain)
         exact = model if model.dtype == torch.float32 else copy.deepcopy(model).float()
-        record.load("write")(exact, folder, quantization)
+        record.load("convert")(exact, folder, quantization)
         deviation = largest_deviation(exact, record.load("open")(folder, model.config, model.generation_config, "cpu"))
         # Weights in fewer bits are not the same, and NaN compares with nothing.
         if not deviation <= (LARGEST_DEVIATION if quantization is None else torch.finfo(torch.float32).max):

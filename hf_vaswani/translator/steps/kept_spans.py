@@ -65,11 +65,11 @@ class KeptSpans:
             counts = Counter(span for span in spelled if words(span))
             constraints += [KeptSpan((Term(span, True),), count, span) for span, count in counts.items()]
             segment.constraints = constraints
-            parts = segment.masked.split(MASK)
+            parts = segment.text_with_masks.split(MASK)
             filled = zip(parts, [*self.placeholders[: len(own)], *spelled, ""])
             text = "".join(part for pair in filled for part in pair)
             segment.piece = Piece(text, segment.piece.space)
-            if own and not segment.prefix and not re.search(r"\w", segment.masked):
+            if own and not segment.prefix and not re.search(r"\w", segment.text_with_masks):
                 segment.set_result(text, self.empty())
         return segments
 
