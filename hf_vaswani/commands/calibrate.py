@@ -22,7 +22,7 @@ DESCRIPTION = """\
 Translate a validation set, and store in the model's config.json how its probabilities predict the quality of its
 translations: their sentence chrF, from 0 to 1. hf-vaswani translate --confidence, the pipeline with
 return_confidence=True, and the page of hf-vaswani app then give this estimate with each translation. The text should
-be like what will be translated, and not that of the training."""
+be like what will be translated, and not the training text."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

@@ -107,7 +107,7 @@ def _add_metric_options(group) -> None:
     group.add_argument(
         "--tokenize",
         metavar="NAME",
-        help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: that of the target language)",
+        help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: the one for the target language)",
     )
     group.add_argument(
         "--lowercase",

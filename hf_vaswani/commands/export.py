@@ -120,7 +120,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     also = f", with {' and '.join(tokenizers)}" if tokenizers else ""
     same = result.sentences - result.different
-    # Rounding changes the translation of nonsense more easily than that of a sentence.
+    # Rounding changes the translation of nonsense more easily than of a real sentence.
     what = counted(result.sentences, "sentence" if sample else "random sequence")
     hint = "" if sample or not result.different else " (to compare on your own sentences, use --sample FILE)"
     print(

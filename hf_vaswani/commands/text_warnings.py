@@ -103,7 +103,7 @@ def score_warnings(
     """What makes scores other than one would think.
 
     Args:
-        arguments: those of [`score_arguments`].
+        arguments: from [`score_arguments`].
         texts: the lines of each file.
     """
     warnings, first = [], texts[options.reference[0]]

@@ -114,7 +114,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the group of options that control the search for translations."""
-    search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
+    search = parser.add_argument_group("search", "Defaults come from the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_ranking_options(search)
     search.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
@@ -142,7 +142,7 @@ def add_batch_options(speed: argparse._ActionsContainer) -> None:
     speed.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],
-        help="dtype to compute in (default: that of the weights)",
+        help="dtype to compute in (default: the dtype of the weights)",
     )
 
 

@@ -248,7 +248,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
 
 
 def check_same_batch(sources: torch.Tensor, targets: torch.Tensor | None) -> None:
-    """Refuse targets of another batch size than that of the sources, to which they would be broadcast."""
+    """Refuse targets whose batch size differs from the sources': they would be broadcast."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
     # Shapes are checked elsewhere.

@@ -40,7 +40,7 @@ class _Event:
         rule: the rule of markdown-it.
         inner: for a link, what is in its label.
         label_end: where the label of a link ends.
-        delimiters: those of emphasis.
+        delimiters: the delimiters of emphasis.
         siblings: all delimiters that these may form pairs with.
     """
 

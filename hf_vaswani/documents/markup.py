@@ -35,7 +35,7 @@ XML_ENDS = {
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
-# Attributes of HTML that readers see or hear, and those of `<meta>` and `<input>` where others say so.
+# Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
 READ_ATTRIBUTES = ("abbr", "alt", "aria-description", "aria-label", "label", "placeholder", "title")
 _PAGE = "description|keywords|(?:og|twitter):(?:title|description|image:alt)"
 READ_WITH = {

@@ -123,7 +123,7 @@ def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.Zip
 
 
 class _Paragraphs:
-    """The paragraphs of a part, and paragraphs inside of these, such as those of text boxes and notes."""
+    """The paragraphs of a part, and paragraphs inside them, such as in text boxes and notes."""
 
     def __init__(self, text: str):
         self.tokens, self.depth = xml_tokens(text), 0
@@ -269,7 +269,7 @@ class _Ooxml(_Paragraphs):
         return found, markup
 
     def _look(self, number: int) -> list[str]:
-        """How a run looks, of which a number is that of the token after its beginning."""
+        """How a run looks, given the number of the token after its beginning."""
         if self.local(self.tokens[number]) != "rPr":
             return []
         close = self.ends.get(number, number)

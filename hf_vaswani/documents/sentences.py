@@ -37,7 +37,7 @@ SWAP_GAIN = 1.5  # what must speak for tags in another order than the source has
 
 
 class InnerTexts(Protocol):
-    """Texts within a tag, such as those of a footnote."""
+    """Texts within a tag, such as a footnote's."""
 
     texts: list[str]
     has_tags: list[bool]
@@ -283,7 +283,7 @@ class _Words:
 
     Attributes:
         marks: where each character is that is not a space.
-        spans: those of words with letters or digits, and of whole parts.
+        spans: the spans of words with letters or digits, and of whole parts.
         numbers: the number in `spans` of each word of `word_spans` that is one of them, or part of one.
     """
 
@@ -472,7 +472,8 @@ def _best_places(items: Sequence[tuple[Sequence[float], bool]], low: int, high: 
     """Places for items from left to right, none within another, with the largest sum of gains.
 
     Args:
-        items: for a range of words, the gain of each word, and `True`; for a gap between words, that of each place.
+        items: for a range of words, the gain of each word, and `True`; for a gap between words, the gain of each
+            place.
         low, high: where the places begin and end.
     """
     best = [0.0] * (high - low + 1)  # of all items so far up to each place

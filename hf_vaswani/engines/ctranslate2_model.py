@@ -107,8 +107,8 @@ class CTranslate2Model(EngineModel):
     Args:
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
-        original, generation_config: those of the model that was converted, if the folder does not have them.
-        dtype: the type to compute in, of those of CTranslate2; by default, the type that the weights were stored for.
+        original, generation_config: the configs of the converted model, if the folder does not have them.
+        dtype: CTranslate2's type to compute in; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Attributes:

@@ -30,7 +30,7 @@ class AlignmentScore:
 
     Attributes:
         aer: alignment error rate, 0 at best.
-        precision: links that are at least possible, among those of the model; `None` without any.
+        precision: links that are at least possible, among the model's links; `None` without any.
         recall: sure links that the model has; `None` without any.
         links, sure, possible: numbers of links: the model's; the sure ones; those that are only possible.
     """

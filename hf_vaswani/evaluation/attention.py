@@ -115,7 +115,7 @@ def draw_attention(
 
 
 def _lay_out(figure: Figure, grid: np.ndarray, panel: np.ndarray) -> None:
-    """Add the color bar and size the figure so that each panel gets its size, or that of its title if larger.
+    """Add the color bar and size the figure so that each panel gets its size, or its title's if larger.
 
     `grid` and `panel` are (horizontal, vertical).
     """
@@ -262,7 +262,7 @@ def draw_sentence(
 ) -> Figure:
     """Draw the attention between a sentence and its translation as a matplotlib figure.
 
-    Arguments and errors are those of `sentence_attention` and `attention_figure`.
+    Takes the arguments of `sentence_attention` and `attention_figure`, and raises their errors.
     """
     attention = sentence_attention(model, tokenizer, source, target, **generate_kwargs)
     return attention_figure(attention, kind, layer, head)

@@ -1,6 +1,6 @@
 """The model's generation, faster where nothing but the hypotheses is requested, with its settings checked.
 
-Beam search, greedy search and sampling are those of `fast_beam_search.py`, with the hypotheses of a sentence side by
+Beam search, greedy search and sampling run in `fast_beam_search.py`, with the hypotheses of a sentence side by
 side; whatever needs one row of the batch for each hypothesis is left to the model's own search or to transformers.
 """
 

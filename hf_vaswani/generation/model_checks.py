@@ -63,7 +63,7 @@ def tokenizer_warning(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
         return None
     if Tokenizer.from_file(str(file)).get_vocab().items() <= vocabularies(tokenizer)[0].items():
         return None
-    return f"The tokenizer is not that of the model, whose tokens in {folder} differ. Load the tokenizer from there."
+    return f"The tokenizer is not the model's: the tokens in {folder} differ. Load the tokenizer from there."
 
 
 def spare_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -1,4 +1,4 @@
-"""Checks the settings of a generation config and of a `generation_config.json`, and resolves those of a call.
+"""Checks the settings of a generation config and of a `generation_config.json`, and resolves a call's settings.
 
 transformers ignores a file that it cannot read, which means greedy search, and accepts settings of any type, which
 then fail in the middle of a search or mean something else.
@@ -197,7 +197,7 @@ def position_limit(stack: nn.Module) -> int | None:
 
 
 class GenerateArguments:
-    """Resolved arguments of `generate()`: those of the call, else of the task, else of the generation configs.
+    """Resolved arguments of `generate()`: from the call, else the task, else the generation configs.
 
     Args:
         arguments: arguments of the call.

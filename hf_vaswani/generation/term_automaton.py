@@ -2,8 +2,8 @@
 
 A demand is an automaton: it has read some tokens of some spellings of its terms (Aho and Corasick 1975), and has seen
 some of the times that one of them must stand there. A term counts once the next token shows that its last word has
-ended; if the word goes on, it does not count. The automata of all demands in a batch are rows of the same tables, so
-that those of all hypotheses move at once.
+ended; if the word continues, it does not count. The automata of all demands in a batch are rows of the same tables,
+so all hypotheses move at once.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -30,7 +30,7 @@ class _Spellings:
 
     Attributes:
         following: for each node, the tokens after it, and the nodes that these lead to.
-        shorter: for each node, that of the longest spelling that has begun later, with the same last tokens.
+        shorter: for each node, the node of the longest spelling that has begun later, with the same last tokens.
         has_ended: for each node, whether a spelling ends there, or at one of its shorter ones.
         left: for each node, the fewest tokens that a spelling that has begun still lacks.
         near: for each node, the tokens after it and after its shorter ones.
@@ -182,7 +182,7 @@ class TermAutomata:
 
     Args:
         demands: the automata of each sentence.
-        kinds: those of the tokenizer's tokens; others that the model has count as `OTHER`.
+        kinds: the kinds of the tokenizer's tokens; others that the model has count as `OTHER`.
         device: where the tables are to be.
 
     Attributes:

@@ -42,7 +42,7 @@ class TermSpeller:
     """Spells the terms of the target language.
 
     Args:
-        tokenizer: that of the model.
+        tokenizer: the model's tokenizer.
         target_language: the code of the target language, for multilingual tokenizers.
 
     Attributes:

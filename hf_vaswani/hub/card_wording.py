@@ -100,7 +100,7 @@ def _learning_rate(training: Keys) -> str:
 def _step_size(training: Keys, processes: list[int] | None) -> str:
     """The most text that a step sees in all its forward passes.
 
-    It is that of a single device if the number of processes is unknown or has changed.
+    It counts a single device if the number of processes is unknown or has changed.
     """
     is_known = processes is not None and len(processes) == 1
     passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)

@@ -1,6 +1,6 @@
 """The metadata of a model card, which the Hub uses to find and show a model.
 
-`license` is that of the model, not that of its training text; `datasets` are ids on the Hub, and so is `base_model`.
+`license` is the model's, not its training text's; `datasets` are ids on the Hub, and so is `base_model`.
 Specification: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 

@@ -86,7 +86,7 @@ def push(
         The address of the commit.
 
     Raises:
-        InputError: the folder is incomplete or has links to files elsewhere, the name is not that of a repository, or
+        InputError: the folder is incomplete or has links to files elsewhere, the repository's name is invalid, or
             the Hub refuses.
     """
     folder = Path(folder)

@@ -107,7 +107,7 @@ def align_texts(
     """Align the texts that have tags with their translations, sentence by sentence where both have as many.
 
     Args:
-        model: the model itself; that of another engine, or an ensemble, has no attention to align by.
+        model: the model itself; another engine's model, or an ensemble, has no attention to align by.
         has_tags: of each text.
         languages: `src_lang` and `tgt_lang`, for multilingual tokenizers.
 

@@ -106,7 +106,7 @@ class TranslationOptions:
     )
     max_source_length: int | None = number(
         "longer sentences are not translated, or only in pieces with --split_sentences",
-        "The limit is in tokens; that of a model with a fixed number of positions still applies. Without any limit, "
+        "The limit is in tokens; a model's fixed number of positions still applies. Without any limit, "
         "it is 4096, so that attention does not fill the memory. For T5, the tokenizer's 512 is advice: texts are "
         "split or cut there on request, and refused beyond 4096.",
         default="the model's limit",
@@ -129,7 +129,7 @@ class TranslationOptions:
         "give each translation that may be wrong a `warning`",
         "It is far shorter or longer than usual for its source, repeats itself, or lacks a term or what is to be "
         "kept; or its source looks like another language, is in capitals, or has characters that the vocabulary "
-        "lacks. By default, a message counts those of the first kind instead; with `False`, there is none.",
+        "lacks. By default, a message counts those of the first kind instead; with `False`, there is no message.",
     )
     return_scores: bool | None = switch(
         "scores of translations",
@@ -198,7 +198,7 @@ class TranslationOptions:
     )
     return_tensors: bool | None = option(
         "return `translation_token_ids` instead of text",
-        "Where a text is split, they are those of each piece, with their start and end tokens.",
+        "Where a text is split, each piece has its own, with start and end tokens.",
     )
     clean_up_tokenization_spaces: bool = option("as in `tokenizer.decode`", value=False)
     progress: Callable[[int], None] | None = option(

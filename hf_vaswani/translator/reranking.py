@@ -109,7 +109,7 @@ def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dic
     which are short, would be the only ones to choose from.
 
     Args:
-        num_beams: if given, that of the call; otherwise, that of the model's generation config.
+        num_beams: the call's; by default, the generation config's.
 
     Raises:
         ValueError: the search has a single beam.

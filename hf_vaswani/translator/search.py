@@ -1,4 +1,4 @@
-"""Segments → hypotheses, batch by batch: those of similar length together, the longest first.
+"""Segments → hypotheses, batch by batch: similar lengths together, the longest first.
 
 Batches are searched in parallel in worker processes where that is worth it, and the last sentences of many batches
 together. A batch that fails is searched again in halves if errors are returned.

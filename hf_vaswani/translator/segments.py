@@ -73,7 +73,7 @@ class Segment:
         prefix: what its translation must begin with; "" for anything.
         masked: the piece with a mark in place of each span that is to be kept.
         contents: these spans, in their order.
-        placeholders: those of the spans that placeholders stand for in the piece.
+        placeholders: the spans among them that placeholders stand for in the piece.
         marked: what the model reads in place of the text, with markers of `text/markers.py`; "" for the text itself.
         row: the tokenizer's output; `None` if there is nothing to translate.
         prompt: token ids of the decoder's start and the prefix; empty without a prefix.
@@ -202,7 +202,7 @@ class SearchBackend(Protocol):
         ...
 
     def computes_the_same(self, request: SearchRequest) -> bool:
-        """Whether its translations and scores are those of PyTorch with the same arguments."""
+        """Whether its translations and scores equal PyTorch's with the same arguments."""
         ...
 
 

@@ -80,7 +80,7 @@ def unsupported_features_of_any(model: PreTrainedModel) -> list[str]:
     """The same for a model of any family."""
     if isinstance(model, VaswaniForConditionalGeneration):
         return unsupported_features(model)
-    return [f"models of type {model.config.model_type}, only those of this package"]
+    return [f"models of type {model.config.model_type}, only models of this package"]
 
 
 def write_together(models: dict[Path, Any], data_name: str) -> None:

@@ -238,7 +238,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
     """Translates with ONNX Runtime on the CPU; has no torch weights and no gradients.
 
     Args:
-        config: the folder's config, or that of the exported model.
+        config: the folder's config, or the exported model's.
         folder: a folder with the graphs of encoder and decoder, and optionally a generation config.
 
     Raises:
@@ -303,7 +303,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> Seq2SeqLMOutput:
-        """Compute logits `(rows, target_length, decoder_vocab_size)`; the arguments are those of the exported model.
+        """Compute logits `(rows, target_length, decoder_vocab_size)`; takes the arguments of the exported model.
 
         Raises:
             ValueError: attentions or hidden states are requested, or the target is padded on the left.

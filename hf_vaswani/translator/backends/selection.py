@@ -144,7 +144,7 @@ class BackendSelection:
         return engine
 
     def find(self, files: str, config: PreTrainedConfig, generation_config: GenerationConfig) -> EngineModel | None:
-        """The conversion of a model that is not loaded, if the cache has one and knows that it is that of its files.
+        """The conversion of a model that is not loaded, if the cache has one and knows that it fits the model's files.
 
         Args:
             files: digest of the model's files, as [`note_files`] gets it.

@@ -114,7 +114,7 @@ class Terms:
                 segment.constraints = [each for each in segment.constraints if type(each) is not TermConstraint]
 
     def _hide_terms(self, segments: Sequence[Segment]) -> None:
-        """Make alignments those of the text itself: what is aligned with a target term in the source becomes aligned
+        """Make alignments refer to the text itself: what is aligned with a target term in the source becomes aligned
         with the end of the words that it stands for."""
         for segment in segments:
             if not segment.marked or not segment.hypotheses or "alignment" not in segment.hypotheses[0]:

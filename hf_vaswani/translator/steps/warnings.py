@@ -103,7 +103,7 @@ def translation_warning(source: str, translation: str, ratio: float | None = Non
     """What is suspicious about a translation, or `None`.
 
     Args:
-        ratio: the usual length of a translation divided by that of its source, both in UTF-8, if known.
+        ratio: the usual length of a translation divided by its source's, both in UTF-8, if known.
     """
     expected, length = len(source.encode()) * (ratio or 1), len(translation.encode())
     factor = USUAL_FACTOR if ratio else ANY_FACTOR
