@@ -122,7 +122,7 @@ class VaswaniConfig(PreTrainedConfig):
     They are kept, so that changing `position_type` alone switches to other positions.
 
     Raises:
-        `ValueError`: values are invalid or contradict each other; the message lists all errors.
+        `ValueError`: values are invalid or conflict; the message lists all errors.
 
     Example:
 
@@ -273,7 +273,7 @@ class VaswaniConfig(PreTrainedConfig):
         return {**super().to_dict(), "custom_pipelines": copy.deepcopy(REMOTE_PIPELINES)}
 
     def validate_architecture(self):
-        """Refuse invalid or contradictory values, naming all of them at once. Saving checks them again."""
+        """Refuse invalid or conflicting values, naming all of them at once. Saving checks them again."""
         errors = _architecture_errors(self)
         if errors:
             raise ValueError("VaswaniConfig: " + "; ".join(errors))

@@ -45,7 +45,7 @@ def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float |
 
 
 def _accelerate_precision() -> str:
-    """The mixed precision that Accelerate was told to use; "no" if it has not been set up."""
+    """The mixed precision that Accelerate uses; "no" if it has not been set up."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     return state().mixed_precision if state is not None and state._shared_state else "no"
 

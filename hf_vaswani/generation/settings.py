@@ -104,7 +104,7 @@ def check_generation_file(path: str | Path, vocab_size: int | None = None) -> No
     if not errors:
         try:
             GenerationConfig.from_dict(settings)
-        except Exception as error:  # of many kinds: settings that contradict each other
+        except Exception as error:  # of many kinds: conflicting settings
             errors = [" ".join(str(error).split()).rstrip(".")]
     if errors:
         raise ValueError("\n".join(f"{path}: {error}. {REPAIR}" for error in errors))

@@ -78,7 +78,7 @@ class _Spellings:
 
 
 class Group(NamedTuple):
-    """What the next state depends on, where no spelling that has begun goes on.
+    """What the next state depends on, where no spelling that has begun continues.
 
     Attributes:
         seen: how often a term has stood there.
@@ -98,7 +98,7 @@ class TermAutomaton:
     Attributes:
         missing: for each state, the number of tokens that are missing at least.
         is_pending: for each state, whether a term stands at the end if its last word ends there.
-        moves: for each state, the next one after tokens with which a spelling that has begun goes on.
+        moves: for each state, the next one after tokens with which a spelling that has begun continues.
         advances: for each state, the tokens after which fewer are missing.
         groups: for each state, its group.
         starts: for each group, the next state after tokens with which a spelling begins, unless there is a move.

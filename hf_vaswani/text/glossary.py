@@ -144,7 +144,7 @@ class Glossary:
         entries: the terms.
 
     Raises:
-        ValueError: an entry has no words, or two entries contradict each other.
+        ValueError: an entry has no words, or two entries conflict.
     """
 
     def __init__(self, entries: Iterable[Entry]):

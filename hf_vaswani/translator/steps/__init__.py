@@ -6,7 +6,7 @@ from ..segments import Segment
 
 
 class Step(Protocol):
-    """A step of a translation; each method returns the segments that go on, in the order of their texts."""
+    """A step of a translation; each method returns the segments that continue, in the order of their texts."""
 
     def before(self, segments: list[Segment]) -> list[Segment]: ...
 
