@@ -131,7 +131,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     if options.to == "marian" and (lost := lost_settings(model.generation_config)):
         print(f"MarianMT's search lacks {' and '.join(lost)}, so some translations may differ.")
     if shortlist:
-        print("It chooses target tokens from a shortlist, vmap.txt; to be without it, delete that file.")
+        print("It chooses target tokens from a shortlist, vmap.txt; to do without it, delete that file.")
     if comparison:
         print(comparison.summary())
     if runtime:
