@@ -50,14 +50,14 @@ DESCRIPTION = (
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
 GLOSSARY = """\
-also count how many of these terms stand in the translations, where they stand in the --source: .tsv, .csv or .tbx, as
-for hf-vaswani translate, which alone makes translations have them"""
+also count how many of these terms the translations use, out of those in the --source: .tsv, .csv or .tbx, as for
+hf-vaswani translate, which alone puts terms into translations"""
 GOLD_ALIGNMENTS = """\
 also compare the models' alignments of the source with the first reference with these, line by line: links of words,
 0-0 1-2, or 0p1 if only possible (alignment error rate)"""
 MARKUP = """\
-the lines of all files have inline XML: models translate them as documents, BLEU and the like are of the text without
-tags, and lines with valid markup and with the reference's tree are counted, too"""
+the lines of all files have inline XML: models translate them as documents, scores ignore the tags, and lines with
+valid markup and with the reference's tree are counted, too"""
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Below this BLEU, translations and references have next to nothing in common.
 MEANINGLESS = 1
@@ -250,7 +250,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     if options.markup and options.gold_alignments:
         errors.append("--gold_alignments are of text without tags. Leave out --markup.")
     if options.glossary and not options.source:
-        errors.append("--glossary needs --source, in which its terms stand.")
+        errors.append("--glossary needs --source, in which its terms occur.")
     errors += reranking_errors(options)
     if options.sentences and options.format != "json":
         errors.append("--sentences needs --format json.")

@@ -70,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         choices=["auto", "torch", *BACKENDS],
         default="torch",
         help="what computes: PyTorch; CTranslate2, for which the model is converted once; or auto: CTranslate2 where "
-        "it gives the same and there is enough text (default: torch)",
+        "it gives the same results and there is enough text (default: torch)",
     )
     add_language_options(score)
     score.set_defaults(run=run, saves_memory="Lower --batch_tokens or --max_length.")

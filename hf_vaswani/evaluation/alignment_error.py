@@ -1,4 +1,4 @@
-"""Alignment error rate: how far word alignments are from those that people made.
+"""Alignment error rate: how far word alignments are from human ones.
 
 Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models" (section 5): people mark links as
 sure, or as possible where they are ambiguous.

@@ -1,4 +1,4 @@
-"""Whether an adapter belongs to a base model: its weights name the digest of those that it was trained on."""
+"""Whether an adapter belongs to a base model: its weights name the digest of the base that it was trained on."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Beam search for the best translation that has given terms.
 
-The beam is shared out among hypotheses with as many tokens of their terms missing (dynamic beam allocation; Post and
+The beam is divided among hypotheses by how many tokens of their terms are missing (dynamic beam allocation; Post and
 Vilar 2018), for all sentences of a batch at once (Hu et al. 2019): otherwise those without terms, which are more
 probable, would leave no room for any that has them. Where there are more such groups than places, those papers keep
 the ones with the fewest tokens missing, which puts terms too early; here, an estimate of their final scores decides.

@@ -187,8 +187,8 @@ class FastGenerationMixin(VaswaniGenerationMixin):
         """Sampling and greedy search, with the arguments and the result of transformers' own.
 
         Both are beam search with one beam that ends with its first hypothesis, and are run as such if nothing but
-        their tokens is requested. Samples then follow the same distribution as transformers', but with the same seed,
-        they are other samples.
+        their tokens is requested. Samples then follow the same distribution as transformers', but the same seed gives
+        different ones.
         """
         config = generation_config
         is_plain = (

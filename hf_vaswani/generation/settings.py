@@ -285,7 +285,7 @@ class GenerateArguments:
         """The number of hypotheses to return for each text.
 
         Args:
-            n_best: the number that the pipeline was requested, if any.
+            n_best: the number requested from the pipeline, if any.
 
         Raises:
             ValueError: the search cannot return that many, or the number is invalid or given twice.

@@ -1,7 +1,7 @@
 """Automata that read a hypothesis token by token and say how much of its terms is still missing.
 
 A demand is an automaton: it has read some tokens of some spellings of its terms (Aho and Corasick 1975), and has seen
-some of the times that one of them must stand there. A term counts once the next token shows that its last word has
+some of the times that one of them must occur. A term counts once the next token shows that its last word has
 ended; if the word continues, it does not count. The automata of all demands in a batch are rows of the same tables,
 so all hypotheses move at once.
 """
@@ -81,7 +81,7 @@ class Group(NamedTuple):
     """What the next state depends on, where no spelling that has begun continues.
 
     Attributes:
-        seen: how often a term has stood there.
+        seen: how often a term has occurred.
         is_pending: whether another one has, if its last word ends here.
         end: what the last token ends with.
     """
@@ -124,7 +124,7 @@ class TermAutomaton:
 
         Args:
             spellings: token ids of all spellings of all terms.
-            count: how often one of them must stand in a hypothesis.
+            count: how often one of them must occur in a hypothesis.
         """
         shortest = min(map(len, spellings))
         tokens = {token: (int(kinds.begins[token]), int(kinds.ends[token])) for each in spellings for token in each}

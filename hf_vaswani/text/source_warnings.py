@@ -1,4 +1,4 @@
-"""What makes it doubtful that a model can translate a text, as the text itself and the tokenizer tell."""
+"""Reasons to doubt that a model can translate a text, judging by the text itself and the tokenizer."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING

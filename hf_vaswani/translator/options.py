@@ -179,12 +179,12 @@ class TranslationOptions:
     )
     return_confidence: bool | None = switch(
         "estimates of quality from 0 to 1, and scores; see calibrate",
-        "The `confidence` is the sentence chrF / 100 to be expected of a translation. `hf-vaswani calibrate` makes a "
-        "model able to tell it, by samples of the model unless it says otherwise, which take as long again or more.",
+        "The `confidence` is the sentence chrF / 100 to be expected of a translation. `hf-vaswani calibrate` enables "
+        "it. Unless it says otherwise, samples of the model are drawn, which takes as long again or more.",
         command="confidence",
     )
     terms: Terms = option(
-        "terms of the source and what must stand for each in the translation",
+        "terms of the source, and what the translation must use for each",
         'A text or a list of texts to choose from: `{"Hund": "hound"}`. A list has the terms of each text. Terms are '
         "whole words; the case of those with capitals must be the same. A model that has learned to use terms reads "
         "them in its sources. Translations that lack a term are searched for again in PyTorch, with a beam of at "

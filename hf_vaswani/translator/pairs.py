@@ -78,8 +78,8 @@ def score_pairs(
         max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
         with_tokens: also give the log-probability of each token.
         src_lang, tgt_lang: languages, for multilingual tokenizers.
-        engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same and there
-            is enough text.
+        engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same results
+            and there is enough text.
         report: called with the number, from 1, of each pair that is not scored, and why; default: logs a warning.
 
     Returns:

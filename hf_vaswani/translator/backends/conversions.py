@@ -2,7 +2,7 @@
 
 The cache has a folder for each engine, next to the folder for prepared text. The folders in it are named after a hash
 of the weights. Next to them, the cache notes which weights are in which files, so that a conversion can be opened
-without loading the model. A folder or note that is damaged, that stands in the place of another, or that another user
+without loading the model. A folder or note that is damaged, that is in the place of another, or that another user
 can have changed is made again.
 """
 

@@ -20,7 +20,7 @@ from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms,
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Segment
 
-# Fewer hypotheses leave no choice of where the terms stand.
+# Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
 # Why translations that lack terms are not searched for again.
@@ -104,7 +104,7 @@ class Terms:
                     segment.set_result(entry.targets[0], self.empty())
 
     def _write_terms(self, segments: Sequence[Segment]) -> None:
-        """Put the target terms in the place of their source terms, of several the first."""
+        """Replace source terms with their target terms; of several, the first."""
         for segment in segments:
             text = segment.piece.text if self.keeps_spans else without_markers(segment.piece.text)
             if found := list(self.glossaries[segment.owner].find(text)):

@@ -71,7 +71,7 @@ class TranslationWarnings:
 
 
 class SourceWarnings:
-    """Adds to the warnings of translations what makes it doubtful that their sources can be translated.
+    """Adds to the warnings of translations the reasons to doubt that their sources can be translated.
 
     Args:
         language: code of the source language, if known.
