@@ -132,7 +132,7 @@ def model_path_error(path: str | Path) -> str | None:
 
 
 def _similar_folder(path: Path) -> str:
-    """A question whether a folder next to a path is meant; "" if there is none with a similar name."""
+    """A question whether a folder next to a path is meant; "" if none has a similar name."""
     try:
         siblings = [other.name for other in path.parent.iterdir() if other.is_dir()]
     except OSError:

@@ -159,7 +159,7 @@ def validation_loss(model, extra=lambda batch: {}):
 
 
 def train(model, steps, peak=0.004, warmup=60, every=50, extra=lambda batch: {}):
-    """Train a model; the validation loss every so many steps."""
+    """Train a model, and return its validation losses along the way."""
     steps = min(steps, MOST_STEPS)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     random_batches = itertools.chain.from_iterable(batches.epoch(number) for number in itertools.count())

@@ -419,7 +419,7 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
 
 
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
-    """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
+    """The setting that limits the length of the output, by name, besides the offset; empty if none is set."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
 
 

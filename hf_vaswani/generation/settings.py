@@ -70,7 +70,7 @@ CHOICES = {"early_stopping": (True, False, "never"), "length_penalty_type": LENG
 
 
 def generation_config_in(path: str | Path) -> GenerationConfig | None:
-    """The `generation_config.json` of a folder or a Hub id; `None` if there is none, or no connection.
+    """The `generation_config.json` of a folder or a Hub id; `None` if it is missing, or without a connection.
 
     Raises:
         ValueError: as in [`check_generation_file`].

@@ -52,7 +52,7 @@ def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
 
 
 def hub_languages(codes: list[str]) -> list[str] | None:
-    """Language codes as the Hub expects them, without script and region; `None` if there are none.
+    """Language codes as the Hub expects them, without script and region; or `None`.
 
     A recipe's languages may also be column names, which are left out.
     """

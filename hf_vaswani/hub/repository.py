@@ -176,7 +176,7 @@ def check_writable(api: "HfApi", name: str, kind: str) -> None:
 
 
 def other_kind(api: "HfApi", name: str, wanted: str = MODEL) -> str | None:
-    """The kind of the repository of this name, if it is not the one wanted; `None` if it is, or if there is none.
+    """The kind of the repository of this name, if it is not the one wanted; `None` if it is, or is missing.
 
     The Hub keeps the names of each kind apart, so that a model and a dataset may share one.
     """

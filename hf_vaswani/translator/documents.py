@@ -69,7 +69,7 @@ def translate_texts(
 
 
 def as_filled(line: Line, result: Result) -> str:
-    """The best translation on one line; the text itself if there is none."""
+    """The best translation on one line, or the text itself."""
     return line.text if isinstance(result, Exception) else as_text(line, result)
 
 

@@ -277,7 +277,7 @@ def report_window(result: TranslatedWindow, before: int, report: Report, warn: R
 
 
 def as_text(line: Line, result: Result) -> str:
-    """The best translation on one line; empty if there is none."""
+    """The best translation on one line, or ""."""
     return "" if isinstance(result, Exception) else without_line_breaks(result[0]["translation_text"])
 
 

@@ -119,7 +119,7 @@ class Segment:
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """Its translations; empty if there are none."""
+        """Its translations, if it has any."""
         return self.result if isinstance(self.result, list) else []
 
     def set_result(self, text: str, empty: list[Hypothesis]) -> None:

@@ -162,7 +162,7 @@ def memory_of(process: int) -> float:
 
 
 def sentences_a_batch(pairs: list, tokens: int) -> int:
-    """The number of sentences that have so many target tokens on average."""
+    """The number of sentences that have this many target tokens on average."""
     return round(tokens * len(pairs) / sum(len(target) for _, target in pairs))
 
 

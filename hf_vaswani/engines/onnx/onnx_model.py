@@ -351,7 +351,7 @@ def refuse_recording(output_attentions: bool | None, output_hidden_states: bool 
 
 
 def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:
-    """The cached keys and values of each layer in turn; empty if there are none yet."""
+    """The cached keys and values of each layer in turn; empty if nothing is cached yet."""
     layers = getattr(cache, part).layers if cache is not None else []
     return [tensor for layer in layers if layer.is_initialized for tensor in (layer.keys, layer.values)]
 

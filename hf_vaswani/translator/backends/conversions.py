@@ -64,7 +64,7 @@ def find_key(files: str) -> str | None:
 def open_converted(
     record: BackendRecord, model: PreTrainedModel, key: str, quantization: str | None = None
 ) -> EngineModel:
-    """Open a model's conversion from the cache, after making it if there is none.
+    """Open a model's conversion from the cache, after making it if necessary.
 
     Args:
         model: a model without features that the engine does not support; it is not modified.
