@@ -180,7 +180,7 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
 
 
 def _separator(joined: str, space: str) -> str:
-    """What to put between a translation and the next one, for the whitespace that is between their sources."""
+    """What to put between a translation and the next one, given the whitespace between their sources."""
     if not joined or LINE_BREAK.search(space):
         return space
     if SPACELESS.match(joined[-1]):

@@ -50,8 +50,9 @@ class Document:
 
         Args:
             translations: one for each of `texts`.
-            alignments: for each text, pairs of a source and a target word, by which tags are placed; words are numbered
-                as in `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the words.
+            alignments: for each text, pairs of a source and a target word, by which tags are placed; words are
+                numbered as in `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the
+                words.
             target_language: code of the translations' language, for XLIFF 2, which must name it.
 
         Raises:
