@@ -1,4 +1,4 @@
-"""What is known of the products of commands: whether one is new, begun or finished, in use, and made in the same way.
+"""The products of commands: whether one is new, begun, finished, or in use, and whether it was made in the same way.
 
 A folder gets its name once it is complete, and is locked while it is written: the system removes the lock of a killed
 process, and no lock file is left that would be pushed or exported. A small JSON file next to each model, average and

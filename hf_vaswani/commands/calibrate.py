@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     calibrate.add_argument("--reference", **INPUT_FILE, required=True, help="their translations, line by line")
     calibrate.add_argument(
         "--samples", type=up_to(1000, 0), default=8, metavar="N",
-        help="compare each translation with N samples of the model: a better estimate, for which each translation "
+        help="compare each translation with N samples of the model: a better estimate, but each translation "
         "takes longer; 0: its probability and length alone, which takes no time (default: 8)",
     )  # fmt: skip
     add_speed_options(calibrate)

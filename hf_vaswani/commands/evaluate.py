@@ -276,7 +276,7 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 
 
 def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
-    """What reranks the translations of all models, if anything does."""
+    """The reranker for the translations of all models, or `None`."""
     from ..text.languages import language_pairs
     from ..translator.reranking import open_reranker
 
@@ -287,7 +287,7 @@ def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
 
 
 def _selections(options: argparse.Namespace) -> "list[BackendSelection]":
-    """What computes each model's translations; an `InputError` if that is not installed."""
+    """The choice of an engine for each model; an `InputError` if that is not installed."""
     from ..translator.backends.selection import BackendSelection
 
     with option_names():
@@ -302,7 +302,7 @@ def _check_engine(selection: "BackendSelection", model: "tuple | None") -> None:
 
 
 def _engine(selection: "BackendSelection") -> dict[str, str]:
-    """What computed a model's translations, by the names of the options."""
+    """The engines that computed a model's translations, by the names of the options."""
     quantized = {"quantize": selection.quantize} if selection.quantize else {}
     return {"engine": ", ".join(sorted(selection.used)), **quantized}
 

@@ -69,7 +69,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--engine",
         choices=["auto", "torch", *BACKENDS],
         default="torch",
-        help="what computes: PyTorch; CTranslate2, for which the model is converted once; or auto: CTranslate2 where "
+        help="what computes: PyTorch; CTranslate2, after converting the model once; or auto: CTranslate2 where "
         "it gives the same results and there is enough text (default: torch)",
     )
     add_language_options(score)

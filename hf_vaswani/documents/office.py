@@ -1,4 +1,4 @@
-"""Files of word processors and presentations: zip archives of XML, of which only the text of paragraphs changes.
+"""Files of word processors and presentations: zip archives of XML, in which only the text of paragraphs changes.
 
 Runs of a paragraph, such as bold words, are tags within its text. In Microsoft's formats a run is never inside of
 another: the markup between two texts closes one and opens the next, so that its order stays. The format that most of

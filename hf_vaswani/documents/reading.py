@@ -12,7 +12,7 @@ from .office import read_office
 from .parts import Parts
 from .sentences import Alignment, Translations
 
-# What reads each format of text; see `formats.py`.
+# The reader of each format of text; see `formats.py`.
 READERS: dict[str, Callable[[str], Parts]] = {
     "txt": plain.read_lines,
     "html": markup.read_html,
@@ -46,7 +46,7 @@ class Document:
         alignments: Sequence[Alignment | None] | None = None,
         target_language: str | None = None,
     ) -> bytes:
-        """The document with a translation in place of each text, and all else as it was.
+        """The document with a translation in place of each text, and everything else as it was.
 
         Args:
             translations: one for each of `texts`.

@@ -361,7 +361,7 @@ class CTranslate2Model(EngineModel):
         return results
 
     def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
-        """The size of a batch, about `most` tokens, with which all workers get as many batches."""
+        """The size of a batch, about `most` tokens, that gives all workers the same number of batches."""
         total = sum(map(len, rows))
         workers = max(self.workers // self.callers, 1)
         batches = workers * math.ceil(total / (workers * most))

@@ -247,7 +247,7 @@ def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
     if limit and length > limit:
         raise InputError(f"The {name} has {length} tokens, but the model has {limit} positions. Shorten it.")
     if length > MOST_TOKENS:
-        raise InputError(f"The {name} has {length:,} tokens, of which at most {MOST_TOKENS:,} are shown. Shorten it.")
+        raise InputError(f"The {name} has {length:,} tokens, but at most {MOST_TOKENS:,} can be shown. Shorten it.")
 
 
 def draw_sentence(

@@ -41,7 +41,7 @@ class TranslationStatistics:
 
 
 class Estimator(Protocol):
-    """What rates translations, from a number of samples of the model each."""
+    """Rates translations, comparing each with a number of samples of the model."""
 
     samples: int
 

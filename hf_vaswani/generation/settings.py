@@ -163,7 +163,7 @@ def _shown(value: object) -> str:
 
 
 def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:
-    """What is meant by an argument that `generate()` does not know, if its error is about one, and it is clear."""
+    """A suggestion, if an error of `generate()` is about an argument that resembles a known one."""
     for name in re.findall(r"'(\w+)'", str(error)) if "model_kwargs" in str(error) else []:
         close = get_close_matches(OTHER_NAMES.get(name, name), known, 1, cutoff=0.75)
         if close and close[0] != name:

@@ -19,7 +19,7 @@ DROPOUT = {
     "decoder_word_dropout": "dropout of target tokens", "encoder_layerdrop": "LayerDrop in the encoder",
     "decoder_layerdrop": "LayerDrop in the decoder",
 }  # fmt: skip
-# What a run uses the tokenizer of.
+# The keys that name the model whose tokenizer a run uses.
 TOKENIZER_ROLES = ("tokenizer.path", "training.start_from")
 KWH = 3.6e6
 # Grams of CO2 per kWh of the world's electricity in 2018 (International Energy Agency, 2019).

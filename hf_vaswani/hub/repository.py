@@ -34,7 +34,7 @@ MODEL_PATTERNS = (
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
     ".eval_results/hf_vaswani.yaml",
 )  # fmt: skip
-# A file in the Hugging Face cache, to which the files in its folders of models are links.
+# A file in the Hugging Face cache; the files in its model folders are links to such files.
 IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-9a-f]+$")
 # What a Space runs.
 STATIC, GRADIO = "static", "gradio"

@@ -40,11 +40,11 @@ class Meaning:
     Attributes:
         help: its meaning, in a few words.
         details: the rest of it, as sentences.
-        default: what it is if it is not given, in words.
+        default: its default, in words.
         check: raises a `ValueError` for a value that is not possible, given the option's name and the value.
         least, most: the bounds of a number in a command.
-        choices: what it may be, if that is one of some names.
-        command: what commands call it; its own name by default.
+        choices: the names to choose from, if it is a name.
+        command: its name in commands; by default, its own.
     """
 
     help: str

@@ -45,8 +45,8 @@ class Search:
     """Searches for translations with one backend and the same arguments for all segments.
 
     Attributes:
-        backend: what computes.
-        request: what it is to find.
+        backend: computes the search.
+        request: what to find.
         options: of the translation: sizes of batches, workers, errors, and the form of hypotheses.
         used: names of the backends that have computed something; this one is added.
         finished: called with segments that have got their results.

@@ -154,7 +154,7 @@ class SearchRequest:
 
 
 class SearchBatch(NamedTuple):
-    """What is searched for together.
+    """Texts that are searched together.
 
     Attributes:
         rows: the sources.
@@ -172,7 +172,7 @@ class SearchBatch(NamedTuple):
 
 
 class SearchBackend(Protocol):
-    """What computes translations.
+    """An engine that computes translations.
 
     Attributes:
         name, title: what options and messages call it.

@@ -41,7 +41,7 @@ _lock = threading.Lock()
 
 
 class BackendSelection:
-    """What computes the calls of a pipeline.
+    """Chooses what computes the calls of a pipeline.
 
     Args:
         engine: `"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`.
@@ -239,7 +239,7 @@ def signature(model: PreTrainedModel) -> Signature:
 
 
 def backend_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> SearchBackend:
-    """What searches with a model, whether it is PyTorch's or was exported for an engine."""
+    """The search backend for a model, whether it is PyTorch's or was exported for an engine."""
     key = getattr(model, "engine_key", None)
     return BACKENDS[key].load("backend")(model, tokenizer) if key else TorchBackend(model, tokenizer)
 

@@ -1,4 +1,4 @@
-"""What happens around a search, one file each: `before(segments)` and, in the opposite order, `after(segments)`."""
+"""The steps around a search, one file each: `before(segments)` and, in the opposite order, `after(segments)`."""
 
 from typing import Protocol
 

@@ -24,7 +24,7 @@ class TranslationWarnings:
 
     Args:
         gives: whether each such translation gets a `warning`; otherwise a message counts them.
-        terms: what looks for terms, if there are any, or spans to be kept.
+        terms: the step for terms or spans to be kept, if there are any.
         texts, first: number of texts, and the number of the first one, for the message.
     """
 
