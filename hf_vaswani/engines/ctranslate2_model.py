@@ -107,8 +107,8 @@ class CTranslate2Model(EngineModel):
     Args:
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
-        original, generation_config: those of the model that was converted, if the folder does not have them.
-        dtype: the type to compute in, of those of CTranslate2; by default, the type that the weights were stored for.
+        original, generation_config: the configs of the converted model, if the folder does not have them.
+        dtype: CTranslate2's type to compute in; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Attributes:
@@ -361,7 +361,7 @@ class CTranslate2Model(EngineModel):
         return results
 
     def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
-        """The size of a batch, about `most` tokens, with which all workers get as many batches."""
+        """The size of a batch, about `most` tokens, that gives all workers the same number of batches."""
         total = sum(map(len, rows))
         workers = max(self.workers // self.callers, 1)
         batches = workers * math.ceil(total / (workers * most))
@@ -421,7 +421,7 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
 
 
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
-    """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
+    """The setting that limits the length of the output, by name, besides the offset; empty if none is set."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
 
 

@@ -100,7 +100,7 @@ def alignments(
         source_mask, target_mask: bool, `(batch, source_length)` and `(batch, target_length)`; `False` for tokens to
             leave out, which are special tokens and padding. See [`text_mask`].
         layer: decoder layer, counted from 0; negative numbers count from the last. By default `alignment_layer`.
-        heads: instead of those of a layer, the heads to read, as in `alignment_heads` of a config.
+        heads: the heads to read instead of a whole layer, as in `alignment_heads` of a config.
 
     Returns:
         For each row of the batch, pairs (source index, target index) in target order, one for each target token that
@@ -172,7 +172,7 @@ def evaluation(model: PreTrainedModel, attention: str | None = None) -> Iterator
     eval mode, and back at the end.
 
     Args:
-        attention: the implementation of attention meanwhile; by default, that of the model.
+        attention: the implementation of attention meanwhile; by default, the model's.
     """
     if attention is None and not model.training:
         yield model

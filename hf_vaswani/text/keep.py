@@ -74,7 +74,7 @@ def _looks_like_kinds(text: str) -> bool:
 
 
 def find_kept(text: str, patterns: Sequence[re.Pattern]) -> list[Span]:
-    """What is to be kept in a text, from left to right; of overlapping matches, that of the first pattern."""
+    """What is to be kept in a text, from left to right; of overlapping matches, the first pattern's."""
     spans: list[Span] = []
     for pattern in patterns:
         for match in pattern.finditer(text):

@@ -57,7 +57,7 @@ def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ow
     advice: texts are cut and split there, but not refused.
 
     Args:
-        own: the caller's limit, which replaces all but that of a position table.
+        own: the caller's limit, which replaces every limit except a position table's.
     """
     table, advised = position_limit(model.get_encoder()), tokenizer.model_max_length
     if advised is not None and advised >= NO_LIMIT:

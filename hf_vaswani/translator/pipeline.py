@@ -138,7 +138,7 @@ class TranslationPipeline(Pipeline):
                 empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
                 prefix is not split.
             terms: one of the options; or a list of such, one for each text.
-            options: those of `TranslationOptions`, and anything that `generate()` takes.
+            options: fields of `TranslationOptions`, and anything that `generate()` takes.
             return_text (`bool`): return text, the default.
             return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
                 transformers 4.
@@ -157,7 +157,7 @@ class TranslationPipeline(Pipeline):
             ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
                 exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
                 iterator first returns the translations of all texts before an input that is not a text; if a text
-                exceeds the limit, those of the texts that it read together with it are lost.
+                exceeds the limit, the translations of the texts read together with it are lost.
         """
         has_many = isinstance(terms, list | tuple)
         terms_of_texts = terms if has_many else ()
@@ -425,7 +425,7 @@ def as_texts(inputs: object) -> tuple[Iterable, bool]:
 
 
 def _own_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the translator's options out of those of a call or a pipeline; `None` counts as not given."""
+    """Take the translator's options out of a call's or a pipeline's; `None` counts as not given."""
     for old, name in RENAMED.items():
         if old in options:
             options[name] = options.pop(old)

@@ -1,4 +1,4 @@
-"""Segments → hypotheses, batch by batch: those of similar length together, the longest first.
+"""Segments → hypotheses, batch by batch: similar lengths together, the longest first.
 
 Batches are searched in parallel in worker processes where that is worth it, and the last sentences of many batches
 together. A batch that fails is searched again in halves if errors are returned.
@@ -45,8 +45,8 @@ class Search:
     """Searches for translations with one backend and the same arguments for all segments.
 
     Attributes:
-        backend: what computes.
-        request: what it is to find.
+        backend: computes the search.
+        request: what to find.
         options: of the translation: sizes of batches, workers, errors, and the form of hypotheses.
         used: names of the backends that have computed something; this one is added.
         finished: called with segments that have got their results.

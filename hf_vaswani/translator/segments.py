@@ -73,7 +73,7 @@ class Segment:
         prefix: what its translation must begin with; "" for anything.
         text_with_masks: the piece with a mark in place of each span that is to be kept.
         contents: these spans, in their order.
-        placeholders: those of the spans that placeholders stand for in the piece.
+        placeholders: the spans among them that placeholders stand for in the piece.
         text_with_terms: what the model reads in place of the text, with the markers of `text/markers.py`; "" for the
             text itself.
         row: the tokenizer's output; `None` if there is nothing to translate.
@@ -120,7 +120,7 @@ class Segment:
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """Its translations; empty if there are none."""
+        """Its translations, if it has any."""
         return self.result if isinstance(self.result, list) else []
 
     def set_result(self, text: str, empty: list[Hypothesis]) -> None:
@@ -155,7 +155,7 @@ class SearchRequest:
 
 
 class SearchBatch(NamedTuple):
-    """What is searched for together.
+    """Texts that are searched together.
 
     Attributes:
         rows: the sources.
@@ -173,7 +173,7 @@ class SearchBatch(NamedTuple):
 
 
 class SearchBackend(Protocol):
-    """What computes translations.
+    """An engine that computes translations.
 
     Attributes:
         name, title: what options and messages call it.

@@ -60,7 +60,7 @@ SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the tex
 
 @dataclass
 class SharedState:
-    """What the translators of one model have in common.
+    """State that the translators of one model share.
 
     Attributes:
         spellers: by target language, and whether the tokenizer reads placeholders.
@@ -77,7 +77,7 @@ class Stages:
 
     Attributes:
         encode: texts → rows, as [`Encoder.rows`].
-        backend: what searches, and decodes with the tokenizer as it is.
+        backend: searches, and decodes with the tokenizer as it is.
     """
 
     encode: Callable[..., list[Row]] | None = None
@@ -342,7 +342,7 @@ class Translator:
     def _reporter(
         segments: list[Segment], waiting: list[Segment], progress: Callable[[int], None]
     ) -> Callable[[Sequence[Segment]], None]:
-        """What reports the number of texts of which all segments are finished."""
+        """A function that reports the number of texts whose segments are all finished."""
         unfinished = Counter(segment.owner for segment in waiting)
         reported: set[Segment] = set()
 
@@ -358,7 +358,7 @@ class Translator:
         return finished
 
     def _warn_of_many_sentences(self, segments: list[Segment], first: int) -> None:
-        """Warn once about models of other families, for which texts are not split by default."""
+        """Warn once about models of other families, whose texts are not split by default."""
         knows = knows_training_text(self.model.config)
         if self.options.split_sentences is not None or knows or self.shared.has_warned_of_sentences:
             return

@@ -78,7 +78,7 @@ def unsupported_features(model: PreTrainedModel) -> list[str]:
     """The same for a model of any family."""
     if isinstance(model, VaswaniForConditionalGeneration):
         return missing_operators(model)
-    return [f"models of type {model.config.model_type}, only those of this package"]
+    return [f"models of type {model.config.model_type}, only models of this package"]
 
 
 def write_together(models: dict[Path, Any], data_name: str) -> None:

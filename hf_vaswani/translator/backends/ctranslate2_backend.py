@@ -62,8 +62,8 @@ class CTranslate2Backend:
     def computes_the_same(request: SearchRequest) -> bool:
         """As in [`SearchBackend`].
 
-        Samples are not, nor are scores if tokens are forbidden or penalized: the engine changes logits and normalizes
-        them then; transformers' beam search changes log-probabilities. The most probable token is the same. That
+        Samples are not, nor are scores if tokens are forbidden or penalized: the engine changes logits and then
+        normalizes them; transformers' beam search changes log-probabilities. The most probable token is the same. That
         padding is forbidden, as Marian's settings have it, makes no difference.
         """
         arguments = request.arguments

@@ -54,7 +54,7 @@ _conversions: "WeakKeyDictionary[PreTrainedModel, Conversions]" = WeakKeyDiction
 
 
 class BackendSelection:
-    """What computes the calls of a pipeline.
+    """Chooses what computes the calls of a pipeline.
 
     Args:
         engine: `"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`.
@@ -159,7 +159,7 @@ class BackendSelection:
         return engine
 
     def find(self, files: str, config: PreTrainedConfig, generation_config: GenerationConfig) -> EngineModel | None:
-        """The conversion of a model that is not loaded, if the cache has one and knows that it is that of its files.
+        """The conversion of a model that is not loaded, if the cache has one and knows that it fits the model's files.
 
         Args:
             files: digest of the model's files, as [`note_files`] gets it.
@@ -253,7 +253,7 @@ def signature(model: PreTrainedModel) -> Signature:
 
 
 def backend_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> SearchBackend:
-    """What searches with a model, whether it is PyTorch's or was exported for an engine."""
+    """The search backend for a model, whether it is PyTorch's or was exported for an engine."""
     key = getattr(model, "engine_key", None)
     return BACKENDS[key].load("backend")(model, tokenizer) if key else TorchBackend(model, tokenizer)
 

@@ -45,7 +45,7 @@ class TorchBackend:
 
 
 def own_arguments(batch: SearchBatch, device: torch.device) -> dict[str, Any]:
-    """What a batch has of its own, as arguments of `generate()`."""
+    """The arguments of `generate()` that belong to one batch."""
     own: dict[str, Any] = {}
     if batch.prompts:
         own["decoder_input_ids"] = torch.tensor(batch.prompts, device=device)

@@ -20,7 +20,7 @@ from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms,
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Segment
 
-# Fewer hypotheses leave no choice of where the terms stand.
+# Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
@@ -100,7 +100,7 @@ class Terms:
                     segment.set_result(entry.targets[0], self.empty())
 
     def _write_terms(self, segments: Sequence[Segment]) -> None:
-        """Put the target terms in the place of their source terms, of several the first."""
+        """Replace source terms with their target terms; of several, the first."""
         for segment in segments:
             text = segment.piece.text if self.keeps_spans else without_markers(segment.piece.text)
             if found := list(self.glossaries[segment.owner].find(text)):
@@ -112,7 +112,7 @@ class Terms:
                 segment.constraints = [each for each in segment.constraints if type(each) is not TermConstraint]
 
     def _hide_terms(self, segments: Sequence[Segment]) -> None:
-        """Make alignments those of the text itself: what is aligned with a target term in the source becomes aligned
+        """Make alignments refer to the text itself: what is aligned with a target term in the source becomes aligned
         with the end of the words that it stands for."""
         for segment in segments:
             if not segment.text_with_terms or not segment.hypotheses or "alignment" not in segment.hypotheses[0]:
