@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..core.pipeline_sentences import Piece, split_text
+from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
@@ -223,7 +223,7 @@ class Translator:
 
     def _kept_spans(self, stages: Stages) -> "KeptSpans":
         """The step that keeps spans; with learned placeholders, the tokenizer becomes one that reads them."""
-        from ..text.keep import keep_patterns
+        from ..text.keep_patterns import keep_patterns
         from ..text.markers import has_keep_tokens, with_markers
         from .steps.kept_spans import KeptSpans
 
