@@ -26,7 +26,7 @@ from ..text.inputs import check_many, check_number, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans, words_at
-from ..text.words import Span
+from ..text.words import Span, word_spans
 from .backends.selection import TORCH, BackendSelection
 from .encoder import translation_task
 from .search import token_batches
@@ -131,6 +131,58 @@ def score_pairs(
             first += len(window)
 
     return scores()
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """The score of a pair, and how much each word of the target contributes.
+
+    Attributes:
+        pair: the score of the pair.
+        words: the log-probability of each word of the target, as [`word_spans`] finds them: the sum of its tokens.
+    """
+
+    pair: PairScore
+    words: tuple[float, ...]
+
+
+def score_words(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+) -> list[WordScores | None]:
+    """Score pairs word by word; arguments as in [`score_pairs`], with any engine's model.
+
+    Returns:
+        The scores of each pair, or `None` for a pair that cannot be scored.
+    """
+    if not pairs:
+        return []
+    engine = model if isinstance(model, EngineModel) else None
+    prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
+    prefix = prefix or group_prefix(tokenizer, tgt_lang)
+    sources = mark_target([source for source, _ in pairs], prefix)
+    targets = [target for _, target in pairs]
+    encoded = encode_with_languages(tokenizer, list(zip(sources, targets)), src_lang, tgt_lang)
+    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
+    limit = min(number for number in (MOST_TOKENS, *positions) if number is not None)
+    longest = [max(map(len, pair)) for pair in encoded]
+    rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
+    rows.sort(key=longest.__getitem__)
+    found: list[WordScores | None] = [None] * len(pairs)
+    for batch in token_batches(rows, longest.__getitem__, BATCH_TOKENS):
+        scores = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, True, engine)
+        for row, score in zip(batch, scores):
+            tokens, values = zip(*score.tokens or ())
+            spans, words = token_spans(readable_tokens(tokenizer, tokens), targets[row]), word_spans(targets[row])
+            sums = [0.0] * len(words)
+            for span, value in zip(spans, values):
+                for word in words_at(words, span)[:1]:
+                    sums[word] += value
+            found[row] = WordScores(score, tuple(sums))
+    return found
 
 
 def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str | None:
@@ -299,4 +351,4 @@ def _align_batch(
     return [aligned for [aligned] in align(model, tokenizer, inputs, output_ids, lengths)]
 
 
-__all__ = ["PairScore", "align_pairs", "score_pairs"]
+__all__ = ["PairScore", "WordScores", "align_pairs", "score_pairs", "score_words"]

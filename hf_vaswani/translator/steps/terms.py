@@ -4,7 +4,7 @@ A model that has learned to use terms reads them in its sources (Dinu et al. 201
 without terms. Most translations have theirs; for the others, PyTorch searches again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -17,12 +17,15 @@ from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Glossary, Term, TermConstraint, shown_constraints
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ..pairs import WordScores, score_words
 from ..search import Search
-from ..segments import Hypothesis, MissingTerm, Segment
+from ..segments import Hypothesis, MissingTerm, Result, Segment
+from ..term_placement import Occurrence, Placement, place_terms, repeated_words
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
+HIGH_COST = 4.0
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
 
 
@@ -52,6 +55,8 @@ class Terms:
         self.glossaries, self.search, self.speller, self.source_tokens = glossaries, search, speller, source_tokens
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
+        self.penalty = search.request.arguments.scoring().penalty
+        self.placements: dict[int, Placement] = {}
 
     def before(self, segments: list[Segment]) -> list[Segment]:
         if not self.glossaries:
@@ -133,25 +138,80 @@ class Terms:
                 hypothesis["alignment"] = sorted({(places[source], t) for source, t in hypothesis["alignment"]})
 
     def _search_again(self, segments: Sequence[Segment]) -> None:
-        """Search for translations of the segments that lack terms: for the best ones among those that have them.
+        """Put terms into the translations that lack some; where that does not do, search for the best ones with them.
 
         Raises:
             ValueError: a translation still lacks a term, and that is to be raised.
         """
         lacking = [segment for segment in segments if any(self.missing(segment, each) for each in segment.hypotheses)]
-        obstacle = self.search.constraint_error("terms") if lacking else None
-        obstacles = {segment: obstacle or self._prepare(segment) for segment in lacking}
-        again = [segment for segment in lacking if segment.automata]
+        left = self._place(lacking)
+        obstacle = self.search.constraint_error("terms") if left else None
+        obstacles = {segment: obstacle or self._prepare(segment) for segment in left}
+        again = [segment for segment in left if segment.automata]
+        placed = {segment: segment.result for segment in again}
         for segment in again:
             segment.result = None
         if again:
             self._search(again)
+            self._choose(again, placed)
         for segment in lacking if self.options.on_missing_term == "error" else []:
             best = segment.hypotheses[0] if segment.hypotheses else None
             if best and (missing := self.missing(segment, best)):
-                segment.result = _missing_term(missing, obstacles[segment])
+                segment.result = _missing_term(missing, obstacles.get(segment))
                 if self.options.on_error == "raise":
                     raise ValueError(f"inputs[{self.first + segment.owner}]: {segment.result}.")
+
+    def _place(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Put terms where their source words are translated; return the segments for which another search is due."""
+        texts, owners = [], []
+        for segment in segments:
+            for hypothesis in segment.hypotheses:
+                missing = {each.terms for each in self.missing(segment, hypothesis)}
+                occurrences = [each for each in self._occurrences(segment) if each.terms in missing]
+                if occurrences:
+                    texts.append((segment.piece.text, hypothesis["translation_text"], occurrences))
+                    owners.append((segment, hypothesis))
+        left = []
+        for (segment, hypothesis), placed in zip(owners, place_terms(texts, self._score)):
+            hypothesis["translation_text"] = placed.text
+            if "score" in hypothesis and placed.score:
+                hypothesis["score"] = placed.score.pair.log_probability / self.penalty(placed.score.pair.length)
+            self.placements[id(hypothesis)] = placed
+            if placed.missing or self.missing(segment, hypothesis):
+                left.append(segment)
+        return list(dict.fromkeys(left))
+
+    def _occurrences(self, segment: Segment) -> list[Occurrence]:
+        """The source terms of a segment."""
+        if not self.glossaries:
+            return []
+        found = self.glossaries[segment.owner].find(segment.piece.text)
+        return [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in found]
+
+    def _choose(self, segments: Sequence[Segment], placed: Mapping[Segment, Result | None]) -> None:
+        """Keep the translations with placed terms unless those that were searched for are better by the model's own
+        judgment, and say nothing twice."""
+        texts = [
+            (segment.piece.text, segment.hypotheses[0]["translation_text"] if segment.hypotheses else "", self._occurrences(segment))
+            for segment in segments
+        ]
+        scores = self._score([(source, text) for source, text, _ in texts])
+        for segment, score, repeated in zip(segments, scores, repeated_words(texts, self._score)):
+            before = placed[segment]
+            own = self.placements.get(id(before[0])) if isinstance(before, list) and before else None
+            if own is None or own.score is None or not segment.hypotheses or score is None:
+                continue
+            lacks = self.missing(segment, segment.hypotheses[0])
+            own_lacks = self.missing(segment, before[0])
+            better = score.pair.log_probability > own.score.pair.log_probability
+            key = (len(lacks), len(repeated), not better) 
+            if key >= (len(own_lacks), len(own.repeated), better):
+                segment.result = before
+
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
+        return score_words(
+            self.search.model, self.search.tokenizer, pairs, self.options.src_lang, self.options.tgt_lang
+        )
 
     def _prepare(self, segment: Segment) -> str | None:
         """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why there are
