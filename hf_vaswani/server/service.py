@@ -289,6 +289,13 @@ class Service:
         target = language_code(direction.pair.target)
         return await self.reader.fill(document, best, alignments, target), warnings
 
+    async def align(
+        self, texts: Sequence[str], translations: Sequence[str], direction: Direction
+    ) -> list[Alignment | None]:
+        """The words of texts and translations that correspond, if that can be known; errors as in [`translate`]."""
+        count = len(texts)
+        return await self._in_time(self._align(texts, translations, [True] * count, [direction] * count))
+
     async def _in_time(self, work: Awaitable[Result]) -> Result:
         """The result of some work.
 

@@ -45,7 +45,7 @@ export class Translation {
     this.view.replaceChildren(...lines);
   }
 
-  /** @param {[number, object][]} translations indices of sentences, and the worker's results for them */
+  /** @param {[number, object][]} translations indices of sentences, and their results */
   add(translations) {
     for (const [i, result] of translations) {
       this.results[i] = result;
@@ -106,7 +106,7 @@ export class Translation {
   open(piece) {
     const span = this.spans[piece];
     const { text, target } = this.results[piece];
-    if (!span.firstElementChild) {
+    if (target.length && !span.firstElementChild) {
       const nodes = [];
       let end = 0;
       target.forEach(([from, to], i) => {
