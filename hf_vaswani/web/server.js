@@ -26,7 +26,6 @@ let settings;
 let languages = [];
 let loading; // a promise that the languages are known
 let glossaries = [];
-let detected = "";
 let shown; // what is on display
 let request = new AbortController();
 let upload = new AbortController();
@@ -160,9 +159,9 @@ async function translate({ id, text }) {
 
 /** Shows what else the server says of a text. */
 function showNotes({ detectedLanguage, warnings = [], alternatives = [] }) {
-  detected = detectedLanguage?.language ?? "";
+  const detected = detectedLanguage?.language;
   const name = languages.find(({ code }) => code === detected)?.name;
-  if (from.options.length) from.options[0].textContent = name ? `Any language: ${name}` : "Any language";
+  if (from.options.length) from.options[0].textContent = name ? `${name} (detected)` : "Any language";
   source.lang = detected || (from.value === AUTO ? "" : from.value);
   view.lang = to.value;
   element("swap").hidden = !languages.find(({ code }) => code === to.value)?.targets.includes(source.lang);
