@@ -42,10 +42,9 @@ to.addEventListener("change", () => {
   fillGlossaries();
   send();
 });
-key.addEventListener("change", async () => {
+key.addEventListener("change", () => {
   storage.apiKey = key.value;
-  await loadGlossaries().catch(showError);
-  send();
+  loadGlossaries().then(send, showError);
 });
 glossary.addEventListener("change", () => {
   terms.hidden = glossary.value !== TYPED;
@@ -83,7 +82,7 @@ async function load() {
   from.value = sources.length === 1 ? sources[0].code : AUTO;
   fillTargets(settings.language.target.code);
   receive({ type: "ready" });
-  await loadGlossaries();
+  loadGlossaries().catch(showError);
 }
 
 async function loadGlossaries() {
@@ -118,14 +117,14 @@ function sourceOf(number) {
   const base = (code) => code.split("-")[0];
   const own = glossaries.find(({ glossary_id }) => glossary_id === number)?.dictionaries ?? [];
   const sources = own.filter(({ target_lang }) => target_lang === base(to.value)).map(({ source_lang }) => source_lang);
-  const codes = from.value === AUTO ? languages.filter(({ targets }) => targets.includes(to.value)).map(({ code }) => code) : [from.value];
-  return codes.find((code) => sources.includes(base(code)));
+  const codes = languages.filter(({ targets }) => targets.includes(to.value)).map(({ code }) => code);
+  return codes.find((code) => [AUTO, code].includes(from.value) && sources.includes(base(code)));
 }
 
 /** What a text and a document are translated with. */
 function fields() {
-  const lines = [...terms.value.matchAll(/^\s*(\S.*?)\s*[=\t]\s*(\S.*?)\s*$/gm)];
-  const typed = { glossary: lines.map(([, term, translated]) => `${term}\t${translated}`).join("\n") };
+  const lines = terms.value.split("\n").map((line) => line.match(/^\s*(\S.*?)\s*[=\t]\s*(\S.*)$/));
+  const typed = { glossary: lines.filter(Boolean).map(([, term, translated]) => `${term}\t${translated}`).join("\n") };
   const chosen = glossary.value === TYPED ? typed : { glossary_id: glossary.value };
   return { source: from.value, target: to.value, ...chosen };
 }

@@ -49,7 +49,8 @@ export class Translation {
   add(translations) {
     for (const [i, result] of translations) {
       this.results[i] = result;
-      this.spans[i].textContent = result.text;
+      // The same text may come again with its words linked: what is selected of it stays so.
+      if (this.spans[i].textContent !== result.text) this.spans[i].textContent = result.text;
       this.spans[i].className = "sentence";
     }
   }

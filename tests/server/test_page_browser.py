@@ -179,7 +179,7 @@ def test_terms_are_typed_or_chosen_from_the_glossaries_of_the_account(page, clie
     page.wait_for("translation", "EIN HUND")
     assert [entry.targets for entry in model.chunks[-1].glossaries[0].entries] == [("hound",)]
     page.choose("glossary", "Terms typed here")
-    page.paste("Hund = big dog \nunfinished\n", "terms")
+    page.paste("unfinished =\nHund = big dog \n", "terms")
     page.wait("!document.body.classList.contains('busy')")
     time.sleep(1)
     assert [entry.targets for entry in model.chunks[-1].glossaries[0].entries] == [("big dog",)]
