@@ -4,7 +4,7 @@ The page translates in the browser. It works at any address on any static host, 
 it works offline after the first visit: its service worker keeps all files, and checks them by their digests.
 
 transformers.js's pipeline does not return attention weights, runs a batch until its last sentence is done, and loads
-twice as much code. So `web/worker.js` runs the graphs itself, with the tokenizer and the runtime of transformers.js.
+twice as much code. So `worker.js` runs the graphs itself, with the tokenizer and the runtime of transformers.js.
 To show which words correspond, the decoder has an additional output, the alignment, at hardly any cost.
 """
 
@@ -26,7 +26,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
 from ..files import file_digest, read_json
-from ..models.engine_folders import INDEX_FILE, PAGE_FILE
+from ..models.engine_folders import PAGE_FILE
 from ..text.normalization import BLANK
 from ..web.files import page_files, render
 from . import transformers_js_export
