@@ -26,7 +26,7 @@ let settings;
 let languages = [];
 let loading; // a promise that the languages are known
 let glossaries = [];
-let shown; // what is on display
+let shown; // the text whose translation was shown last, its parts, and the signal that it is outdated
 let request = new AbortController();
 let upload = new AbortController();
 let timer;
@@ -171,9 +171,9 @@ function showNotes({ detectedLanguage, warnings = [], alternatives = [] }) {
 
 /** Links the words of the translation on display with those of the text, the first time that somebody wants them. */
 async function linkWords() {
-  if (!shown || shown.text !== source.value || shown.text.length > ALIGNED || shown.signal.aborted) return;
+  if (!isTranslated() || shown.isLinked || shown.text.length > ALIGNED) return;
+  shown.isLinked = true;
   const { id, text, pieces, results, signal } = shown;
-  shown = null;
   const q = pieces.map((piece) => text.slice(...piece));
   const translations = results.map((result) => result.text);
   const pair = { source: source.lang, target: view.lang };
@@ -191,12 +191,17 @@ async function linkWords() {
   }
 }
 
+/** Whether the translation on display is that of the text. */
+function isTranslated() {
+  return shown && shown.text === source.value && !shown.signal.aborted;
+}
+
+/** Swaps the languages, and puts the translation in place of the text. */
 function swap() {
-  const text = translation.text;
-  const [before, after] = [source.lang, to.value];
-  from.value = after;
+  const before = source.lang;
+  from.value = to.value;
   fillTargets(before);
-  source.value = text;
+  if (isTranslated()) source.value = translation.text;
   source.dispatchEvent(new Event("input"));
   send();
 }

@@ -221,6 +221,11 @@ def test_error_is_shown_and_the_text_stays(serve, driver):
         page.paste("more than ten")
         page.wait_for("state", "13 characters exceed the text limit of 10.")
         assert page.run("return [source.value, translation.textContent]") == ["more than ten", ""]
+        page.element("swap").click()  # there is no translation to take the place of the text
+        page.wait_for("state", "13 characters exceed the text limit of 10.")
+        assert page.run("return [source.value, document.getElementById('source-language').value]") == [
+            "more than ten", "en",
+        ]  # fmt: skip
         page.paste("Hund")
         page.wait_for("translation", "HUND")
         page.wait_for("state", "Ready.")
