@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ..core.pipeline_sentences import Piece, join_texts, split_text
+from ..core.sentence_splitting import Piece, join_texts, split_text
 from ..errors import InputError
 from ..text.glossary import shortened
-from ..text.keep import KINDS
+from ..text.keep_patterns import KINDS
 from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
 from ..translator.segments import Hypothesis
@@ -94,7 +94,7 @@ def translate_text(
 
 
 def make_translator(loaded: LoadedModel, languages: Languages, n_best: int = 1, has_links: bool = False) -> Translator:
-    """What translates with a model of the page.
+    """Make a translator with a model of the page.
 
     A text that fails does not affect the others, and the server forks no processes. A model with placeholders keeps
     what they can stand for.

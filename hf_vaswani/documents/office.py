@@ -1,4 +1,4 @@
-"""Files of word processors and presentations: zip archives of XML, of which only the text of paragraphs changes.
+"""Files of word processors and presentations: zip archives of XML, in which only the text of paragraphs changes.
 
 Runs of a paragraph, such as bold words, are tags within its text. In Microsoft's formats a run is never inside of
 another: the markup between two texts closes one and opens the next, so that its order stays. The format that most of
@@ -19,7 +19,7 @@ from .escaping import MARKUP
 from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
-from .sentences import Kind, Translations
+from .tag_placement import Kind, Translations
 
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
 OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
@@ -123,7 +123,7 @@ def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.Zip
 
 
 class _Paragraphs:
-    """The paragraphs of a part, and paragraphs inside of these, such as those of text boxes and notes."""
+    """The paragraphs of a part, and paragraphs inside them, such as in text boxes and notes."""
 
     def __init__(self, text: str):
         self.tokens, self.depth = xml_tokens(text), 0
@@ -269,7 +269,7 @@ class _Ooxml(_Paragraphs):
         return found, markup
 
     def _look(self, number: int) -> list[str]:
-        """How a run looks, of which a number is that of the token after its beginning."""
+        """How a run looks, given the number of the token after its beginning."""
         if self.local(self.tokens[number]) != "rPr":
             return []
         close = self.ends.get(number, number)

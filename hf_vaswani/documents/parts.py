@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from .escaping import MARKUP, Escaping
-from .sentences import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
+from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
 
 # Marks before and after words that belong to their sentence.
 OPENING_MARKS = re.compile(r"\s*[\"'“”„‘‚«»(\[¿¡]+")
@@ -62,7 +62,7 @@ class Builder:
             self.piece(Text(raw, self._escaping.read(raw)))
 
     def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "", changed: str = "") -> None:
-        """Add markup within the current sentence; arguments are those of [`Tag`]."""
+        """Add markup within the current sentence; takes the arguments of [`Tag`]."""
         self.piece(Tag(raw, kind, name, changed))
 
     def piece(self, piece: Piece) -> None:

@@ -1,8 +1,8 @@
 """Work divided among Ray actors, on one machine or many, with results in the order of the items.
 
 Plain actors rather than Ray Data: an item is then exactly what the caller makes it, whatever the number of actors and
-blocks, and results arrive in order while others are still computed, so that they can be written and resumed like those
-of a single process. The actors share nothing but the code; items and results travel through Ray.
+blocks, and results arrive in order while others are still computed, so that they can be written and resumed like a
+single process's. The actors share nothing but the code; items and results travel through Ray.
 """
 
 import os

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.pipeline_sentences import split_sentences
+from ..core.sentence_splitting import split_sentences
 from ..data.sources.text_files import Report
 from ..documents.markup import read_markup
 from ..documents.reading import Document
-from ..documents.sentences import Alignment
+from ..documents.tag_placement import Alignment
 from ..text.words import word_spans
 from .lines import Line, TranslatedWindow, as_text, report_window, sequential, translated_windows
 from .pairs import align_pairs
@@ -69,7 +69,7 @@ def translate_texts(
 
 
 def as_filled(line: Line, result: Result) -> str:
-    """The best translation on one line; the text itself if there is none."""
+    """The best translation on one line, or the text itself."""
     return line.text if isinstance(result, Exception) else as_text(line, result)
 
 
@@ -107,7 +107,7 @@ def align_texts(
     """Align the texts that have tags with their translations, sentence by sentence where both have as many.
 
     Args:
-        model: the model itself; that of another engine, or an ensemble, has no attention to align by.
+        model: the model itself; another engine's model, or an ensemble, has no attention to align by.
         has_tags: of each text.
         languages: `src_lang` and `tgt_lang`, for multilingual tokenizers.
 

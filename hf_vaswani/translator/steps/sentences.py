@@ -7,7 +7,7 @@ from itertools import groupby
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from ...core.pipeline_sentences import Piece, join_texts, split_like_training_text, split_text
+from ...core.sentence_splitting import Piece, join_texts, split_like_training_text, split_text
 from ...text.languages import GROUP_MARK, group_languages
 from ...text.normalization import is_blank
 from ..encoder import SourceLimits
@@ -51,7 +51,7 @@ class Sentences:
         contents = iter(kept)
         return [
             Segment(
-                segment.owner, piece, segment.prefix, masked=piece.text if self.mask else "",
+                segment.owner, piece, segment.prefix, text_with_masks=piece.text if self.mask else "",
                 contents=[next(contents) for _ in range(piece.text.count(MASK))] if kept else (),
             )
             for piece in self._pieces(text, segment.prefix)
