@@ -35,6 +35,7 @@ key.value = storage.apiKey ?? "";
 start(translate, DELAY);
 source.addEventListener("input", () => request.abort());
 from.addEventListener("change", () => {
+  if (from.value === AUTO && glossary.value !== TYPED) glossary.value = ""; // which is for one language
   fillTargets();
   send();
 });
@@ -48,7 +49,6 @@ key.addEventListener("change", () => {
 });
 glossary.addEventListener("change", () => {
   terms.hidden = glossary.value !== TYPED;
-  // A glossary is for a language, not for any.
   if (from.value === AUTO && glossary.value) from.value = sourceOf(glossary.value) ?? AUTO;
   send();
 });

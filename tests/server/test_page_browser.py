@@ -178,6 +178,8 @@ def test_terms_are_typed_or_chosen_from_the_glossaries_of_the_account(page, clie
     page.paste("ein Hund")
     page.wait_for("translation", "EIN HUND")
     assert [entry.targets for entry in model.chunks[-1].glossaries[0].entries] == [("hound",)]
+    page.choose("source-language", "Any language")
+    assert page.run("return document.getElementById('glossary').value") == ""
     page.choose("glossary", "Terms typed here")
     page.paste("unfinished =\nHund = big dog \n", "terms")
     page.wait("!document.body.classList.contains('busy')")
