@@ -42,7 +42,7 @@ class EngineModel(PreTrainedModel):
         return model
 
     @classmethod
-    def engine_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def engine_arguments(cls, kwargs: dict[str, object]) -> dict[str, object]:
         """The arguments of `from_pretrained` that are for the engine; none by default."""
         return {}
 

@@ -56,7 +56,7 @@ def make_conversion(
     )
 
 
-def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
+def common_fields(config: PreTrainedConfig) -> dict[str, object]:
     """The fields that configs of Marian, FSMT and this model share."""
     return {name: getattr(config, name) for name in COMMON_FIELDS}
 

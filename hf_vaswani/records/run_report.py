@@ -19,7 +19,7 @@ from .trail import RecordPart, RunTrace
 MAIN_TEST = "test"
 
 
-def _without_surrogates(text: object) -> Any:
+def _without_surrogates(text: object) -> object:
     """Text that UTF-8 can encode; a JSON file may contain half of a surrogate pair."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 

@@ -278,7 +278,7 @@ async def _answer(app: Callable, scope, body: bytes, receive, send) -> None:
     async def given() -> dict[str, Any]:
         return messages.pop() if messages else await asyncio.shield(gone)
 
-    async def send_and_note(message: dict[str, Any]) -> None:
+    async def send_and_note(message: dict[str, object]) -> None:
         nonlocal is_sent
         await send(message)
         is_sent = message["type"] == "http.response.body" and not message.get("more_body")

@@ -24,7 +24,7 @@ FRONTEND_TIMEOUT = 500  # milliseconds
 MOST_TERMS = 100_000  # characters of the terms that a request has itself
 
 
-def _as_list(value: object) -> Any:
+def _as_list(value: object) -> object:
     if not isinstance(value, str | list):
         raise ValueError("it must be a text or a list of texts")
     return [value] if isinstance(value, str) else value
@@ -109,7 +109,7 @@ def make_router(service: Service) -> APIRouter:
         return JSONResponse({"alignments": alignments})
 
     @router.post("/detect", openapi_extra=body_of(JSON, FORM, model=DetectRequest))
-    async def detect(request: Request) -> list[dict[str, Any]]:
+    async def detect(request: Request) -> list[dict[str, object]]:
         """Guess the language of a text."""
         fields = await service.read_fields(request)
         service.authenticate(request, fields)
@@ -173,7 +173,7 @@ def make_router(service: Service) -> APIRouter:
     return router
 
 
-def _call(kind: type[Model], fields: dict[str, Any]) -> Model:
+def _call(kind: type[Model], fields: dict[str, object]) -> Model:
     """The fields of a request; one that is empty is missing, as forms send them."""
     return checked(kind, {name: value for name, value in fields.items() if value != ""})
 

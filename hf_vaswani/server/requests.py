@@ -50,8 +50,8 @@ class Upload:
 
 
 async def read_fields(
-    request: Request, limits: Limits, in_thread: Callable[..., Awaitable[dict[str, Any]]]
-) -> dict[str, Any]:
+    request: Request, limits: Limits, in_thread: Callable[..., Awaitable[dict[str, object]]]
+) -> dict[str, object]:
     """The fields of a request; those of a form that occur several times as lists.
 
     All text is UTF-8, percent-encoded or not.
@@ -70,7 +70,7 @@ async def read_fields(
     return fields | await in_thread(_read_body, *arguments)
 
 
-def sent_key(request: Request, fields: Mapping[str, Any] | None = None) -> Any:
+def sent_key(request: Request, fields: Mapping[str, object] | None = None) -> object:
     """The key of a request: from its header as DeepL's clients send it, or else from its fields; `None` without one.
 
     Args:
@@ -90,7 +90,7 @@ def sent_key(request: Request, fields: Mapping[str, Any] | None = None) -> Any:
     return next((fields[name] for name in KEY_FIELDS if fields.get(name)), None)
 
 
-def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
+def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, object]:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == FORM:
         return _read_form(body, limits)
@@ -125,7 +125,7 @@ def _read_form(encoded: bytes, limits: Limits) -> dict[str, Any]:
     return _grouped(items)
 
 
-def _read_multipart(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
+def _read_multipart(body: bytes, content_type: str, limits: Limits) -> dict[str, object]:
     items: list[tuple[str, Any]] = []
 
     def add(name: bytes | None, value: object) -> None:
@@ -184,7 +184,7 @@ def checked(kind: type[Model], fields: dict[str, Any]) -> Model:
         raise APIError(400, f"Invalid request: {name}: {message}" if name else f"Invalid request: {message}") from None
 
 
-def uploaded_file(fields: dict[str, Any], most: int) -> Upload:
+def uploaded_file(fields: dict[str, object], most: int) -> Upload:
     """The uploaded file of a request.
 
     Raises:
@@ -202,7 +202,7 @@ def uploaded_file(fields: dict[str, Any], most: int) -> Upload:
     return Upload(upload.name or "document.txt", upload.content)
 
 
-def body_of(*kinds: str, model: type[BaseModel]) -> dict[str, Any]:
+def body_of(*kinds: str, model: type[BaseModel]) -> dict[str, object]:
     """What the OpenAPI page says of the body of a request that is read with [`read_fields`]."""
     schema = model.model_json_schema()
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}

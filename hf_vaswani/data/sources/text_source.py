@@ -330,7 +330,7 @@ def _column_errors(source: TextSource) -> list[str]:
     return []
 
 
-def _typed(key: str, value: object) -> Any:
+def _typed(key: str, value: object) -> object:
     """Convert a recipe's value to the type of a field.
 
     Raises:
