@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 import yaml
 

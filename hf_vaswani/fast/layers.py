@@ -6,7 +6,6 @@ the backward pass in 16 bits. On a GPU, it may choose cuDNN's.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import jinja2

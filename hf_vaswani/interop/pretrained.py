@@ -5,7 +5,6 @@ An import never runs code from a folder.
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase

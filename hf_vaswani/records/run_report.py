@@ -5,7 +5,7 @@ The file keeps the names of the first version, so that the card of an earlier ru
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, ValidationError
 

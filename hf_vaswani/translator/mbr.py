@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from sacrebleu.metrics import BLEU
