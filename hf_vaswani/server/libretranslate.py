@@ -119,14 +119,14 @@ def make_router(service: Service) -> APIRouter:
         return [{"confidence": one.confidence, "language": one.language} for one in ranked]
 
     @router.get("/languages")
-    async def languages() -> list[dict[str, Any]]:
+    async def languages() -> list[dict[str, object]]:
         """The languages that are served, and what each is translated into."""
         catalog = service.catalog
         codes = sorted({*catalog.sources(), *catalog.targets()})
         return [{"code": code, "name": language_name(code), "targets": catalog.targets(code)} for code in codes]
 
     @router.post("/translate_file", openapi_extra=body_of(UPLOAD, model=FileRequest))
-    async def translate_file(request: Request) -> dict[str, Any]:
+    async def translate_file(request: Request) -> dict[str, object]:
         """Translate a file; the answer says where to download the translation."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
@@ -152,7 +152,7 @@ def make_router(service: Service) -> APIRouter:
         return download(document)
 
     @router.get("/frontend/settings")
-    async def settings() -> dict[str, Any]:
+    async def settings() -> dict[str, object]:
         """What LibreTranslate's page, and pages like it, need to know."""
         (source, target), *_ = sorted(service.catalog.routes)
         return {
