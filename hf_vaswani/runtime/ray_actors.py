@@ -155,7 +155,7 @@ class _Job:
     losses: int = 0
 
 
-def _result(reference: object) -> Any:
+def _result(reference: object) -> object:
     """The result of an actor's work.
 
     Raises:
