@@ -100,8 +100,7 @@ def score_pairs(
     selection = BackendSelection(engine)
     if engine != TORCH:  # which stands for the model itself, also an exported one
         selection.check(model)
-    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
-    limit = min(n for n in (max_length, *positions) if n is not None)
+    limit = _token_limit(model, max_length)
 
     def scores() -> Iterator[PairScore | None]:
         texts = ((*mark_target([source], prefix), target) for source, target in text_pairs(pairs))
@@ -152,37 +151,52 @@ def score_words(
     pairs: Sequence[tuple[str, str]],
     src_lang: str | None = None,
     tgt_lang: str | None = None,
+    selection: BackendSelection | None = None,
 ) -> list[WordScores | None]:
-    """Score pairs word by word; arguments as in [`score_pairs`], with any engine's model.
+    """Score pairs word by word, with the model of any engine; arguments as in [`score_pairs`].
+
+    Args:
+        selection: chooses an engine in place of the model.
 
     Returns:
         The scores of each pair, or `None` for a pair that cannot be scored.
     """
     if not pairs:
         return []
-    engine = model if isinstance(model, EngineModel) else None
     prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
-    prefix = prefix or group_prefix(tokenizer, tgt_lang)
-    sources = mark_target([source for source, _ in pairs], prefix)
+    sources = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, tgt_lang))
     targets = [target for _, target in pairs]
     encoded = encode_with_languages(tokenizer, list(zip(sources, targets)), src_lang, tgt_lang)
-    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
-    limit = min(number for number in (MOST_TOKENS, *positions) if number is not None)
-    longest = [max(map(len, pair)) for pair in encoded]
+    limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
     rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
     rows.sort(key=longest.__getitem__)
+    engine = model if isinstance(model, EngineModel) else None
+    if engine is None and selection is not None and selection.is_possible:
+        obstacle = _engine_obstacle(model, [encoded[row][1] for row in rows])
+        engine = selection.scorer_for(model, obstacle, sum(longest))
     found: list[WordScores | None] = [None] * len(pairs)
+    words: dict[str, tuple[int, list[int | None]]] = {}  # of each target: their number, and that of each token's word
     for batch in token_batches(rows, longest.__getitem__, BATCH_TOKENS):
         scores = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, True, engine)
         for row, score in zip(batch, scores):
             tokens, values = zip(*score.tokens or ())
-            spans, words = token_spans(readable_tokens(tokenizer, tokens), targets[row]), word_spans(targets[row])
-            sums = [0.0] * len(words)
-            for span, value in zip(spans, values):
-                for word in words_at(words, span)[:1]:
+            if targets[row] not in words:
+                spans = word_spans(targets[row])
+                places = token_spans(readable_tokens(tokenizer, tokens), targets[row])
+                words[targets[row]] = len(spans), [next(iter(words_at(spans, place)), None) for place in places]
+            count, word_of = words[targets[row]]
+            sums = [0.0] * count
+            for word, value in zip(word_of, values):
+                if word is not None:
                     sums[word] += value
             found[row] = WordScores(score, tuple(sums))
     return found
+
+
+def _token_limit(model: PreTrainedModel, most: int) -> int:
+    """The maximum number of tokens on a side."""
+    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
+    return min(number for number in (most, *positions) if number is not None)
 
 
 def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str | None:
@@ -308,9 +322,7 @@ def align_pairs(
     marked = mark_target([source for source, _ in pairs], prefix)
     targets = [target for _, target in pairs]
     encoded = encode_with_languages(tokenizer, list(zip(marked, targets)), src_lang, tgt_lang)
-    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
-    limit = min(number for number in (MOST_TOKENS, *positions) if number is not None)
-    longest = [max(map(len, pair)) for pair in encoded]
+    limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
     links: list[Links | None] = [set() for _ in pairs]
     rows = []
     for row, length in enumerate(longest):

@@ -1,36 +1,41 @@
 """Puts terms into translations where their source words are translated.
 
-Which words of a translation a source word is responsible for shows when it is left out: their probability drops (Li et
-al. 2019, "On the Word Alignment from Neural Machine Translation", section 4.2). Beam search with constraints, in
-contrast, adds a term that the model does not expect to what the model would have said anyway.
+Which words of a translation come from a source word shows when that is left out: their probability drops (Li et al.
+2019, "On the Word Alignment from Neural Machine Translation", section 4.2). Beam search with constraints, in contrast,
+adds a term that the model does not expect to what the model would have said anyway.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from ..text.glossary import Term
-from ..text.words import word_spans
+from ..text.words import Span, word_spans
 from .pairs import WordScores
 
-# By how much the log-probability of a word drops, at least, without the source word that it translates.
-TRANSLATED = 1.0
-# The same for a word that says again what another one says.
-AGAIN = 2.0
-# A neighbor of the word that is replaced may belong to it if its probability drops by this share as much, and does if
-# the translation is this much more probable without it.
+# By how much the log-probability of a word drops, at least, without the source word that it translates; and of a word
+# that says again what another one says.
+TRANSLATED, AGAIN = 1.0, 2.0
+# A neighbor of the word to replace may belong to it if its log-probability drops by this share as much. It is replaced,
+# too, if the translation gets more probable by this much.
 SHARE, GAIN = 0.4, 1.0
+# The log-probability of a term that the model may choose itself. Synonyms that it never chooses have -8 to -30.
+PROBABLE = -8.0
+# Of several target terms, and of places for a term whose source word is not translated.
+MOST_TERMS, PLACES = 4, 6
 
 Score = Callable[[Sequence[tuple[str, str]]], list[WordScores | None]]
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A source term in a text, and the target terms to choose from.
+    """A source term in a text.
 
     Attributes:
         start, end: where it is.
-        source: what it is called in messages.
+        source: the term, for messages.
+        terms: the target terms to choose from.
     """
 
     start: int
@@ -45,69 +50,116 @@ class Placement:
 
     Attributes:
         text: the translation.
-        score: by the model; `None` if it cannot be scored.
-        missing: occurrences whose source words are not translated, so that there is no place for them.
-        repeated: other words that say the same as a term, with the term.
-        cost: by how much the words around the terms have become less probable.
+        score: the model's; `None` if the translation cannot be scored.
+        repeated: words that say the same as a term, each with the term.
+        replaced: the words that terms have replaced, and how many of each are left.
+        is_probable: whether the model may find a better translation with the terms.
     """
 
     text: str
     score: WordScores | None = None
-    missing: list[Occurrence] = field(default_factory=list)
     repeated: list[tuple[str, Occurrence]] = field(default_factory=list)
-    cost: float = 0.0
+    replaced: dict[str, int] = field(default_factory=dict)
+    is_probable: bool = False
+
+    def is_said_again_in(self, text: str) -> bool:
+        """Whether another translation has more of the words that terms have replaced here."""
+        counts = Counter(_lower_words(text))
+        return any(counts[word] > count for word, count in self.replaced.items())
 
 
-@dataclass(frozen=True)
-class _Slot:
-    """Where a term goes: a range of words, and what else it could be."""
-
-    occurrence: Occurrence
-    first: int
-    last: int  # included
-    wider: tuple[int, int] | None
+Edit = tuple[int, int, Term]  # first character that a term replaces, the one after the last, the term
 
 
-def place_terms(
-    texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score
-) -> list[Placement]:
+def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score) -> list[Placement]:
     """Put terms into translations, in place of the words that translate their sources.
+
+    A term whose source is not translated is added where the model finds it most probable.
 
     Args:
         texts: source, translation, and the occurrences whose terms the translation lacks.
         score: scores pairs word by word.
     """
-    pairs = [(source, translation) for source, translation, _ in texts]
-    scored = score(pairs)
-    without = [
-        [(_without(source, occurrence), translation) for occurrence in occurrences]
-        for source, translation, occurrences in texts
-    ]
-    rest = iter(score(list(chain.from_iterable(without))))
-    slots, placements = [], []
-    for (_, translation, occurrences), whole in zip(texts, scored):
-        drops = [_drops(whole, next(rest)) for _ in occurrences]
-        placement = Placement(translation, whole)
-        slots.append(_find_slots(translation, occurrences, drops, placement))
-        placements.append(placement)
-    _fill(texts, slots, placements, score)
+    placements, choices = [], []
+    for (_, translation, occurrences), drops in zip(texts, _drops(texts, score)):
+        choices.append(_edits(translation, occurrences, drops))
+        repeated = chain.from_iterable(
+            _repeated(translation, occurrence, own, [edit for edit in edits if edit[0] < edit[1]])
+            for occurrence, own, edits in zip(occurrences, drops, choices[-1])
+        )
+        placements.append(Placement(translation, repeated=list(repeated)))
+    # In one pass: each translation with the first choice of each term, and with one other choice each.
+    variants = [list(_variants(edits)) for edits in choices]
+    scored = iter(score([
+        (source, _edited(translation, edits))
+        for (source, translation, _), own in zip(texts, variants) for _, _, edits in own
+    ]))  # fmt: skip
+    combined = []
+    for (_, translation, _), edits, own, placement in zip(texts, choices, variants, placements):
+        found = [(number, choice, next(scored)) for number, choice, _ in own]
+        best = [_best(number, each, found) for number, each in enumerate(edits)]
+        placement.text = _edited(translation, best)
+        replaced = [word for start, end, _ in best for word in _lower_words(translation[start:end])]
+        placement.replaced = {word: _lower_words(placement.text).count(word) for word in replaced}
+        known = [one for (_, _, each), (*_, one) in zip(own, found) if each == best]
+        combined.append((placement, best, known))
+    rest = iter(
+        score([(text[0], placement.text) for text, (placement, _, known) in zip(texts, combined) if not known])
+    )
+    for placement, best, known in combined:
+        placement.score = known[0] if known else next(rest)
+        if placement.score:
+            words = word_spans(placement.text)
+            places = [place for *_, term in best for place in term.places(placement.text)]
+            values = [sum(placement.score.words[word] for word in _words_in(words, place)) for place in places]
+            placement.is_probable = max(values, default=PROBABLE) > PROBABLE
     return placements
 
 
 def repeated_words(
     texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score
 ) -> list[list[tuple[str, Occurrence]]]:
-    """Words of translations that say again what a term says; arguments as in [`place_terms`]."""
-    scored = score([(source, translation) for source, translation, _ in texts])
-    without = [(_without(source, each), target) for source, target, occurrences in texts for each in occurrences]
-    rest, found = iter(score(without)), []
-    for (_, translation, occurrences), whole in zip(texts, scored):
-        own = []
-        for occurrence in occurrences:
-            drops = _drops(whole, next(rest))
-            own += _repeated(translation, occurrence, drops, _term_words(translation, occurrence.terms))
-        found.append(own)
-    return found
+    """The words of translations that say again what a term says, each with the term; arguments as in [`place_terms`],
+    with the occurrences of all terms that the translation has."""
+    return [
+        [
+            found
+            for occurrence, own in zip(occurrences, drops)
+            for found in _repeated(
+                translation,
+                occurrence,
+                own,
+                [(*place, term) for term in occurrence.terms for place in term.places(translation)],
+            )
+        ]
+        for (_, translation, occurrences), drops in zip(texts, _drops(texts, score))
+    ]
+
+
+def _drops(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score) -> Iterator[list[list[float]]]:
+    """For each occurrence, by how much each word of the translation is less probable without its source words.
+
+    What the words have with all of the source is about what they have without another term, so that only texts with a
+    single occurrence are scored as they are.
+    """
+    pairs = []
+    for source, translation, occurrences in texts:
+        pairs += [(_without(source, occurrence), translation) for occurrence in occurrences]
+        pairs += [(source, translation)] if len(occurrences) == 1 else []
+    scores = iter(score(pairs))
+    for _, translation, occurrences in texts:
+        found = [next(scores) for _ in range(max(len(occurrences), 2))] if occurrences else []
+        values = [one.words if one else () for one in found]
+        if not all(values):
+            yield [[0.0] * len(word_spans(translation))] * len(occurrences)
+            continue
+        others = [
+            [max(column) for column in zip(*values[:number], *values[number + 1 :])] for number in range(len(values))
+        ]
+        yield [
+            [before - after for before, after in zip(other, own)]
+            for other, own in zip(others[: len(occurrences)], values)
+        ]
 
 
 def _without(source: str, occurrence: Occurrence) -> str:
@@ -115,135 +167,109 @@ def _without(source: str, occurrence: Occurrence) -> str:
     return before.rstrip() + after if after[:1].isspace() or not after.strip() else before + after.lstrip()
 
 
-def _drops(whole: WordScores | None, without: WordScores | None) -> list[float]:
-    """By how much each word becomes less probable without a source word; empty if that is not known."""
-    return [] if whole is None or without is None else [a - b for a, b in zip(whole.words, without.words)]
+def _lower_words(text: str) -> list[str]:
+    return [text[start:end].lower() for start, end in word_spans(text)]
 
 
-def _term_words(text: str, terms: Sequence[Term]) -> set[int]:
-    """Numbers of the words of a text that belong to one of some terms."""
-    spans = word_spans(text)
-    found = set()
-    for term in terms:
-        for start, end in term.places(text):
-            found |= {number for number, (first, last) in enumerate(spans) if first < end and start < last}
-    return found
+def _words_in(words: Sequence[Span], place: Span) -> list[int]:
+    return [number for number, (start, end) in enumerate(words) if start < place[1] and place[0] < end]
 
 
-def _find_slots(
-    translation: str, occurrences: Sequence[Occurrence], drops: Sequence[list[float]], placement: Placement
-) -> list[_Slot]:
-    words = [translation[start:end] for start, end in word_spans(translation)]
-    candidates = sorted(
+def _edits(translation: str, occurrences: Sequence[Occurrence], drops: Sequence[list[float]]) -> list[list[Edit]]:
+    """For each occurrence, the edits to choose from, the likeliest first."""
+    spans = word_spans(translation)
+    is_word = [any(map(str.isalnum, translation[start:end])) for start, end in spans]
+    ranked = sorted(
         ((drop, number, word) for number, own in enumerate(drops) for word, drop in enumerate(own)),
         key=lambda one: -one[0],
     )
-    slots: dict[int, _Slot | None] = {}
+    found: dict[int, list[Edit]] = {}
     taken: set[int] = set()
-    for drop, number, word in candidates:
-        if number in slots or word in taken or drop < TRANSLATED or not any(map(str.isalnum, words[word])):
+    for drop, number, word in ranked:
+        if number in found or word in taken or not is_word[word] or drop < TRANSLATED:
             continue
-        occurrence, own = occurrences[number], drops[number]
-        has = _term_words(translation, occurrence.terms)
+        terms = occurrences[number].terms
+        has = {each for term in terms for place in term.places(translation) for each in _words_in(spans, place)}
         if word in has:  # it is there already
-            slots[number] = None
+            found[number] = [(*spans[word], Term(translation[slice(*spans[word])], True))]
             taken |= has
             continue
+
+        def belongs(
+            other: int, own: list[float] = drops[number], least: float = max(SHARE * drop, TRANSLATED)
+        ) -> bool:
+            return 0 <= other < len(own) and other not in taken and is_word[other] and own[other] >= least
+
         first = last = word
-        while first > 0 and _belongs(own, words, first - 1, drop) and first - 1 not in taken:
+        while belongs(first - 1):
             first -= 1
-        while last + 1 < len(words) and _belongs(own, words, last + 1, drop) and last + 1 not in taken:
+        while belongs(last + 1):
             last += 1
-        wider = (first, last) if (first, last) != (word, word) else None
-        slots[number] = _Slot(occurrence, word, word, wider)
-        taken |= {word}
-        placement.repeated += _repeated(translation, occurrence, own, set(range(first, last + 1)) | has)
-    placement.missing = [each for number, each in enumerate(occurrences) if number not in slots]
-    return [slot for slot in slots.values() if slot]
+        places = [spans[word]] + [(spans[first][0], spans[last][1])] * (first != last)
+        found[number] = [(*place, term) for place in places for term in terms[:MOST_TERMS]]
+        taken.add(word)
+    for number, occurrence in enumerate(occurrences):
+        if number not in found:
+            found[number] = _insertions(translation, spans, occurrence)
+    return [found[number] for number in range(len(occurrences))]
 
 
-def _belongs(drops: Sequence[float], words: Sequence[str], word: int, drop: float) -> bool:
-    return drops[word] >= max(SHARE * drop, TRANSLATED) and any(map(str.isalnum, words[word]))
+def _insertions(translation: str, spans: Sequence[Span], occurrence: Occurrence) -> list[Edit]:
+    """Where a term may be added: at the end, and at the places that are in proportion nearest to its own."""
+    ends = [start for start, end in spans if any(map(str.isalnum, translation[start:end]))]
+    share = occurrence.start / max(occurrence.end, 1)
+    middle = round(share * len(ends))
+    places = ends[max(middle - PLACES // 2, 0) :][: PLACES - 1]
+    return [(place, place, occurrence.terms[0]) for place in (*places, len(translation.rstrip(" .!?…。")))]
+
+
+def _variants(choices: Sequence[list[Edit]]) -> Iterator[tuple[int, int, list[Edit]]]:
+    """The first edit of each occurrence; and the same with another edit of one occurrence, with the numbers of both."""
+    if not choices:
+        return
+    default = [own[0] for own in choices]
+    yield -1, 0, default
+    for number, own in enumerate(choices):
+        for choice in range(1, len(own)):
+            yield number, choice, [*default[:number], own[choice], *default[number + 1 :]]
+
+
+def _best(number: int, choices: Sequence[Edit], found: Sequence[tuple[int, int, WordScores | None]]) -> Edit:
+    """The edit of an occurrence with which the model finds the translation most probable."""
+    narrow = choices[0][1] - choices[0][0]
+
+    def value(one: tuple[int, int, WordScores | None]) -> float:
+        start, end, _ = choices[one[1]]
+        return one[2].pair.log_probability - GAIN * (end - start > narrow) if one[2] else float("-inf")
+
+    own = [(number, choice, score) for other, choice, score in found if other in (-1, number)]
+    return choices[max(own, key=value)[1]]
 
 
 def _repeated(
-    text: str, occurrence: Occurrence, drops: Sequence[float], own: set[int]
+    text: str, occurrence: Occurrence, drops: Sequence[float], own: Sequence[Edit]
 ) -> list[tuple[str, Occurrence]]:
-    """Words other than its own that depend on a source word, but not the one before them, such as an article."""
+    """Words that depend on a source word as the term does; not the one before the term, such as an article."""
     spans = word_spans(text)
-    most = max((drops[word] for word in own if word < len(drops)), default=0.0)
+    words = {word for start, end, _ in own for word in _words_in(spans, (start, end))}
+    most = max((drops[word] for word in words), default=0.0)
     return [
         (text[slice(*spans[word])], occurrence)
         for word, drop in enumerate(drops)
-        if word not in own and word + 1 not in own and drop > max(AGAIN, most / 2)
+        if word not in words and word + 1 not in words and drop > max(AGAIN, most / 2)
     ]
 
 
-def _fill(
-    texts: Sequence[tuple[str, str, Sequence[Occurrence]]],
-    slots: Sequence[list[_Slot]],
-    placements: Sequence[Placement],
-    score: Score,
-) -> None:
-    """Set the text and the score of each placement: of several terms for a place, and of a word with or without its
-    neighbors, what the model finds most probable."""
-    variants: list[list[tuple[tuple[int, int, int], str]]] = []  # of each text: slot, term, whether wider; and text
-    for (_, translation, _), own in zip(texts, slots):
-        default = [(slot.first, slot.last, slot.occurrence.terms[0]) for slot in own]
-        found = [((-1, 0, 0), _filled(translation, default))]
-        for number, slot in enumerate(own):
-            for term in range(len(slot.occurrence.terms[:4])):
-                for wide in range(1 + (slot.wider is not None)):
-                    if term or wide:
-                        first, last = slot.wider if wide and slot.wider else (slot.first, slot.last)
-                        changed = [*default]
-                        changed[number] = first, last, slot.occurrence.terms[term]
-                        found.append(((number, term, wide), _filled(translation, changed)))
-        variants.append(found if own else [])
-    scored = iter(score([(text[0], variant) for text, own in zip(texts, variants) for _, variant in own]))
-    again = []
-    for number, (own, placement) in enumerate(zip(variants, placements)):
-        if not own:
-            continue
-        values = {key: next(scored) for key, _ in own}
-        chosen = []
-        for place, slot in enumerate(slots[number]):
-            ranked = [((place, 0, 0), values[-1, 0, 0])] + [(key, one) for key, one in values.items() if key[0] == place]
-            best = max(ranked, key=lambda one: one[1].pair.log_probability - GAIN * one[0][2] if one[1] else -1e9)[0]
-            first, last = slot.wider if best[2] and slot.wider else (slot.first, slot.last)
-            chosen.append((first, last, slot.occurrence.terms[best[1]]))
-        text = _filled(texts[number][1], chosen)
-        known = next((values[key] for key, variant in own if variant == text), None)
-        before, placement.text = placement.score, text
-        placement.score = known
-        if known is None:
-            again.append((number, before, chosen))
-        placement.cost = _cost(texts[number][1], before, text, known, chosen)
-    for (number, before, chosen), known in zip(again, score([(texts[n][0], placements[n].text) for n, *_ in again])):
-        placements[number].score = known
-        placements[number].cost = _cost(texts[number][1], before, placements[number].text, known, chosen)
-
-
-def _cost(
-    translation: str, before: WordScores | None, text: str, after: WordScores | None, chosen: Sequence[tuple[int, int, Term]]
-) -> float:
-    if before is None or after is None:
-        return 0.0
-    replaced = sum(sum(before.words[first : last + 1]) for first, last, _ in chosen)
-    added = sum(after.words[word] for word in _term_words(text, [term for *_, term in chosen]))
-    return (before.pair.log_probability - replaced) - (after.pair.log_probability - added)
-
-
-def _filled(translation: str, chosen: Sequence[tuple[int, int, Term]]) -> str:
-    """A translation with terms in place of ranges of its words."""
-    spans = word_spans(translation)
-    for first, last, term in sorted(chosen, key=lambda one: -one[0]):
-        start, end = spans[first][0], spans[last][1]
-        new = term.text
-        begins = not any(map(str.isalnum, translation[:start])) or translation[:start].rstrip()[-1:] in ".!?…"
-        if begins and translation[start].isupper() and not term.is_exact:
+def _edited(translation: str, edits: Sequence[Edit]) -> str:
+    """A translation with terms in their places."""
+    for start, end, term in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        before, after, new = translation[:start], translation[end:], term.text
+        begins = not any(map(str.isalnum, before)) or before.rstrip()[-1:] in (".", "!", "?", "…")
+        if begins and not term.is_exact and translation[start : start + 1].isupper():
             new = new[:1].upper() + new[1:]
-        translation = translation[:start] + new + translation[end:]
+        if start == end and any(character.isspace() for character in translation):
+            new = (" " if before and not before[-1].isspace() else "") + new + (" " if after[:1].isalnum() else "")
+        translation = before + new + after
     return translation
 
 

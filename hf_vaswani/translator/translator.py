@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # only translations with terms, spans to be kept, or confiden
     from ..generation.confidence import Estimator
     from ..generation.term_spelling import TermSpeller
     from ..text.glossary import Glossary
+    from .pairs import WordScores
     from .steps.kept_spans import KeptSpans
     from .steps.terms import Terms
 
@@ -256,8 +257,15 @@ class Translator:
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
         from .steps.terms import Terms
 
+        from .pairs import score_words
+
+        def score(pairs: Sequence[tuple[str, str]]) -> "list[WordScores | None]":
+            return score_words(
+                self.model, self.tokenizer, pairs, self.options.src_lang, self.options.tgt_lang, self.selection
+            )
+
         tokens = self.encoder.source_tokens
-        return Terms(glossaries, self.own_search, self._speller, tokens, self.empty, keeps_spans, first)
+        return Terms(glossaries, self.own_search, score, self._speller, tokens, self.empty, keeps_spans, first)
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):

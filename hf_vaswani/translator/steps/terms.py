@@ -17,15 +17,13 @@ from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Glossary, Term, TermConstraint, shown_constraints
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
-from ..pairs import WordScores, score_words
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Result, Segment
-from ..term_placement import Occurrence, Placement, place_terms, repeated_words
+from ..term_placement import Occurrence, Placement, Score, place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
-HIGH_COST = 4.0
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
 
 
@@ -35,6 +33,7 @@ class Terms:
     Args:
         glossaries: the terms of each text; empty if only spans are to be kept.
         search: a search with the model itself.
+        score: scores pairs of texts word by word.
         speller: makes what spells terms in target tokens, which is needed only where some are missing.
         source_tokens: returns the tokens of a text, as alignments have them.
         empty: hypotheses of a text with nothing to translate.
@@ -46,13 +45,15 @@ class Terms:
         self,
         glossaries: Sequence[Glossary],
         search: Search,
+        score: Score,
         speller: Callable[[], TermSpeller],
         source_tokens: Callable[[str], list[str]],
         empty: Callable[[], list[Hypothesis]],
         keeps_spans: bool = False,
         first: int = 0,
     ):
-        self.glossaries, self.search, self.speller, self.source_tokens = glossaries, search, speller, source_tokens
+        self.glossaries, self.search, self.score = glossaries, search, score
+        self.speller, self.source_tokens = speller, source_tokens
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
         self.penalty = search.request.arguments.scoring().penalty
@@ -172,12 +173,12 @@ class Terms:
                     texts.append((segment.piece.text, hypothesis["translation_text"], occurrences))
                     owners.append((segment, hypothesis))
         left = []
-        for (segment, hypothesis), placed in zip(owners, place_terms(texts, self._score)):
+        for (segment, hypothesis), placed in zip(owners, place_terms(texts, self.score)):
             hypothesis["translation_text"] = placed.text
             if "score" in hypothesis and placed.score:
                 hypothesis["score"] = placed.score.pair.log_probability / self.penalty(placed.score.pair.length)
             self.placements[id(hypothesis)] = placed
-            if placed.missing or self.missing(segment, hypothesis):
+            if placed.is_probable or self.missing(segment, hypothesis):
                 left.append(segment)
         return list(dict.fromkeys(left))
 
@@ -190,28 +191,18 @@ class Terms:
 
     def _choose(self, segments: Sequence[Segment], placed: Mapping[Segment, Result | None]) -> None:
         """Keep the translations with placed terms unless those that were searched for are better by the model's own
-        judgment, and say nothing twice."""
-        texts = [
-            (segment.piece.text, segment.hypotheses[0]["translation_text"] if segment.hypotheses else "", self._occurrences(segment))
-            for segment in segments
-        ]
-        scores = self._score([(source, text) for source, text, _ in texts])
-        for segment, score, repeated in zip(segments, scores, repeated_words(texts, self._score)):
+        judgment, and do not say what a term says in another word, too."""
+        best = [segment.hypotheses[0]["translation_text"] if segment.hypotheses else "" for segment in segments]
+        scores = self.score([(segment.piece.text, text) for segment, text in zip(segments, best)])
+        for segment, text, score in zip(segments, best, scores):
             before = placed[segment]
             own = self.placements.get(id(before[0])) if isinstance(before, list) and before else None
-            if own is None or own.score is None or not segment.hypotheses or score is None:
+            if own is None or own.score is None:
                 continue
-            lacks = self.missing(segment, segment.hypotheses[0])
-            own_lacks = self.missing(segment, before[0])
-            better = score.pair.log_probability > own.score.pair.log_probability
-            key = (len(lacks), len(repeated), not better) 
-            if key >= (len(own_lacks), len(own.repeated), better):
+            is_worse = score is None or score.pair.log_probability < own.score.pair.log_probability
+            lacks, lacked = (bool(self.missing(segment, each)) for each in (segment.hypotheses[0], before[0]))
+            if (lacks, is_worse or own.is_said_again_in(text)) > (lacked, False):
                 segment.result = before
-
-    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
-        return score_words(
-            self.search.model, self.search.tokenizer, pairs, self.options.src_lang, self.options.tgt_lang
-        )
 
     def _prepare(self, segment: Segment) -> str | None:
         """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why there are
