@@ -14,9 +14,10 @@ from ..text.glossary import Term
 from ..text.words import Span, word_spans
 from .pairs import WordScores
 
-# By how much the log-probability of a word drops, at least, without the source word that it translates; and of a word
-# that says again what another one says.
-TRANSLATED, AGAIN = 1.0, 2.0
+# By how much the log-probability of a word drops, at least, without the source word that it translates: a word that
+# could be guessed from the others drops less, so that attention decides. And of a word that says again what another
+# one says.
+TRANSLATED, GUESSED, AGAIN = 1.0, 0.04, 2.0
 # A neighbor of the word to replace may belong to it if its log-probability drops by this share as much. It is replaced,
 # too, if the translation gets more probable by this much.
 SHARE, GAIN = 0.4, 1.0
@@ -26,6 +27,8 @@ PROBABLE = -8.0
 MOST_TERMS, PLACES = 4, 6
 
 Score = Callable[[Sequence[tuple[str, str]]], list[WordScores | None]]
+# Links (source word, target word) of each pair.
+Align = Callable[[Sequence[tuple[str, str]]], Sequence[set[tuple[int, int]] | None]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Placement:
 Edit = tuple[int, int, Term]  # first character that a term replaces, the one after the last, the term
 
 
-def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score) -> list[Placement]:
+def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score, align: Align) -> list[Placement]:
     """Put terms into translations, in place of the words that translate their sources.
 
     A term whose source is not translated is added where the model finds it most probable.
@@ -79,10 +82,15 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: S
     Args:
         texts: source, translation, and the occurrences whose terms the translation lacks.
         score: scores pairs word by word.
+        align: aligns pairs by attention.
     """
-    placements, choices = [], []
-    for (_, translation, occurrences), drops in zip(texts, _drops(texts, score)):
-        choices.append(_edits(translation, occurrences, drops))
+    placements, choices, all_drops = [], [], list(_drops(texts, score))
+    unsure = [
+        number for number, drops in enumerate(all_drops) if any(max(own, default=0) < TRANSLATED for own in drops)
+    ]
+    aligned = dict(zip(unsure, align([texts[number][:2] for number in unsure]) if unsure else ()))
+    for number, ((source, translation, occurrences), drops) in enumerate(zip(texts, all_drops)):
+        choices.append(_edits(source, translation, occurrences, drops, aligned.get(number) or set()))
         repeated = chain.from_iterable(
             _repeated(translation, occurrence, own, [edit for edit in edits if edit[0] < edit[1]])
             for occurrence, own, edits in zip(occurrences, drops, choices[-1])
@@ -175,10 +183,20 @@ def _words_in(words: Sequence[Span], place: Span) -> list[int]:
     return [number for number, (start, end) in enumerate(words) if start < place[1] and place[0] < end]
 
 
-def _edits(translation: str, occurrences: Sequence[Occurrence], drops: Sequence[list[float]]) -> list[list[Edit]]:
+def _edits(
+    source: str,
+    translation: str,
+    occurrences: Sequence[Occurrence],
+    drops: Sequence[list[float]],
+    links: set[tuple[int, int]],
+) -> list[list[Edit]]:
     """For each occurrence, the edits to choose from, the likeliest first."""
-    spans = word_spans(translation)
+    spans, of_source = word_spans(translation), word_spans(source)
     is_word = [any(map(str.isalnum, translation[start:end])) for start, end in spans]
+    linked = [
+        {target for word in _words_in(of_source, (each.start, each.end)) for own, target in links if own == word}
+        for each in occurrences
+    ]
     ranked = sorted(
         ((drop, number, word) for number, own in enumerate(drops) for word, drop in enumerate(own)),
         key=lambda one: -one[0],
@@ -186,7 +204,8 @@ def _edits(translation: str, occurrences: Sequence[Occurrence], drops: Sequence[
     found: dict[int, list[Edit]] = {}
     taken: set[int] = set()
     for drop, number, word in ranked:
-        if number in found or word in taken or not is_word[word] or drop < TRANSLATED:
+        least = GUESSED if word in linked[number] else TRANSLATED
+        if number in found or word in taken or not is_word[word] or drop < least:
             continue
         terms = occurrences[number].terms
         has = {each for term in terms for place in term.places(translation) for each in _words_in(spans, place)}
@@ -210,21 +229,20 @@ def _edits(translation: str, occurrences: Sequence[Occurrence], drops: Sequence[
         taken.add(word)
     for number, occurrence in enumerate(occurrences):
         if number not in found:
-            found[number] = _insertions(translation, spans, occurrence)
+            found[number] = _insertions(translation, spans, occurrence, len(source))
     return [found[number] for number in range(len(occurrences))]
 
 
-def _insertions(translation: str, spans: Sequence[Span], occurrence: Occurrence) -> list[Edit]:
+def _insertions(translation: str, spans: Sequence[Span], occurrence: Occurrence, length: int) -> list[Edit]:
     """Where a term may be added: at the end, and at the places that are in proportion nearest to its own."""
     ends = [start for start, end in spans if any(map(str.isalnum, translation[start:end]))]
-    share = occurrence.start / max(occurrence.end, 1)
-    middle = round(share * len(ends))
+    middle = round(occurrence.start / length * len(ends))
     places = ends[max(middle - PLACES // 2, 0) :][: PLACES - 1]
     return [(place, place, occurrence.terms[0]) for place in (*places, len(translation.rstrip(" .!?…。")))]
 
 
 def _variants(choices: Sequence[list[Edit]]) -> Iterator[tuple[int, int, list[Edit]]]:
-    """The first edit of each occurrence; and the same with another edit of one occurrence, with the numbers of both."""
+    """The first edit of each occurrence; then the same with another edit of one of them, with the numbers of both."""
     if not choices:
         return
     default = [own[0] for own in choices]

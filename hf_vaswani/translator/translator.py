@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..core.sentence_splitting import Piece, split_text
+from ..engines.engine_model import EngineModel
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
@@ -47,7 +48,6 @@ if TYPE_CHECKING:  # only translations with terms, spans to be kept, or confiden
     from ..generation.confidence import Estimator
     from ..generation.term_spelling import TermSpeller
     from ..text.glossary import Glossary
-    from .pairs import WordScores
     from .steps.kept_spans import KeptSpans
     from .steps.terms import Terms
 
@@ -255,17 +255,22 @@ class Translator:
         return [*steps, terms] if terms else steps
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
+        from ..text.words import word_spans
+        from .pairs import Links, WordScores, align_pairs, score_words
         from .steps.terms import Terms
 
-        from .pairs import score_words
+        languages = self.options.src_lang, self.options.tgt_lang
 
-        def score(pairs: Sequence[tuple[str, str]]) -> "list[WordScores | None]":
-            return score_words(
-                self.model, self.tokenizer, pairs, self.options.src_lang, self.options.tgt_lang, self.selection
-            )
+        def score(pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
+            return score_words(self.model, self.tokenizer, pairs, *languages, self.selection)
+
+        def align(pairs: Sequence[tuple[str, str]]) -> Sequence[Links | None]:
+            if isinstance(self.model, EngineModel):  # which has no attention
+                return [None] * len(pairs)
+            return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans)
 
         tokens = self.encoder.source_tokens
-        return Terms(glossaries, self.own_search, score, self._speller, tokens, self.empty, keeps_spans, first)
+        return Terms(glossaries, self.own_search, score, align, self._speller, tokens, self.empty, keeps_spans, first)
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):

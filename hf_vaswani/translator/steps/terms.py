@@ -19,7 +19,7 @@ from ...text.glossary import Glossary, Term, TermConstraint, shown_constraints
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Result, Segment
-from ..term_placement import Occurrence, Placement, Score, place_terms
+from ..term_placement import Align, Occurrence, Placement, Score, place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
@@ -33,7 +33,7 @@ class Terms:
     Args:
         glossaries: the terms of each text; empty if only spans are to be kept.
         search: a search with the model itself.
-        score: scores pairs of texts word by word.
+        score, align: scores pairs of texts word by word, and aligns their words by attention.
         speller: makes what spells terms in target tokens, which is needed only where some are missing.
         source_tokens: returns the tokens of a text, as alignments have them.
         empty: hypotheses of a text with nothing to translate.
@@ -46,13 +46,14 @@ class Terms:
         glossaries: Sequence[Glossary],
         search: Search,
         score: Score,
+        align: Align,
         speller: Callable[[], TermSpeller],
         source_tokens: Callable[[str], list[str]],
         empty: Callable[[], list[Hypothesis]],
         keeps_spans: bool = False,
         first: int = 0,
     ):
-        self.glossaries, self.search, self.score = glossaries, search, score
+        self.glossaries, self.search, self.score, self.align = glossaries, search, score, align
         self.speller, self.source_tokens = speller, source_tokens
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
@@ -173,7 +174,7 @@ class Terms:
                     texts.append((segment.piece.text, hypothesis["translation_text"], occurrences))
                     owners.append((segment, hypothesis))
         left = []
-        for (segment, hypothesis), placed in zip(owners, place_terms(texts, self.score)):
+        for (segment, hypothesis), placed in zip(owners, place_terms(texts, self.score, self.align)):
             hypothesis["translation_text"] = placed.text
             if "score" in hypothesis and placed.score:
                 hypothesis["score"] = placed.score.pair.log_probability / self.penalty(placed.score.pair.length)
