@@ -53,9 +53,8 @@ def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
         if isinstance(each, str) and each not in KINDS and _looks_like_kinds(each):
             meant = nearest(each.lower(), KINDS) if re.fullmatch(r"\w+", each) else None
             raise ValueError(
-                f"keep: {each!r} is not one of {', '.join(KINDS)}. "
-                + (f"Did you mean {meant}? " if meant else "Name each of them separately. ")
-                + "To keep a word, write it as a regular expression: \\bword\\b."
+                f"keep: {each!r} is not one of {', '.join(KINDS)}. {f'Did you mean {meant}? ' if meant else ''}Name each "
+                "of them separately; to keep a word, write it as a regular expression: \\bword\\b."
             )
         try:
             patterns.append(re.compile(KINDS.get(each, each) if isinstance(each, str) else each))
