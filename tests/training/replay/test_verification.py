@@ -20,10 +20,9 @@ from safetensors.torch import load_file, save_file
 from hf_vaswani.cli import main
 from hf_vaswani.configuration.keys import traits, types_of
 from hf_vaswani.errors import InputError, TrainingInterrupted
-from hf_vaswani.records.trail import Environment, RunTrace, read_trail
-from hf_vaswani.runtime.signals import StopSignals
+from hf_vaswani.records.trail import read_trail
 from hf_vaswani.training.optimization.weights import tensors_digest
-from hf_vaswani.training.recipe.recipe import Recipe, load_recipe, recipe_keys
+from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
 from hf_vaswani.training.recorder import deciding_keys
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.recorded_run import read_run, replayed_recipe
@@ -328,25 +327,6 @@ def test_checkpoint_weights_on_a_different_processor_are_compared_within_a_toler
     assert re.fullmatch(r"steps 13 to 14, from .*: losses differ by up to 0.0e\+00, weights by up to 9.5e-07", detail)
 
 
-def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeypatch):
-    """The fake launcher records SIGTERM; without the signal it would exit after a few seconds."""
-    launcher = tmp_path / "launcher"
-    launcher.write_text(
-        "#!/bin/sh\n"
-        f"trap 'touch {tmp_path}/stopped; exit 1' TERM\n"
-        "kill -TERM $PPID\n"
-        "for i in $(seq 50); do sleep 0.1; done\n"
-    )
-    launcher.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(launcher))
-    trail = RunTrace(texts={}, environments=[Environment(processes=2)])
-    # Without a handler, the signal would end the tests.
-    with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
-        replay.replay_as_launched(Recipe(), trail, [replay.Part(1, 1)], tmp_path)
-    assert raised.value.signal == signal.SIGTERM
-    assert (tmp_path / "stopped").exists()
-
-
 @pytest.mark.slow
 def test_stopped_replay_with_two_processes_leaves_no_process_and_no_folder(recipe, tmp_path):
     run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
@@ -491,14 +471,14 @@ def errors_of(where, capsys, *options: str) -> list[str]:
 
 @pytest.mark.parametrize("problem", ["missing", "damaged"])
 @pytest.mark.slow
-def test_trail_is_read_from_the_results_without_a_readable_file_and_the_verdict_says_so(finished, problem):
+def test_trail_is_read_from_the_results_without_a_readable_file_and_the_first_line_says_so(finished, problem):
     trail = finished / "trail.json"
     trail.unlink() if problem == "missing" else trail.write_text(trail.read_text()[:-100])
     messages = []
     result = verify(str(finished), checkpoint="none", report=messages.append)
     record = f"the copy in results.json, since trail.json is {problem}"
     assert messages[0] == f"record: {record}"
-    assert result.verdict == f"identical bit for bit, compared with {record}"
+    assert result.verdict == "identical bit for bit"
 
 
 def test_trail_without_steps_is_rejected(finished):
