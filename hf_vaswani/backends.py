@@ -28,8 +28,8 @@ class BackendRecord:
         config: the class of the config in its folders.
         model_type: the `model_type` of this config.
         open: opens a conversion: `(folder, config, generation_config, device) -> model`.
-        write: writes a model's weights into an empty folder: `(model, folder, quantization)`, where `None` is float32.
-        export: the same with all that a folder needs to be loaded: `(model, tokenizer, folder, quantization)`.
+        convert: writes a model's weights into an empty folder: `(model, folder, quantization)`; `None` is float32.
+        export: also writes what the folder needs to be loaded: `(model, tokenizer, folder, quantization)`.
         unsupported_features: lists the features of a model that it does not support.
         quantizations: the types of weights that it can have.
         files: patterns, each of which matches something in a folder of its own.
@@ -50,7 +50,7 @@ class BackendRecord:
     config: str
     model_type: str
     open: str
-    write: str
+    convert: str
     export: str
     unsupported_features: str
     quantizations: tuple[str, ...]
@@ -98,8 +98,8 @@ CTRANSLATE2 = BackendRecord(
     config=".engines.ctranslate2_config:CTranslate2Config",
     model_type="vaswani_ctranslate2",
     open=".engines.ctranslate2_model:open_conversion",
-    write=".engines.ctranslate2_export:write_without_tokenizer",
-    export=".engines.ctranslate2_export:write",
+    convert=".engines.ctranslate2_export:convert",
+    export=".engines.ctranslate2_export:export",
     unsupported_features=".engines.ctranslate2_spec:unsupported_features",
     quantizations=(
         "int8",
@@ -129,9 +129,9 @@ ONNX = BackendRecord(
     config=".engines.onnx.onnx_config:OnnxConfig",
     model_type="vaswani_onnx",
     open=".engines.onnx.onnx_model:open_conversion",
-    write=".engines.onnx.onnx_export:write_without_tokenizer",
-    export=".engines.onnx.onnx_export:write",
-    unsupported_features=".engines.onnx.onnx_export:unsupported_features_of_any",
+    convert=".engines.onnx.onnx_export:convert",
+    export=".engines.onnx.onnx_export:export",
+    unsupported_features=".engines.onnx.onnx_export:unsupported_features",
     quantizations=("int8", "float32"),
     files=("onnx/encoder_model*.onnx", "onnx/decoder_model_merged*.onnx"),
     files_in_words="encoder_model.onnx and decoder_model_merged.onnx in the subfolder onnx",
@@ -140,7 +140,8 @@ ONNX = BackendRecord(
     has_logits=True,
     has_position_table=False,
     is_for_cpu=True,
-)  # By name.
+)
+# By name.
 BACKENDS = {record.name: record for record in (CTRANSLATE2, ONNX)}
 
 __all__ = ["BACKENDS", "BackendRecord", "backend_title"]

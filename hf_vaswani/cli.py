@@ -139,7 +139,7 @@ def _first_word(arguments: list[str] | None) -> str | None:
 
 
 def _parser(command: str | None = None) -> MainParser:
-    """The parser of one subcommand, without importing the others, or of all if there is none of that name."""
+    """The parser of one subcommand, without importing the others, or of all if no command has that name."""
     parser = MainParser(
         prog="hf-vaswani",
         rest_is_free=True,

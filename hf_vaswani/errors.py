@@ -20,7 +20,7 @@ OUT_OF_MEMORY = re.compile(
     r"out of memory|(can't|cannot|could not|failed to) (allocate|map)|bad_alloc|start new thread|ThreadPoolBuildError",
     re.IGNORECASE,
 )
-# The libraries whose errors are those of a connection. huggingface_hub 2 replaced httpx with httpx2.
+# The libraries whose errors are connection errors. huggingface_hub 2 replaced httpx with httpx2.
 NETWORK = {
     "httpx", "httpcore", "httpx2", "httpcore2", "requests", "urllib3", "aiohttp", "huggingface_hub",
 }  # fmt: skip
@@ -94,7 +94,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def is_network_error(error: BaseException) -> bool:
-    """Whether an error is that of a connection, or of the Hub at its other end."""
+    """Whether an error comes from a connection, or from the Hub at its other end."""
     modules = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
     return isinstance(error, ConnectionError) or bool(modules & NETWORK)
 

@@ -84,7 +84,7 @@ def option_errors(options: dict[str, object]) -> list[str]:
 
 
 def check_names(names: Iterable[str], where: str) -> None:
-    """Check the names of files that come from elsewhere, such as those of a repository, before any is written.
+    """Check the names of files that come from elsewhere, such as a repository's, before any is written.
 
     Args:
         names: paths in a folder, with slashes between their parts.
@@ -132,7 +132,7 @@ def model_path_error(path: str | Path) -> str | None:
 
 
 def _similar_folder(path: Path) -> str:
-    """A question whether a folder next to a path is meant; "" if there is none with a similar name."""
+    """A question whether a folder next to a path is meant; "" if none has a similar name."""
     try:
         siblings = [other.name for other in path.parent.iterdir() if other.is_dir()]
     except OSError:
@@ -284,7 +284,7 @@ def file_digest(path: str | Path, kind: Callable[[], Any] = hashlib.sha256) -> s
     """The digest of a file's bytes, in hexadecimal.
 
     Args:
-        kind: makes the hash, as those of `hashlib`.
+        kind: makes the hash, such as the functions of `hashlib`.
 
     Raises:
         OSError: it cannot be read.

@@ -1,4 +1,4 @@
-"""What is known of the products of commands: whether one is new, begun or finished, in use, and made in the same way.
+"""The products of commands: whether one is new, begun, finished, or in use, and whether it was made in the same way.
 
 A folder gets its name once it is complete, and is locked while it is written: the system removes the lock of a killed
 process, and no lock file is left that would be pushed or exported. A small JSON file next to each model, average and
@@ -142,7 +142,7 @@ def make_input(role: str, place: str | Path, digest: str) -> Input:
 
 
 def changed_inputs(before: list[Input], now: list[Input]) -> list[str]:
-    """The inputs whose content is no longer that of before, in words."""
+    """The inputs whose content has changed, in words."""
     found = []
     for role in dict.fromkeys(source.role for source in [*before, *now]):
         then, here = ([source for source in inputs if source.role == role] for inputs in (before, now))
@@ -197,7 +197,7 @@ def read_provenance(product: Path) -> Provenance | None:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], section: str = "") -> list[str]:
-    """The settings whose values are no longer those of before, in words.
+    """The settings whose values have changed, in words.
 
     Args:
         section: the beginning of their names.

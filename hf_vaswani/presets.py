@@ -140,7 +140,7 @@ def preset(name: str, **changes: Any) -> VaswaniConfig:
 
     Raises:
         InputError: there is no preset of that name, or a field is unknown.
-        ValueError: fields contradict each other; all contradictions are listed.
+        ValueError: fields conflict; all conflicts are listed.
     """
     check_fields(changes)
     fields = preset_fields(name)

@@ -163,7 +163,7 @@ def _is_own(error: Exception) -> bool:
 
 
 def _check_files(folder: Path) -> None:
-    """Raise an `InputError` if the files of a model are damaged, or those of its tokenizer missing."""
+    """Raise an `InputError` if a model's files are damaged or its tokenizer's are missing."""
     from .data.tokenizers.tokenizer import load_tokenizer
     from .errors import InputError
     from .models.model_files import weight_file_errors

@@ -223,7 +223,7 @@ def search(sweep: Sweep, space: dict[str, Any], machines: Machines) -> list[Vari
             try:
                 sweep.check([row])
                 batch.append((trial, row))
-            except InputError:  # values that contradict each other
+            except InputError:  # conflicting values
                 study.tell(trial, state=states.PRUNED)
         new = {row.name: row for _, row in batch if row.name not in rows}
         machines.train(list(new.values()))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests with the newest release of every dependency, in an environment of its own that is made anew each time.
+# Runs the tests with the newest release of every dependency, in an environment of its own, made again each time.
 # transformers may be newer than pyproject.toml allows: the range grows once this passes. torch stays as pinned, since
 # an open range fetches gigabytes of GPU packages on Linux. Usage: bash scripts/test_newest.sh [pytest arguments].
 set -euo pipefail

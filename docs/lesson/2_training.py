@@ -159,7 +159,7 @@ def validation_loss(model, extra=lambda batch: {}):
 
 
 def train(model, steps, peak=0.004, warmup=60, every=50, extra=lambda batch: {}):
-    """Train a model; the validation loss every so many steps."""
+    """Train a model, and return its validation losses along the way."""
     steps = min(steps, MOST_STEPS)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     random_batches = itertools.chain.from_iterable(batches.epoch(number) for number in itertools.count())
@@ -254,7 +254,7 @@ def small(figure):
 small(draw_sentence(whole, tokenizer, source, kind="cross", layer="all", head="all", num_beams=1))
 
 # %% [markdown]
-# The heads of the first layer (layer 0) are vague. Those of the second (layer 1) go along the sentence with the
+# The heads of the first layer (layer 0) are vague. The second layer's (layer 1) go along the sentence with the
 # translation: from `▁I` to `▁ich`, from `▁th` (the beginning of *thinking*) to `▁an`, the preposition in *denken an*.
 # For the first word, most of them look at `</s>`. That is less strange than it seems: the figure above showed that
 # `</s>` is like `▁Martin`.
@@ -370,7 +370,7 @@ compare(whole=learn_to_reverse("sinusoidal"), without_positions=learn_to_reverse
 # %% [markdown]
 # ### Without the causal mask (section 3.2.3)
 #
-# The loss falls far below that of the whole model. Is it better? No: it copies the answer, which it can see. When it
+# The loss falls far below the whole model's. Is it better? No: it copies the answer, which it can see. When it
 # has to translate, there is no answer to copy yet, and it fails.
 
 
@@ -403,7 +403,7 @@ compare(whole=curve_of_whole, without_label_smoothing=train(unsmoothed, SHORT))
 
 # %%
 def confidence(model):
-    """For all tokens of the validation set: the highest probability, and whether it is that of the right token."""
+    """For all tokens of the validation set: the highest probability, and whether the token is right."""
     highest, is_right = [], []
     with torch.no_grad():
         for batch in validation_batches:

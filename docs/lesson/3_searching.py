@@ -141,7 +141,7 @@ plt.show()
 #
 # A finished hypothesis is no reason to stop: a running one may still beat it. But a running sum can only fall. The
 # best that the best running hypothesis can hope for is its sum so far, divided by the penalty of the longest length.
-# Once that is below the finished scores that were asked for, nothing can change. With `early_stopping=False`, the
+# Once that is below all finished scores that will be returned, nothing can change. With `early_stopping=False`, the
 # default of transformers, the search already ends when it has as many finished hypotheses as beams and no running one
 # would beat the worst of them if it ended now.
 

@@ -30,7 +30,7 @@ HOW_TO_SCROLL = "If the figure is wider than the page, scroll it sideways, or cl
 
 
 class AttentionView:
-    """Computes attention, and keeps that of the latest sentences, so that another head needs no new search."""
+    """Computes attention and caches it for the latest sentences: showing another head needs no new search."""
 
     def __init__(self):
         self._kept: OrderedDict[tuple, SentenceAttention] = OrderedDict()

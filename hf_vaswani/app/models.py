@@ -131,7 +131,7 @@ def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageCh
 
 
 def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list[str]:
-    """Check the given models, or that of the quickstart, without loading them, and return their names."""
+    """Check the given models, or the quickstart's, without loading them, and return their names."""
     if not names:
         if not QUICKSTART.is_dir():
             raise InputError(
@@ -148,7 +148,7 @@ def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list
 
 
 def check_model(name: str, trust_remote_code: bool = False) -> None:
-    """Raise an `InputError` if a name is not that of a model that translates; its weights are not loaded."""
+    """Raise an `InputError` if this is not a translation model; its weights are not loaded."""
     if adapter_base(name) is not None:
         return
     is_folder = Path(name).is_dir()

@@ -63,7 +63,7 @@ def served(
     trust_remote_code: bool = False,
     engine: str = "auto",
 ) -> Iterator[str]:
-    """Serve the page while the block runs, and yield its address; arguments and errors are those of [`launch`]."""
+    """Serve the page while the block runs, and yield its address. Takes and raises what [`launch`] does."""
     gradio = import_extra("gradio", "app")
     names = chosen_models([models] if isinstance(models, str) else models, trust_remote_code)
     host = host or os.environ.get("GRADIO_SERVER_NAME", HOST)

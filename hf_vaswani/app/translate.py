@@ -94,7 +94,7 @@ def translate_text(
 
 
 def make_translator(loaded: LoadedModel, languages: Languages, n_best: int = 1, has_links: bool = False) -> Translator:
-    """What translates with a model of the page.
+    """Make a translator with a model of the page.
 
     A text that fails does not affect the others, and the server forks no processes. A model with placeholders keeps
     what they can stand for.

@@ -28,7 +28,7 @@ class LinkedSentence(NamedTuple):
 
 
 def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypothesis) -> LinkedSentence:
-    """Link the words of a sentence to those of its translation; without an alignment there are no links."""
+    """Link the words of a sentence to the words of its translation; without an alignment there are no links."""
     target = hypothesis["translation_text"]
     source_words, target_words = word_spans(source), word_spans(target)
     links: set[tuple[int, int]] = set()

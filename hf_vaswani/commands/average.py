@@ -13,8 +13,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "average",
         help="average the weights of several models",
         usage="hf-vaswani average SOURCE [SOURCE ...] --output FOLDER [--last N | --best N]",
-        description="Average the checkpoints of a run, or fine-tunings of one model. Models that were trained from "
-        "different seeds cannot be averaged; hf-vaswani translate --ensemble combines them.",
+        description="Average the checkpoints of a run, or fine-tuned versions of one model. Models that were trained "
+        "from different seeds cannot be averaged; hf-vaswani translate --ensemble combines them.",
     )
     average.add_argument(
         "sources",

@@ -22,7 +22,7 @@ DESCRIPTION = """\
 Translate a validation set, and store in the model's config.json how its probabilities predict the quality of its
 translations: their sentence chrF, from 0 to 1. hf-vaswani translate --confidence, the pipeline with
 return_confidence=True, and the page of hf-vaswani app then give this estimate with each translation. The text should
-be like what will be translated, and not that of the training."""
+be like what will be translated, and not the training text."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     calibrate.add_argument("--reference", **INPUT_FILE, required=True, help="their translations, line by line")
     calibrate.add_argument(
         "--samples", type=up_to(1000, 0), default=8, metavar="N",
-        help="compare each translation with N samples of the model: a better estimate, for which each translation "
+        help="compare each translation with N samples of the model: a better estimate, but each translation "
         "takes longer; 0: its probability and length alone, which takes no time (default: 8)",
     )  # fmt: skip
     add_speed_options(calibrate)

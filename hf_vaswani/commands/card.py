@@ -35,7 +35,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     card.add_argument(
         "--code",
         action="store_true",
-        help="replace the model's code with that of this version, and name its tokenizer class",
+        help="replace the model's code with this version's, and name its tokenizer class",
     )
     card.set_defaults(run=run)
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         if options.output or options.name or options.overwrite:
             raise InputError("--code writes no card. Leave out --output, --name, and --overwrite.")
         renew_code(Path(options.training))
-        print(f"The code in {options.training} is now that of this version.")
+        print(f"The code in {options.training} is now this version's.")
         return
     if options.name:
         check_name(options.name)

@@ -50,14 +50,14 @@ DESCRIPTION = (
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
 GLOSSARY = """\
-also count how many of these terms stand in the translations, where they stand in the --source: .tsv, .csv or .tbx, as
-for hf-vaswani translate, which alone makes translations have them"""
+also count how many of these terms the translations use, out of those in the --source: .tsv, .csv or .tbx, as for
+hf-vaswani translate, which alone puts terms into translations"""
 GOLD_ALIGNMENTS = """\
 also compare the models' alignments of the source with the first reference with these, line by line: links of words,
 0-0 1-2, or 0p1 if only possible (alignment error rate)"""
 MARKUP = """\
-the lines of all files have inline XML: models translate them as documents, BLEU and the like are of the text without
-tags, and lines with valid markup and with the reference's tree are counted, too"""
+the lines of all files have inline XML: models translate them as documents, scores ignore the tags, and lines with
+valid markup and with the reference's tree are counted, too"""
 METRIC_NAMES = ("bleu", "chrf", "ter")
 # Below this BLEU, translations and references have next to nothing in common.
 MEANINGLESS = 1
@@ -107,7 +107,7 @@ def _add_metric_options(group) -> None:
     group.add_argument(
         "--tokenize",
         metavar="NAME",
-        help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: that of the target language)",
+        help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: the one for the target language)",
     )
     group.add_argument(
         "--lowercase",
@@ -250,7 +250,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     if options.markup and options.gold_alignments:
         errors.append("--gold_alignments are of text without tags. Leave out --markup.")
     if options.glossary and not options.source:
-        errors.append("--glossary needs --source, in which its terms stand.")
+        errors.append("--glossary needs --source, in which its terms occur.")
     errors += reranking_errors(options)
     if options.sentences and options.format != "json":
         errors.append("--sentences needs --format json.")
@@ -276,7 +276,7 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 
 
 def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
-    """What reranks the translations of all models, if anything does."""
+    """The reranker for the translations of all models, or `None`."""
     from ..text.languages import language_pairs
     from ..translator.reranking import open_reranker
 
@@ -287,7 +287,7 @@ def _reranker(options: argparse.Namespace, models: list) -> "Reranker | None":
 
 
 def _selections(options: argparse.Namespace) -> "list[BackendSelection]":
-    """What computes each model's translations; an `InputError` if that is not installed."""
+    """The choice of an engine for each model; an `InputError` if that is not installed."""
     from ..translator.backends.selection import BackendSelection
 
     with option_names():
@@ -302,7 +302,7 @@ def _check_engine(selection: "BackendSelection", model: "tuple | None") -> None:
 
 
 def _engine(selection: "BackendSelection") -> dict[str, str]:
-    """What computed a model's translations, by the names of the options."""
+    """The engines that computed a model's translations, by the names of the options."""
     quantized = {"quantize": selection.quantize} if selection.quantize else {}
     return {"engine": ", ".join(sorted(selection.used)), **quantized}
 

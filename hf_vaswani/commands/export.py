@@ -120,7 +120,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     also = f", with {' and '.join(tokenizers)}" if tokenizers else ""
     same = result.sentences - result.different
-    # Rounding changes the translation of nonsense more easily than that of a sentence.
+    # Rounding changes the translation of nonsense more easily than of a real sentence.
     what = counted(result.sentences, "sentence" if sample else "random sequence")
     hint = "" if sample or not result.different else " (to compare on your own sentences, use --sample FILE)"
     print(
@@ -131,7 +131,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     if options.to == "marian" and (lost := lost_settings(model.generation_config)):
         print(f"MarianMT's search lacks {' and '.join(lost)}, so some translations may differ.")
     if shortlist:
-        print("It chooses target tokens from a shortlist, vmap.txt; to be without it, delete that file.")
+        print("It chooses target tokens from a shortlist, vmap.txt; to do without it, delete that file.")
     if comparison:
         print(comparison.summary())
     if runtime:

@@ -17,7 +17,7 @@ class LineReports:
     Translations that may be wrong are only counted.
 
     Args:
-        unit: what has a number.
+        unit: what is numbered.
     """
 
     def __init__(self, unit: str = "line"):

@@ -69,8 +69,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--engine",
         choices=["auto", "torch", *BACKENDS],
         default="torch",
-        help="what computes: PyTorch; CTranslate2, for which the model is converted once; or auto: CTranslate2 where "
-        "it gives the same and there is enough text (default: torch)",
+        help="what computes: PyTorch; CTranslate2, after converting the model once; or auto: CTranslate2 where "
+        "it gives the same results and there is enough text (default: torch)",
     )
     add_language_options(score)
     score.set_defaults(run=run, saves_memory="Lower --batch_tokens or --max_length.")

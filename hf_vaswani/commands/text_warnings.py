@@ -1,4 +1,4 @@
-"""What makes translations or scores other than one would think: warnings about the text that commands read.
+"""Warnings about the text that commands read: what makes translations or scores different from what one expects.
 
 Imported when a command runs, since it needs transformers.
 """
@@ -100,10 +100,10 @@ def score_arguments(options: argparse.Namespace, models: Models) -> dict[str, di
 def score_warnings(
     options: argparse.Namespace, models: Models, arguments: dict[str, dict[str, Any]], texts: dict[str, list[str]]
 ) -> list[str]:
-    """What makes scores other than one would think.
+    """Warnings about what distorts scores.
 
     Args:
-        arguments: those of [`score_arguments`].
+        arguments: from [`score_arguments`].
         texts: the lines of each file.
     """
     warnings, first = [], texts[options.reference[0]]

@@ -76,10 +76,10 @@ that they start, on one machine or several; the output is the same."""
 FORMAT = """\
 text: one translation per line; jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]},
 best first, with scores, confidence and alignments if requested, and a "warning" if it may be wrong; "error" instead if
-there is no translation; or a document, of which all but its text stays as it is (default: the document's format if
+there is no translation; or a document, in which all but the text stays as it is (default: the document's format if
 both files have its suffix, else text)"""
 GLOSSARY = """\
-terms that must stand in translations where their sources stand in lines: .tsv, .csv (source term, target term or
+terms that translations must use where lines have their sources: .tsv, .csv (source term, target term or
 several with | between them, and optionally the case rule exact or ignore), or .tbx"""
 SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
@@ -114,7 +114,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the group of options that control the search for translations."""
-    search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
+    search = parser.add_argument_group("search", "Defaults come from the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_ranking_options(search)
     search.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
@@ -142,7 +142,7 @@ def add_batch_options(speed: argparse._ActionsContainer) -> None:
     speed.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],
-        help="dtype to compute in (default: that of the weights)",
+        help="dtype to compute in (default: the dtype of the weights)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani translate --format html` and the like: a document that comes back whole, with translations in it."""
+"""`hf-vaswani translate --format html` and the like: a document keeps its structure and gets its text translated."""
 
 import argparse
 import sys
@@ -53,7 +53,7 @@ def check_lines(options: argparse.Namespace) -> None:
     files = [name for name in (options.input, options.output) if name]
     if strange := [name for name in files if name.lower().endswith(NO_TEXT)]:
         raise InputError(
-            f"{strange[0]} is no text, and not a document that can be translated: those are {', '.join(DOCUMENTS)}."
+            f"{strange[0]} is neither text nor a document in one of these formats: {', '.join(DOCUMENTS)}."
         )
     documents = [(name, kind) for name in files if (kind := format_of(name)) in DOCUMENTS]
     if options.format in DOCUMENTS or not documents:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Options that only choose among translations.
 SELECTION = ("side", "keep_closest", "keep_share", "min_score")
-# Options that do not tell what pairs were made: those of the output, which is always the same.
+# Output options, which are always the same and say nothing about how the pairs were made.
 OUTPUT = {"pairs", "format", "scores", "confidence", "alignments", "split_sentences"}
 
 
@@ -131,7 +131,7 @@ def _open_input(path: str) -> "tuple[DataArguments | None, list[TextSource]]":
         return None, [TextSource(file=path, source_column="source", target_column="target")] if is_pairs else []
     if not (file / RECIPE_FILE).is_file():
         raise InputError(
-            f"--input {path} is a folder, but not that of a run: it has no {RECIPE_FILE}. Specify a file of text or "
+            f"--input {path} is not the folder of a run: it has no {RECIPE_FILE}. Specify a file of text or "
             "pairs, or the folder of a run."
         )
     stored, known = read_stored(file / RECIPE_FILE), DataArguments.model_fields

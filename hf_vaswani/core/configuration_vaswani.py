@@ -1,6 +1,6 @@
 """The configuration of a Vaswani model: every architectural choice, with the paper's base model as the default.
 
-Field names are those of Bart and Marian, so that converters, adapters and readers know them already.
+Field names follow Bart and Marian, so converters, adapters and readers already know them.
 """
 
 import copy
@@ -106,8 +106,8 @@ class VaswaniConfig(PreTrainedConfig):
         longest_training_source (`int`, *optional*): number of tokens in the longest source of the training text.
         multi_sentence_share (`float`, *optional*): share of the sources of the training text that have several
             sentences. Training sets both, from which the pipeline knows which texts it must split into sentences.
-        length_ratio (`float`, *optional*): size of the targets of the training text in UTF-8 divided by that of its
-            sources. Training sets it; the pipeline warns of translations that are far shorter or longer.
+        length_ratio (`float`, *optional*): size of the training text's targets divided by the size of its sources,
+            both in UTF-8. Training sets it; the pipeline warns of translations that are far shorter or longer.
         alignment_heads (`list[list[int]]`, *optional*): heads of the cross-attention that align words, each as
             [decoder layer, head], counted from 0. Training with `guided_alignment` sets it; alignments are then read
             off the mean of these heads.
@@ -122,7 +122,7 @@ class VaswaniConfig(PreTrainedConfig):
     They are kept, so that changing `position_type` alone switches to other positions.
 
     Raises:
-        `ValueError`: values are invalid or contradict each other; the message lists all errors.
+        `ValueError`: values are invalid or conflict; the message lists all errors.
 
     Example:
 
@@ -236,7 +236,7 @@ class VaswaniConfig(PreTrainedConfig):
 
     @property
     def longest_sequence(self) -> int | None:
-        """The maximum number of tokens in a sequence, which is that of learned positions; `None` without a limit."""
+        """The maximum number of tokens in a sequence: the number of learned positions, or `None` without a limit."""
         return self.max_position_embeddings if self.position_type == "learned" else None
 
     @classmethod
@@ -244,7 +244,7 @@ class VaswaniConfig(PreTrainedConfig):
         """Make a config from a dict, as in transformers, after checking its format version.
 
         Raises:
-            `ValueError`: a newer version of this package wrote the config, or it is that of another kind of model.
+            `ValueError`: a newer version of this package wrote the config, or it belongs to another kind of model.
         """
         if not config_dict:
             raise ValueError(
@@ -273,7 +273,7 @@ class VaswaniConfig(PreTrainedConfig):
         return {**super().to_dict(), "custom_pipelines": copy.deepcopy(REMOTE_PIPELINES)}
 
     def validate_architecture(self):
-        """Refuse invalid or contradictory values, naming all of them at once. Saving checks them again."""
+        """Refuse invalid or conflicting values, naming all of them at once. Saving checks them again."""
         errors = _architecture_errors(self)
         if errors:
             raise ValueError("VaswaniConfig: " + "; ".join(errors))

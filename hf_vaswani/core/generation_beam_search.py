@@ -88,7 +88,7 @@ class BeamSearch:
     Args:
         decoder: scores next tokens: `first()` those after the prompt, `next(sequences, parents)` those after
             `sequences` `(n, beams, length)`, each of which continues the hypothesis `parents` `(n, beams)` of the step
-            before; both return states, of which `logits(states)` makes `(n, beams or 1, vocab_size)`.
+            before; both return states, which `logits(states)` turns into `(n, beams or 1, vocab_size)`.
         scoring: compares hypotheses.
         prompt: `(batch, prompt_length)`, what the output of each sentence begins with.
         limits: `(batch,)`, maximum number of tokens in each output, prompt included.

@@ -2,8 +2,8 @@
 
 Two settings of `generation_config` are this model's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
 does, and `max_length_offset` limits each output by the length of its own source (section 6.1). Everything else means
-what it means in transformers. Beam search is that of `generation_beam_search.py`; greedy search, sampling, streaming
-and assisted generation are transformers'.
+what it means in transformers. Beam search is in `generation_beam_search.py`; greedy search, sampling, streaming and
+assisted generation are transformers'.
 """
 
 import copy

@@ -45,7 +45,7 @@ def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float |
 
 
 def _accelerate_precision() -> str:
-    """The mixed precision that Accelerate was told to use; "no" if it has not been set up."""
+    """The mixed precision that Accelerate uses; "no" if it has not been set up."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     return state().mixed_precision if state is not None and state._shared_state else "no"
 
@@ -248,7 +248,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
 
 
 def check_same_batch(sources: torch.Tensor, targets: torch.Tensor | None) -> None:
-    """Refuse targets of another batch size than that of the sources, to which they would be broadcast."""
+    """Refuse targets whose batch size differs from the sources': they would be broadcast."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
     # Shapes are checked elsewhere.

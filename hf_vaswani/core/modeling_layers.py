@@ -185,7 +185,7 @@ class VaswaniAttention(nn.Module):
     def _self_attention_states(
         self, hidden_states: torch.Tensor, cache: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of the earlier steps, followed by those of this step."""
+        """Keys and values of all steps so far, this one last."""
         key = split_heads(self.k_proj(hidden_states), self.d_k)
         value = split_heads(self.v_proj(hidden_states), self.d_v)
         if isinstance(cache, EncoderDecoderCache):

@@ -75,7 +75,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.post_init()
 
     def init_parallel_plans(self) -> None:
-        """Leave a stack without plans of its own: those of the whole model cover its modules."""
+        """Leave a stack without plans of its own: the whole model's plans cover its modules."""
         self._tp_plan, self._ep_plan, self._pp_plan, self._fsdp_plan = {}, {}, {}, {}
 
     def embed(
@@ -464,7 +464,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             num_items_in_batch: what the summed loss is divided by, for gradient accumulation; by default, the
                 number of target tokens in `labels`.
 
-            The other arguments are those of [`VaswaniModel`].
+            The other arguments are as for [`VaswaniModel`].
 
         Returns:
             `logits` of shape `(batch, target_length, decoder_vocab_size)`; `loss`, a scalar.

@@ -165,8 +165,8 @@ def _lacks_space(match: re.Match, before: str, after: str) -> bool:
 def join_texts(translations: list[str], pieces: list[Piece]) -> str:
     """Join the translations of the pieces of one text.
 
-    Whitespace between them is that of the text, except that sentences within a line have a space between them unless
-    they are Chinese or Japanese.
+    Whitespace between them is kept from the text, except that sentences within a line get one space between them,
+    or none in Chinese and Japanese.
     """
     joined, space = "", ""
     for translation, piece in zip(translations, pieces):
@@ -180,7 +180,7 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
 
 
 def _separator(joined: str, space: str) -> str:
-    """What to put between a translation and the next one, for the whitespace that is between their sources."""
+    """What to put between a translation and the next one, given the whitespace between their sources."""
     if not joined or LINE_BREAK.search(space):
         return space
     if SPACELESS.match(joined[-1]):

@@ -67,7 +67,7 @@ class TranslationPipeline(ChunkPipeline):
         return {"output_ids": output_ids, "is_last": is_last, "piece": piece}
 
     def postprocess(self, model_outputs: list[dict[str, Any]]) -> list[dict[str, str]]:
-        """The hypotheses of all pieces of a text → those of the text, best first."""
+        """The hypotheses of all pieces of a text → the hypotheses of the text, best first."""
         pieces = [Piece(*outputs["piece"]) for outputs in model_outputs]
         decoded = [
             self.tokenizer.batch_decode(outputs["output_ids"].squeeze(0), skip_special_tokens=True)

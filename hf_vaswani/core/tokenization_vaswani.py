@@ -146,7 +146,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     @property
     def target_vocab_size(self) -> int:
-        """Number of target tokens; `len(tokenizer)` is that of source tokens."""
+        """Number of target tokens; `len(tokenizer)` counts source tokens."""
         return self.backends["target"].get_vocab_size()
 
     def get_target_vocab(self) -> dict[str, int]:
@@ -187,7 +187,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         tokens = [AddedToken(t, special=special_tokens) if isinstance(t, str) else t for t in new_tokens]
         if not self.split_special_tokens:
             return backend.add_special_tokens(tokens) if special_tokens else backend.add_tokens(tokens)
-        # The backend splits all tokens that it knows as special, so it knows only those of the vocabulary as such.
+        # The backend splits at every token that it knows as special, so it knows only the vocabulary's own as such.
         learned, added = [], []
         for token in tokens:
             is_special = special_tokens or token.special

@@ -8,7 +8,7 @@ from ..errors import InputError
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # begins as that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with UTF-16's
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -38,7 +38,7 @@ def decode(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
     if declared and not _can_declare(encoding, declared[1]):
         if kind != "po":  # a template has CHARSET
             raise InputError(
-                f"The file declares the encoding {encoding}, which is not known or not that of its text. "
+                f"The file declares the encoding {encoding}, which is unknown or does not match its text. "
                 "Convert it to UTF-8."
             )
         encoding = "utf-8"

@@ -76,7 +76,7 @@ def json_escape(character: str) -> str:
 ENTITY = r"&(?:#[0-9]{1,20}|#[xX][0-9a-fA-F]{1,20}|[A-Za-z][\w.:-]*);"
 PLAIN = Escaping()
 MARKUP = Escaping(re.compile(ENTITY), html.unescape, {"&": "&amp;", "<": "&lt;"}, {">": "&gt;"})
-# Within quotation marks, by which these are.
+# Within quotation marks, by the mark.
 QUOTED = {
     mark: replace(MARKUP, always={**MARKUP.always, mark: spelled})
     for mark, spelled in (('"', "&quot;"), ("'", "&#39;"))

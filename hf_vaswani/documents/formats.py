@@ -20,5 +20,5 @@ NO_TEXT = (
 
 
 def format_of(name: str) -> str | None:
-    """The format of a file by its suffix, or `None` if it is not that of a document."""
+    """The format of a document by its suffix, or `None`."""
     return SUFFIXES.get(PurePath(name).suffix.lower())

@@ -1,6 +1,6 @@
 """Markdown: paragraphs, headings, items, and cells; code, addresses, front matter, and directives stay as they are.
 
-markdown-it finds the blocks and what is inside of them, and keeps only the lines of blocks: what it finds inside is
+markdown-it finds the blocks and their content, but keeps only the lines of blocks. What it finds inside them is
 recorded while it works.
 """
 
@@ -28,7 +28,7 @@ MARKDOWN = Escaping(
     always={character: f"\\{character}" for character in "*`"},
     usually={character: f"\\{character}" for character in "\\_[]<|"},
 )
-# What would make another block of a paragraph that begins with it, and where a backslash prevents that.
+# Text that would turn a paragraph that begins with it into another block, and where a backslash prevents that.
 BLOCK_START = re.compile(r"\A(\d*)(?=([#>+=~-]+|[.)])(\s|$))")
 
 
@@ -40,7 +40,7 @@ class _Event:
         rule: the rule of markdown-it.
         inner: for a link, what is in its label.
         label_end: where the label of a link ends.
-        delimiters: those of emphasis.
+        delimiters: the delimiters of emphasis.
         siblings: all delimiters that these may form pairs with.
     """
 
@@ -73,7 +73,7 @@ class _Parser:
         return self._markdown.parse(content, self._environment)
 
     def inside(self, content: str) -> list[_Event]:
-        """What is inside of a block."""
+        """The content of a block."""
         self._events = []
         self._markdown.inline.parse(content, self._markdown, self._environment, [])
         return self._events

@@ -31,11 +31,11 @@ XML_ENDS = {
     "<?": re.compile(r".*?\?>", re.DOTALL),
     "<!DOCTYPE": re.compile(r"[^<>\[]*(?:\[(?:[^\]]|\](?!\s*>))*\]\s*)?>"),
 }
-# A reference to an entity that is declared elsewhere, with which declarations can grow without end.
+# A reference to an entity that is declared elsewhere: declarations with such references can grow without end.
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
-# Attributes of HTML that readers see or hear, and those of `<meta>` and `<input>` where others say so.
+# Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
 READ_ATTRIBUTES = ("abbr", "alt", "aria-description", "aria-label", "label", "placeholder", "title")
 _PAGE = "description|keywords|(?:og|twitter):(?:title|description|image:alt)"
 READ_WITH = {
@@ -111,7 +111,7 @@ def read_markup(
 
 
 def cdata_text(raw: str) -> str:
-    """What is in a CDATA section."""
+    """The content of a CDATA section."""
     return raw[len(CDATA) : -len(CDATA_END)]
 
 
@@ -234,7 +234,7 @@ def _within_text(tokens: Sequence[Token], splitting: set[str]) -> list[bool]:
 
 
 def _shared(token: Token, bare: dict[str, Token]) -> Token:
-    """The same token for all tags alike that have no attributes, of which large documents have many."""
+    """One token for all equal tags without attributes; large documents have many of them."""
     return bare.setdefault(token.raw, token) if len(token.raw) <= len(token.name) + 3 else token
 
 

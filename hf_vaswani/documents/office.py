@@ -1,4 +1,4 @@
-"""Files of word processors and presentations: zip archives of XML, of which only the text of paragraphs changes.
+"""Files of word processors and presentations: zip archives of XML, in which only the text of paragraphs changes.
 
 Runs of a paragraph, such as bold words, are tags within its text. In Microsoft's formats a run is never inside of
 another: the markup between two texts closes one and opens the next, so that its order stays. The format that most of
@@ -123,7 +123,7 @@ def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.Zip
 
 
 class _Paragraphs:
-    """The paragraphs of a part, and paragraphs inside of these, such as those of text boxes and notes."""
+    """The paragraphs of a part, and paragraphs inside them, such as in text boxes and notes."""
 
     def __init__(self, text: str):
         self.tokens, self.depth = xml_tokens(text), 0
@@ -269,7 +269,7 @@ class _Ooxml(_Paragraphs):
         return found, markup
 
     def _look(self, number: int) -> list[str]:
-        """How a run looks, of which a number is that of the token after its beginning."""
+        """How a run looks, given the number of the token after its beginning."""
         if self.local(self.tokens[number]) != "rPr":
             return []
         close = self.ends.get(number, number)

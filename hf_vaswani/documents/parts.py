@@ -62,7 +62,7 @@ class Builder:
             self.piece(Text(raw, self._escaping.read(raw)))
 
     def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "", changed: str = "") -> None:
-        """Add markup within the current sentence; arguments are those of [`Tag`]."""
+        """Add markup within the current sentence; takes the arguments of [`Tag`]."""
         self.piece(Tag(raw, kind, name, changed))
 
     def piece(self, piece: Piece) -> None:

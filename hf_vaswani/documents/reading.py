@@ -12,7 +12,7 @@ from .office import read_office
 from .parts import Parts
 from .sentences import Alignment, Translations
 
-# What reads each format of text; see `formats.py`.
+# The reader of each format of text; see `formats.py`.
 READERS: dict[str, Callable[[str], Parts]] = {
     "txt": plain.read_lines,
     "html": markup.read_html,
@@ -46,12 +46,13 @@ class Document:
         alignments: Sequence[Alignment | None] | None = None,
         target_language: str | None = None,
     ) -> bytes:
-        """The document with a translation in place of each text, and all else as it was.
+        """The document with a translation in place of each text, and everything else as it was.
 
         Args:
             translations: one for each of `texts`.
-            alignments: for each text, pairs of a source and a target word, by which tags are placed; words are those
-                of `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the words.
+            alignments: for each text, pairs of a source and a target word, by which tags are placed; words are
+                numbered as in `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the
+                words.
             target_language: code of the translations' language, for XLIFF 2, which must name it.
 
         Raises:

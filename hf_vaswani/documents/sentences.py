@@ -33,11 +33,11 @@ DEEPEST = 64  # pairs in pairs
 MOST_WORK = 50_000  # tags times words of a text, beyond which tags keep their share of the words
 SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
 NO_WORD = 1000  # what a pair costs that has no words left
-SWAP_GAIN = 1.5  # what must speak for tags in another order than the source has them: more than a word that is linked
+SWAP_GAIN = 1.5  # the evidence that tags need to leave the source's order: more than one linked word
 
 
 class InnerTexts(Protocol):
-    """Texts within a tag, such as those of a footnote."""
+    """Texts within a tag, such as a footnote's."""
 
     texts: list[str]
     has_tags: list[bool]
@@ -283,7 +283,7 @@ class _Words:
 
     Attributes:
         marks: where each character is that is not a space.
-        spans: those of words with letters or digits, and of whole parts.
+        spans: the spans of words with letters or digits, and of whole parts.
         numbers: the number in `spans` of each word of `word_spans` that is one of them, or part of one.
     """
 
@@ -377,7 +377,7 @@ def _runs(text: str) -> list[Span]:
 
 
 class _Projection:
-    """What speaks for each place in the target, for a range of source words: links, equal words, and shares.
+    """The evidence for each place in the target, for a range of source words: links, equal words, and shares.
 
     Args:
         alignment: links, which may be wrong here and there.
@@ -423,7 +423,7 @@ class _Projection:
         return [(node, place) for (node, _, _), place in zip(items, best)]
 
     def _of_words(self, first: int, last: int) -> list[float]:
-        """For each target word, from -1 to 1, what speaks for it as the translation of one of these source words."""
+        """For each target word, from -1 to 1, the evidence that it translates one of these source words."""
         inside = range(first, last)
         found = sorted(self._same[number] for number in inside if number in self._same)
         if found and len(found) == last - first == found[-1] - found[0] + 1:
@@ -440,7 +440,7 @@ class _Projection:
         return [(2 * one - 1 or 0.1) + SHARE_WEIGHT * share for one, share in zip(linked, shares)]
 
     def _of_gap(self, place: int) -> list[float]:
-        """For each place between target words what speaks for it as that before this source word."""
+        """For each place between target words, the evidence that it is the one before this source word."""
         before = [place - 1 in links for links in self._links]
         after = [place in links for links in self._links]
         if any(before):
@@ -472,7 +472,8 @@ def _best_places(items: Sequence[tuple[Sequence[float], bool]], low: int, high: 
     """Places for items from left to right, none within another, with the largest sum of gains.
 
     Args:
-        items: for a range of words, the gain of each word, and `True`; for a gap between words, that of each place.
+        items: for a range of words, the gain of each word, and `True`; for a gap between words, the gain of each
+            place.
         low, high: where the places begin and end.
     """
     best = [0.0] * (high - low + 1)  # of all items so far up to each place

@@ -34,7 +34,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-def write(
+def export(
     model: VaswaniForConditionalGeneration,
     tokenizer: PreTrainedTokenizerBase,
     folder: Path,
@@ -65,7 +65,7 @@ def write(
     save_tokenizer(tokenizer, folder)
 
 
-def write_without_tokenizer(model: PreTrainedModel, folder: Path, quantization: str | None = None) -> None:
+def convert(model: PreTrainedModel, folder: Path, quantization: str | None = None) -> None:
     """Write the weights of a model of any supported family, with numbers in place of the tokens of its vocabularies.
 
     Args:

@@ -46,7 +46,7 @@ TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchSettings:
     """The arguments of `generate()` that are supported; others raise an error unless they have a neutral value."""
 
     num_beams: int = 1
@@ -98,7 +98,7 @@ class Search:
         return self.num_beams if is_ranked else self.num_return_sequences
 
 
-SETTINGS = {setting.name for setting in fields(Search)}
+SETTINGS = {setting.name for setting in fields(SearchSettings)}
 
 
 class CTranslate2Model(EngineModel):
@@ -107,8 +107,8 @@ class CTranslate2Model(EngineModel):
     Args:
         config: the folder's config.
         folder: a folder with `model.bin` and the vocabularies.
-        original, generation_config: those of the model that was converted, if the folder does not have them.
-        dtype: the type to compute in, of those of CTranslate2; by default, the type that the weights were stored for.
+        original, generation_config: the configs of the converted model, if the folder does not have them.
+        dtype: CTranslate2's type to compute in; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"`, `"cuda:1"` or `"auto"`.
 
     Attributes:
@@ -230,7 +230,7 @@ class CTranslate2Model(EngineModel):
             inputs, input_ids: `(batch, source_length)`; give one of the two.
             attention_mask: `(batch, source_length)`, 0 for padding.
             decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start token.
-            kwargs: search settings; see `Search`.
+            kwargs: search settings; see `SearchSettings`.
 
         Returns:
             Ids `(batch * num_return_sequences, length)`, starting with the decoder's start token and padded on the
@@ -256,7 +256,7 @@ class CTranslate2Model(EngineModel):
         self,
         rows: Sequence[list[int]],
         prompts: Sequence[list[int]],
-        search: Search,
+        search: SearchSettings,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[list[tuple[float, list[int]]]]:
         """Search for translations of token ids.
@@ -287,7 +287,7 @@ class CTranslate2Model(EngineModel):
                 beyond.setdefault(limit, []).append(number)
         return beyond
 
-    def search_settings(self, config: GenerationConfig | None, given: dict[str, Any]) -> Search:
+    def search_settings(self, config: GenerationConfig | None, given: dict[str, Any]) -> SearchSettings:
         """All settings: the call's arguments take precedence over its config, and that over the model's own.
 
         Raises:
@@ -303,7 +303,7 @@ class CTranslate2Model(EngineModel):
         offset = length_offset(given, config, self.generation_config)
         settings |= {OFFSET: offset} if offset is not None else length_rule(call) or length_rule(own)
         tokens = {name: getattr(self.stored, name) for name in TOKENS}
-        errors, search = setting_errors(settings, self.stored.decoder_vocab_size), Search(**tokens | settings)
+        errors, search = setting_errors(settings, self.stored.decoder_vocab_size), SearchSettings(**tokens | settings)
         if search.decoder_start_token_id != self.stored.decoder_start_token_id:
             errors = [f"CTranslate2 starts from the token {self.stored.decoder_start_token_id} only"]
         if not errors and search.num_return_sequences > search.num_beams and not search.do_sample:
@@ -317,7 +317,7 @@ class CTranslate2Model(EngineModel):
         rows: list[list[int]],
         prompts: list[list[int]],
         longest: int,
-        search: Search,
+        search: SearchSettings,
         finished: Callable[[int], None] = lambda number: None,
     ) -> list[Any]:
         source_tokens, target_tokens = self.tokens
@@ -361,14 +361,14 @@ class CTranslate2Model(EngineModel):
         return results
 
     def _batch_tokens(self, rows: list[list[int]], most: int) -> int:
-        """The size of a batch, about `most` tokens, with which all workers get as many batches."""
+        """The size of a batch, about `most` tokens, that gives all workers the same number of batches."""
         total = sum(map(len, rows))
         workers = max(self.workers // self.callers, 1)
         batches = workers * math.ceil(total / (workers * most))
         # With room for padding.
         return max(math.ceil(1.1 * total / batches), max(map(len, rows)))
 
-    def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: Search) -> list[int]:
+    def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: SearchSettings) -> list[int]:
         """The maximum number of tokens in each source's output, with its end token but without the start token."""
         if search.max_length_offset is not None:
             limits = [len(ids) + search.max_length_offset for ids in rows]
@@ -378,7 +378,9 @@ class CTranslate2Model(EngineModel):
             limits = [search.max_length - 1] * len(rows)
         return [min(limit, self.stored.max_position_embeddings or limit) for limit in limits]
 
-    def _ranked(self, result: object, prompt: list[int], limit: int, search: Search) -> list[tuple[float, list[int]]]:
+    def _ranked(
+        self, result: object, prompt: list[int], limit: int, search: SearchSettings
+    ) -> list[tuple[float, list[int]]]:
         """The hypotheses of a source, ranked by the length penalty of the search."""
         scoring = Scoring(search.length_penalty, search.length_penalty_type)
         forced = search.forced_eos_token_id if search.max_length_offset is None else None
@@ -399,7 +401,7 @@ class CTranslate2Model(EngineModel):
         return ranked
 
 
-def _shortest(prompts: Sequence[list[int]], search: Search) -> int:
+def _shortest(prompts: Sequence[list[int]], search: SearchSettings) -> int:
     """The minimum number of tokens in each output, without the start and end tokens."""
     lengths = set(map(len, prompts))
     if search.min_new_tokens and len(lengths) > 1:
@@ -419,7 +421,7 @@ def unsupported(settings: dict[str, Any]) -> list[str]:
 
 
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
-    """The setting that limits the length of the output, by name, besides the offset; empty if there is none."""
+    """The setting that limits the length of the output, by name, besides the offset; empty if none is set."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
 
 

@@ -1,7 +1,7 @@
 """Lays out a model's weights as CTranslate2's specification of a Transformer does.
 
-Models of this package and those of Bart's family, whose layers have the same names, are laid out here; those of T5's
-by CTranslate2's own loaders. Weights are copied, in float32, since CTranslate2 modifies tensors in place.
+Models of this package and of Bart's family, whose layers have the same names, are laid out here; T5's family, by
+CTranslate2's own loaders. Weights are copied, in float32, since CTranslate2 modifies tensors in place.
 """
 
 import copy

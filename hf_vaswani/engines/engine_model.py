@@ -22,7 +22,7 @@ class EngineModel(PreTrainedModel):
     main_input_name = "input_ids"
     _supports_sdpa = True  # no attention is computed here
     engine_key = engine_name = ""
-    # The folder's config; `config` may be that of the model that was converted.
+    # The folder's config; `config` may come from the model that was converted.
     stored: PreTrainedConfig
 
     @classmethod
@@ -43,7 +43,7 @@ class EngineModel(PreTrainedModel):
 
     @classmethod
     def engine_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Arguments for the engine among those of `from_pretrained`; none by default."""
+        """The arguments of `from_pretrained` that are for the engine; none by default."""
         return {}
 
     def target_log_probabilities(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
@@ -93,7 +93,7 @@ def target_log_probabilities(model: PreTrainedModel, source: list[int], target: 
 
 
 def weights_digest(model: nn.Module) -> str:
-    """The SHA-256 of all weights, which tells a model's exports and translations from those of another."""
+    """The SHA-256 of all weights, which tells one model's exports and translations from another's."""
     result = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         result.update(name.encode())

@@ -50,7 +50,7 @@ def _write_marian(model: Model, tokenizer: Tokenizer, folder: Path, quantization
 
 
 def formats() -> dict[str, Format]:
-    """The formats by name: MarianMT, those of the engines that are registered, and pages."""
+    """The formats by name: MarianMT, those of registered engines, and pages."""
     return {
         "marian": Format(
             "MarianMT",

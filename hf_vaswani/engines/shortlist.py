@@ -1,4 +1,4 @@
-"""A lexical shortlist: the target tokens that CTranslate2 chooses from, given those of the source, instead of all.
+"""A lexical shortlist: the target tokens that CTranslate2 chooses from, given the source tokens, instead of all.
 
 It is learned from sentence pairs and kept in `vmap.txt`, CTranslate2's own format, next to the model or its export: on
 each line source token, tab, target tokens; the line without a source token has those that are always allowed. A batch
@@ -71,7 +71,7 @@ def learn_shortlist(
 
     Args:
         pairs: source and target sentences; of more than a million, the first million.
-        config: that of the model.
+        config: the model's config.
         frequent: how many of the most frequent target tokens are allowed in any sentence.
         translations: how many of the most probable translations of each token are allowed next to it.
 

@@ -1,6 +1,6 @@
 """Exports models to transformers.js, which translates in browsers and in Node.js.
 
-The graphs are those of `onnx/graph_layers.py`. transformers.js chooses the class that runs them by `model_type`: the
+The graphs come from `onnx/graph_layers.py`. transformers.js chooses the class that runs them by `model_type`: the
 exports use Marian's, whose encoder and decoder have the same inputs and outputs. Its search is greedy.
 """
 

@@ -1,4 +1,4 @@
-"""Alignment error rate: how far word alignments are from those that people made.
+"""Alignment error rate: how far word alignments are from human ones.
 
 Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models" (section 5): people mark links as
 sure, or as possible where they are ambiguous.
@@ -30,7 +30,7 @@ class AlignmentScore:
 
     Attributes:
         aer: alignment error rate, 0 at best.
-        precision: links that are at least possible, among those of the model; `None` without any.
+        precision: links that are at least possible, among the model's links; `None` without any.
         recall: sure links that the model has; `None` without any.
         links, sure, possible: numbers of links: the model's; the sure ones; those that are only possible.
     """

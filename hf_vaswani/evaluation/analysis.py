@@ -69,7 +69,7 @@ def scores_by_length(
 
 
 def short_example(sources: list[str], hypotheses: list[str], fewest: int = 10, most: int = 60) -> Example:
-    """The first source of `fewest` to `most` characters, with its translation; if there is none, the first source."""
+    """The first source of `fewest` to `most` characters, with its translation; otherwise, the first source."""
     rows = (row for row, source in enumerate(sources) if fewest <= len(source.strip()) <= most)
     row = next(rows, 0)
     return Example(source=sources[row].strip(), translation=hypotheses[row])

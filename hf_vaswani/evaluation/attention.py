@@ -115,7 +115,7 @@ def draw_attention(
 
 
 def _lay_out(figure: Figure, grid: np.ndarray, panel: np.ndarray) -> None:
-    """Add the color bar and size the figure so that each panel gets its size, or that of its title if larger.
+    """Add the color bar and size the figure so that each panel gets its size, or its title's if larger.
 
     `grid` and `panel` are (horizontal, vertical).
     """
@@ -247,7 +247,7 @@ def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
     if limit and length > limit:
         raise InputError(f"The {name} has {length} tokens, but the model has {limit} positions. Shorten it.")
     if length > MOST_TOKENS:
-        raise InputError(f"The {name} has {length:,} tokens, of which at most {MOST_TOKENS:,} are shown. Shorten it.")
+        raise InputError(f"The {name} has {length:,} tokens, but at most {MOST_TOKENS:,} can be shown. Shorten it.")
 
 
 def draw_sentence(
@@ -262,7 +262,7 @@ def draw_sentence(
 ) -> Figure:
     """Draw the attention between a sentence and its translation as a matplotlib figure.
 
-    Arguments and errors are those of `sentence_attention` and `attention_figure`.
+    Takes the arguments of `sentence_attention` and `attention_figure`, and raises their errors.
     """
     attention = sentence_attention(model, tokenizer, source, target, **generate_kwargs)
     return attention_figure(attention, kind, layer, head)

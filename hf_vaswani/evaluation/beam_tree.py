@@ -39,8 +39,8 @@ def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
     Args:
         model: a model of this package, in evaluation mode.
         text: as the model reads it, with its prefix if it needs one.
-        generate_kwargs: arguments of `generate()`, such as `num_beams=4, length_penalty=0.6`; by default those of the
-            model. Only the first `num_return_sequences` ranks are certain: the search ends once no other hypothesis
+        generate_kwargs: arguments of `generate()`, such as `num_beams=4, length_penalty=0.6`; by default the
+            model's. Only the first `num_return_sequences` ranks are certain: the search ends once no other hypothesis
             can reach them.
 
     Raises:

@@ -24,7 +24,7 @@ class CalibrationReport:
     Attributes:
         sentences: number of translations that it was fitted on.
         correlation: Spearman's rank correlation of confidence and chrF.
-        score_correlation: that of the search's score and chrF.
+        score_correlation: the same for the search's score and chrF.
         error: mean absolute difference of confidence and chrF / 100.
     """
 

@@ -1,4 +1,4 @@
-"""Whether the tags of translations are those of the references: validity, trees, and BLEU between tags.
+"""Whether translations have the same tags as their references: validity, trees, and BLEU between tags.
 
 Hashimoto et al. 2019, "A High-Quality Multilingual Dataset for Structured Documentation Translation" (section 5.1).
 """
@@ -102,7 +102,7 @@ def without_markup(line: str) -> str:
 def score_markup(
     translations: Sequence[str], references: Sequence[Sequence[str]], tokenize: str | None
 ) -> MarkupScore:
-    """Compare the markup of translations with that of the references.
+    """Compare the markup of translations with the references'.
 
     Args:
         references: one list of lines for each reference; the first decides which lines have tags, and gives the texts

@@ -1,7 +1,7 @@
 """Scores of translations, computed by sacreBLEU and reported with its signatures.
 
 BLEU (Papineni et al. 2002), chrF2 (Popović 2015) and TER (Snover et al. 2006) of raw, detokenized text. Names, values
-and signatures are those of the command `sacrebleu`.
+and signatures match the command `sacrebleu`.
 """
 
 import reprlib
@@ -95,7 +95,7 @@ def ter(hypotheses: list[str], references: References, **settings) -> Score:
 def sentence_scores(
     hypotheses: list[str], references: References, metrics: Iterable[str] = tuple(METRICS), **settings: dict
 ) -> list[SentenceScores]:
-    """Sentence-level scores; arguments and errors are those of [`scores`].
+    """Sentence-level scores, with the arguments and errors of [`scores`].
 
     BLEU ignores n-gram orders for which a sentence is too short, as `sacrebleu --sentence-level` does.
     """
@@ -112,10 +112,10 @@ def sentence_scores(
 
 
 def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
-    """sacreBLEU's metrics with their settings; arguments and errors are those of [`scores`]."""
+    """sacreBLEU's metrics with their settings; takes the arguments of [`scores`] and raises its errors."""
     metrics = []
     errors = [
-        f"{name}={value!r} is not a setting. Pass those of a metric as a dict, such as bleu={{'tokenize': 'zh'}}."
+        f"{name}={value!r} is not a setting. Pass a metric's settings as a dict, such as bleu={{'tokenize': 'zh'}}."
         for name, value in settings.items()
         if name not in METRICS or not isinstance(value, dict)
     ]

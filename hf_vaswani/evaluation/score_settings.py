@@ -66,7 +66,7 @@ def score_settings(
     Args:
         tokenizer: the model's tokenizer.
         language: the target language, if known.
-        tokenize: sacreBLEU's tokenizer for BLEU; default: that of the language.
+        tokenize: sacreBLEU's tokenizer for BLEU; default: the one for the language.
     """
     return ScoreSettings(tokenize or default_tokenizer(language), lowercases_targets(tokenizer))
 

@@ -87,7 +87,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's mean BLEU over its runs, minus that of the baseline."""
+    """A system's mean BLEU over its runs, minus the baseline's."""
 
     value: float  # the difference on the whole test set, with all runs
     # The bounds of the middle 95% of the replicates' differences.

@@ -22,7 +22,7 @@ from .score_settings import ScoreSettings
 from .seed_bootstrap import RESAMPLES, Difference, seed_bootstrap
 
 NOTHING = "–"
-# Names of the results of runs: BLEU follows that of a test set.
+# Names of the results of runs: BLEU follows the name of a test set.
 LOSS, BLEU = "validation loss", " BLEU"
 # How the values of runs are written; all others are scores.
 FORMS = {"parameters": ",.0f", "steps": ",.0f", "minutes": ",.1f", LOSS: ".4f"}

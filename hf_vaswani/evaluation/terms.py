@@ -1,4 +1,4 @@
-"""How many of the terms of a glossary stand in translations, where their sources stand in the source text."""
+"""How many terms of a glossary translations use, out of those whose sources occur in the source text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ..text.glossary import Glossary
 
 @dataclass(frozen=True)
 class TermScore:
-    """Terms that stand in translations; each occurrence of a source term counts.
+    """Terms that translations use; each occurrence of a source term counts.
 
     Attributes:
         found, occurrences: of all source terms.

@@ -51,12 +51,12 @@ def unreachable_warning(name: str, counts: dict[str, int], total: int) -> str:
     """A warning about a set of references, and what to do about it.
 
     Args:
-        counts: those of [`unreachable`].
+        counts: from [`unreachable`].
         total: number of references.
     """
     causes = ", ".join(f"{count:,} with {cause}" for cause, count in counts.items())
     about = " (estimated from a sample)" if total > SAMPLE else ""
-    remedy = " Convert them to the Unicode form NFC, or to that of the training text." if FORM in counts else ""
+    remedy = " Convert them to the Unicode form NFC, or to the training text's form." if FORM in counts else ""
     return (
         f"warning: the model cannot write {sum(counts.values()):,} of {total:,} references of {name}: {causes}"
         f"{about}. These count as errors in the scores.{remedy}"

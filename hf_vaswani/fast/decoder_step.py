@@ -1,7 +1,7 @@
 """A decoder step, which a search takes hundreds of times: the arithmetic of `VaswaniDecoder` and nothing else.
 
 Projections of the same states are one matrix product, weights are laid out for the processor, and no module, mask or
-cache is looked up again between products. Up to rounding, the result is that of the modules.
+cache is looked up again between products. Up to rounding, the result equals the modules'.
 """
 
 import functools

@@ -25,7 +25,7 @@ VECTOR_WIDTH = 16
 
 
 def sdpa_attention(module: nn.Module, query: torch.Tensor, key: torch.Tensor, *args: object, **kwargs: object) -> Any:
-    """Attend as transformers' "sdpa" does; arguments and result are those of [`scaled_dot_product_attention`]."""
+    """Attend as transformers' "sdpa" does; takes and returns what [`scaled_dot_product_attention`] does."""
     attend = ALL_ATTENTION_FUNCTIONS["sdpa"]
     # A traced program must not depend on the length.
     if torch.compiler.is_compiling():
@@ -90,7 +90,7 @@ def without_cudnn(attend: Callable, *args: object, **kwargs: object) -> Any:
 
 
 class VaswaniAttention(modeling_layers.VaswaniAttention):
-    """The model's attention by the functions above; others are those of transformers."""
+    """The model's attention by the functions above; other functions come from transformers."""
 
     functions = AttentionInterface()
     functions.update(eager=product_attention, sdpa=sdpa_attention)

@@ -1,4 +1,4 @@
-"""Whether an adapter belongs to a base model: its weights name the digest of those that it was trained on."""
+"""Whether an adapter belongs to a base model: its weights name the digest of the base that it was trained on."""
 
 import hashlib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, cached_file
 
-# Where the weights of an adapter name the digest of those of its base.
+# Where the weights of an adapter store the digest of the base weights.
 BASE_DIGEST = "base_digest"
 
 

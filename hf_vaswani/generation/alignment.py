@@ -100,7 +100,7 @@ def alignments(
         source_mask, target_mask: bool, `(batch, source_length)` and `(batch, target_length)`; `False` for tokens to
             leave out, which are special tokens and padding. See [`text_mask`].
         layer: decoder layer, counted from 0; negative numbers count from the last. By default `alignment_layer`.
-        heads: instead of those of a layer, the heads to read, as in `alignment_heads` of a config.
+        heads: the heads to read instead of a whole layer, as in `alignment_heads` of a config.
 
     Returns:
         For each row of the batch, pairs (source index, target index) in target order, one for each target token that
@@ -167,12 +167,16 @@ def to_tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_targe
 def evaluation(model: PreTrainedModel, attention: str | None = None) -> Iterator[PreTrainedModel]:
     """Lend a model in eval mode, which shares all weights with the given one.
 
-    It is a copy, since other threads may be using the model. Only a model with parts that are tied to it, such as a
-    compiled or patched `forward`, is itself switched to eval mode, and back at the end.
+    A model that is in eval mode already is lent as it is. Else it is a copy, since other threads may be using the
+    model. Only a model with parts that are tied to it, such as a compiled or patched `forward`, is itself switched to
+    eval mode, and back at the end.
 
     Args:
-        attention: the implementation of attention meanwhile; by default, that of the model.
+        attention: the implementation of attention meanwhile; by default, the model's.
     """
+    if attention is None and not model.training:
+        yield model
+        return
     if not any(_cannot_be_copied(part) for part in model.modules()):
         yield _copied(model, attention, {}, {})
         return

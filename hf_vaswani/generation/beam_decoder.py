@@ -167,7 +167,7 @@ class SharedSourceDecoder:
         self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)
 
     def keep(self, order: torch.Tensor) -> None:
-        """Keep only the sentences `order`; each stays in its place or moves to that of one that leaves."""
+        """Keep only the sentences `order`; each stays in its place or takes the place of one that leaves."""
         n = len(order)
         places = (order != torch.arange(n, device=order.device)).nonzero().squeeze(1)
         sources = order[places]

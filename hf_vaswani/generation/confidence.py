@@ -1,7 +1,7 @@
 """How good a translation probably is, from 0 to 1: what a model's own probabilities say about sentence chrF.
 
 Three numbers predict the quality of a translation: the probability of its tokens, as in Fomicheva et al. 2020 (section
-4.1); its length next to that of its source, since what is left out is missed; and how similar it is to samples of the
+4.1); its length compared to its source's, since what is left out is missed; and how similar it is to samples of the
 model. Their weights are fitted on a validation set: the mean confidence of translations is their mean chrF / 100.
 """
 
@@ -41,7 +41,7 @@ class TranslationStatistics:
 
 
 class Estimator(Protocol):
-    """What rates translations, from a number of samples of the model each."""
+    """Rates translations, comparing each with a number of samples of the model."""
 
     samples: int
 

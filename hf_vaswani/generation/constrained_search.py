@@ -1,6 +1,6 @@
 """Beam search for the best translation that has given terms.
 
-The beam is shared out among hypotheses with as many tokens of their terms missing (dynamic beam allocation; Post and
+The beam is divided among hypotheses by how many tokens of their terms are missing (dynamic beam allocation; Post and
 Vilar 2018), for all sentences of a batch at once (Hu et al. 2019): otherwise those without terms, which are more
 probable, would leave no room for any that has them. Where there are more such groups than places, those papers keep
 the ones with the fewest tokens missing, which puts terms too early; here, an estimate of their final scores decides.
@@ -46,7 +46,7 @@ class ConstrainedBeamSearch(FastBeamSearch):
     Where none of them fits within the length limit, the hypotheses that lack the fewest are returned.
 
     Args:
-        automata: those of the terms of each sentence.
+        automata: the automata for the terms of each sentence.
         options: the other arguments of [`FastBeamSearch`].
     """
 
@@ -252,7 +252,7 @@ def search_with_terms(
     """Beam search with terms, for any encoder-decoder: `generate(custom_generate=partial(search_with_terms, …))`.
 
     Args:
-        automata: those of the terms of each sentence of the batch; the other arguments come from `generate()`.
+        automata: the automata for the terms of each sentence of the batch; `generate()` passes the rest.
     """
     config, beams = generation_config, generation_config.num_beams
     for name, default in (("length_penalty_type", LENGTH_PENALTY_TYPES[0]), ("max_length_offset", None)):

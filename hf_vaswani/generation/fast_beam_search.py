@@ -1,7 +1,7 @@
 """The model's beam search, faster, and greedy search and sampling as beam searches with one beam.
 
 A sentence whose result can no longer change leaves the batch if the decoder allows it, the best tokens are found
-without sorting all of them, and the last sentences of a batch may be left to be searched with those of others.
+without sorting all of them, and the last sentences of a batch may be left for a search together with other batches'.
 """
 
 from dataclasses import dataclass, fields
@@ -62,8 +62,8 @@ __all__ = ["SearchObserver", "SearchStep"]
 class UnfinishedSentences(StoppingCriteria):
     """Ends the search of a batch when only a few of its sentences are left.
 
-    Those of many batches can then be searched together: a step of a few sentences takes nearly as long as one of many.
-    To be passed to `generate()` as a stopping criterion.
+    The rest of many batches can then be searched together: a step of a few sentences takes nearly as long as one of
+    many. To be passed to `generate()` as a stopping criterion.
 
     Args:
         rows: number of hypotheses, at most, that are not worth further steps.
@@ -227,7 +227,7 @@ def draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     """Draw an index from each row of weights `(n, vocab_size)`, with a uniform number `(n, 1)` below 1: `(n, 1)`.
 
     The index is the first at which the sum of the weights so far exceeds that share of the whole sum. Sums at every
-    index are slow, so those of lines of `BLOCK` weights come first, and then those within the line that is drawn.
+    index are slow, so the lines of `BLOCK` weights are summed first, and then the weights of the line that is drawn.
     """
     n, vocab_size = weights.shape
     lines = vocab_size // BLOCK

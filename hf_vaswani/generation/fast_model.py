@@ -1,8 +1,8 @@
 """The model of `core`, which by itself is what travels with a checkpoint, in less time.
 
 Each class overrides only what it makes faster, in four places: attention, dropout, the loss, and the search. Tokens
-stay the same. The classes have the names of those they replace, by which transformers saves and wraps models: what is
-saved is the plain model.
+stay the same. The classes have the names of those they replace, since transformers saves and wraps models by name:
+what is saved is the plain model.
 """
 
 from ..core import modeling_layers, modeling_vaswani

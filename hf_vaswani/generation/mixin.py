@@ -1,6 +1,6 @@
 """The model's generation, faster where nothing but the hypotheses is requested, with its settings checked.
 
-Beam search, greedy search and sampling are those of `fast_beam_search.py`, with the hypotheses of a sentence side by
+Beam search, greedy search and sampling run in `fast_beam_search.py`, with the hypotheses of a sentence side by
 side; whatever needs one row of the batch for each hypothesis is left to the model's own search or to transformers.
 """
 
@@ -187,8 +187,8 @@ class FastGenerationMixin(VaswaniGenerationMixin):
         """Sampling and greedy search, with the arguments and the result of transformers' own.
 
         Both are beam search with one beam that ends with its first hypothesis, and are run as such if nothing but
-        their tokens is requested. Samples then follow the same distribution as transformers', but with the same seed,
-        they are other samples.
+        their tokens is requested. Samples then follow the same distribution as transformers', but the same seed gives
+        different ones.
         """
         config = generation_config
         is_plain = (

@@ -14,7 +14,7 @@ FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """Names of weights with a NaN or infinite value, with which all results are meaningless.
+    """Names of weights with a NaN or infinite value, which makes all results meaningless.
 
     A bias of minus infinity on the logits, which rules out a token, does not count; quantized and sharded weights are
     not checked.
@@ -63,7 +63,7 @@ def tokenizer_warning(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
         return None
     if Tokenizer.from_file(str(file)).get_vocab().items() <= vocabularies(tokenizer)[0].items():
         return None
-    return f"The tokenizer is not that of the model, whose tokens in {folder} differ. Load the tokenizer from there."
+    return f"The tokenizer is not the model's: the tokens in {folder} differ. Load the tokenizer from there."
 
 
 def spare_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

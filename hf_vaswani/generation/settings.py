@@ -1,4 +1,4 @@
-"""Checks the settings of a generation config and of a `generation_config.json`, and resolves those of a call.
+"""Checks the settings of a generation config and of a `generation_config.json`, and resolves a call's settings.
 
 transformers ignores a file that it cannot read, which means greedy search, and accepts settings of any type, which
 then fail in the middle of a search or mean something else.
@@ -70,7 +70,7 @@ CHOICES = {"early_stopping": (True, False, "never"), "length_penalty_type": LENG
 
 
 def generation_config_in(path: str | Path) -> GenerationConfig | None:
-    """The `generation_config.json` of a folder or a Hub id; `None` if there is none, or no connection.
+    """The `generation_config.json` of a folder or a Hub id; `None` if it is missing, or without a connection.
 
     Raises:
         ValueError: as in [`check_generation_file`].
@@ -104,7 +104,7 @@ def check_generation_file(path: str | Path, vocab_size: int | None = None) -> No
     if not errors:
         try:
             GenerationConfig.from_dict(settings)
-        except Exception as error:  # of many kinds: settings that contradict each other
+        except Exception as error:  # of many kinds: conflicting settings
             errors = [" ".join(str(error).split()).rstrip(".")]
     if errors:
         raise ValueError("\n".join(f"{path}: {error}. {REPAIR}" for error in errors))
@@ -163,7 +163,7 @@ def _shown(value: object) -> str:
 
 
 def suggest_argument(error: ValueError, known: Iterable[str]) -> str | None:
-    """What is meant by an argument that `generate()` does not know, if its error is about one, and it is clear."""
+    """A suggestion, if an error of `generate()` is about an argument that resembles a known one."""
     for name in re.findall(r"'(\w+)'", str(error)) if "model_kwargs" in str(error) else []:
         close = get_close_matches(OTHER_NAMES.get(name, name), known, 1, cutoff=0.75)
         if close and close[0] != name:
@@ -197,7 +197,7 @@ def position_limit(stack: nn.Module) -> int | None:
 
 
 class GenerateArguments:
-    """Resolved arguments of `generate()`: those of the call, else of the task, else of the generation configs.
+    """Resolved arguments of `generate()`: from the call, else the task, else the generation configs.
 
     Args:
         arguments: arguments of the call.
@@ -223,7 +223,7 @@ class GenerateArguments:
         if self.length() is None and (length := self._default_length()):
             self.generate_kwargs["max_new_tokens"] = length
 
-    def of_batch(self, arguments: dict[str, Any]) -> "GenerateArguments":
+    def updated(self, arguments: dict[str, Any]) -> "GenerateArguments":
         """These arguments combined with a batch's own, which are not checked."""
         result = copy.copy(self)
         result.generate_kwargs = {**self.generate_kwargs, **arguments}
@@ -285,7 +285,7 @@ class GenerateArguments:
         """The number of hypotheses to return for each text.
 
         Args:
-            n_best: the number that the pipeline was requested, if any.
+            n_best: the number requested from the pipeline, if any.
 
         Raises:
             ValueError: the search cannot return that many, or the number is invalid or given twice.

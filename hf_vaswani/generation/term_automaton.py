@@ -1,9 +1,9 @@
 """Automata that read a hypothesis token by token and say how much of its terms is still missing.
 
 A demand is an automaton: it has read some tokens of some spellings of its terms (Aho and Corasick 1975), and has seen
-some of the times that one of them must stand there. A term counts once the next token shows that its last word has
-ended; if the word goes on, it does not count. The automata of all demands in a batch are rows of the same tables, so
-that those of all hypotheses move at once.
+some of the times that one of them must occur. A term counts once the next token shows that its last word has
+ended; if the word continues, it does not count. The automata of all demands in a batch are rows of the same tables,
+so all hypotheses move at once.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -30,7 +30,7 @@ class _Spellings:
 
     Attributes:
         following: for each node, the tokens after it, and the nodes that these lead to.
-        shorter: for each node, that of the longest spelling that has begun later, with the same last tokens.
+        shorter: for each node, the node of the longest spelling that has begun later, with the same last tokens.
         has_ended: for each node, whether a spelling ends there, or at one of its shorter ones.
         left: for each node, the fewest tokens that a spelling that has begun still lacks.
         near: for each node, the tokens after it and after its shorter ones.
@@ -78,10 +78,10 @@ class _Spellings:
 
 
 class Group(NamedTuple):
-    """What the next state depends on, where no spelling that has begun goes on.
+    """What the next state depends on, where no spelling that has begun continues.
 
     Attributes:
-        seen: how often a term has stood there.
+        seen: how often a term has occurred.
         is_pending: whether another one has, if its last word ends here.
         end: what the last token ends with.
     """
@@ -98,7 +98,7 @@ class TermAutomaton:
     Attributes:
         missing: for each state, the number of tokens that are missing at least.
         is_pending: for each state, whether a term stands at the end if its last word ends there.
-        moves: for each state, the next one after tokens with which a spelling that has begun goes on.
+        moves: for each state, the next one after tokens with which a spelling that has begun continues.
         advances: for each state, the tokens after which fewer are missing.
         groups: for each state, its group.
         starts: for each group, the next state after tokens with which a spelling begins, unless there is a move.
@@ -124,7 +124,7 @@ class TermAutomaton:
 
         Args:
             spellings: token ids of all spellings of all terms.
-            count: how often one of them must stand in a hypothesis.
+            count: how often one of them must occur in a hypothesis.
         """
         shortest = min(map(len, spellings))
         tokens = {token: (int(kinds.begins[token]), int(kinds.ends[token])) for each in spellings for token in each}
@@ -182,7 +182,7 @@ class TermAutomata:
 
     Args:
         demands: the automata of each sentence.
-        kinds: those of the tokenizer's tokens; others that the model has count as `OTHER`.
+        kinds: the kinds of the tokenizer's tokens; others that the model has count as `OTHER`.
         device: where the tables are to be.
 
     Attributes:

@@ -1,6 +1,6 @@
 """How a tokenizer spells terms in running text, and which tokens continue the word before them.
 
-A term is spelled differently at the start of a text, after a space and after punctuation. It stands in a translation
+A term is spelled differently at the start of a text, after a space and after punctuation. It counts in a translation
 only as whole words: the tokens around it must neither continue nor begin its words.
 """
 
@@ -42,11 +42,11 @@ class TermSpeller:
     """Spells the terms of the target language.
 
     Args:
-        tokenizer: that of the model.
+        tokenizer: the model's tokenizer.
         target_language: the code of the target language, for multilingual tokenizers.
 
     Attributes:
-        automata: what was made of its spellings, by terms and how often one of them must stand.
+        automata: what was made of its spellings, by terms and how often one of them must occur.
         remembered: the number of tokens of all spellings, and of states of all automata. Beyond a limit, all are
             forgotten.
 

@@ -19,7 +19,7 @@ DROPOUT = {
     "decoder_word_dropout": "dropout of target tokens", "encoder_layerdrop": "LayerDrop in the encoder",
     "decoder_layerdrop": "LayerDrop in the decoder",
 }  # fmt: skip
-# What a run uses the tokenizer of.
+# The keys that name the model whose tokenizer a run uses.
 TOKENIZER_ROLES = ("tokenizer.path", "training.start_from")
 KWH = 3.6e6
 # Grams of CO2 per kWh of the world's electricity in 2018 (International Energy Agency, 2019).
@@ -100,7 +100,7 @@ def _learning_rate(training: Keys) -> str:
 def _step_size(training: Keys, processes: list[int] | None) -> str:
     """The most text that a step sees in all its forward passes.
 
-    It is that of a single device if the number of processes is unknown or has changed.
+    It counts a single device if the number of processes is unknown or has changed.
     """
     is_known = processes is not None and len(processes) == 1
     passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)

@@ -1,6 +1,6 @@
 """The metadata of a model card, which the Hub uses to find and show a model.
 
-`license` is that of the model, not that of its training text; `datasets` are ids on the Hub, and so is `base_model`.
+`license` is the model's, not its training text's; `datasets` are ids on the Hub, and so is `base_model`.
 Specification: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
@@ -52,7 +52,7 @@ def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
 
 
 def hub_languages(codes: list[str]) -> list[str] | None:
-    """Language codes as the Hub expects them, without script and region; `None` if there are none.
+    """Language codes as the Hub expects them, without script and region; or `None`.
 
     A recipe's languages may also be column names, which are left out.
     """

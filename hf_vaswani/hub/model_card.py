@@ -196,7 +196,7 @@ def _terms(recipe: Sections, report: RunReport) -> str:
 
 
 def _unreachable(recipe: Sections, report: RunReport) -> str:
-    """How many references of each test set the model cannot write, and why; empty if there are none."""
+    """How many references of each test set the model cannot write, and why; may be empty."""
     found = {test_title(name, recipe, report): scores.unreachable or {} for name, scores in report.tests.items()}
     causes = {
         name: ", ".join(f"{count:,} with {cause}" for cause, count in counts.items()) for name, counts in found.items()

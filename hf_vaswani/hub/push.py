@@ -23,11 +23,11 @@ from .repository import GRADIO, MODEL, MODEL_PATTERNS, SPACE, check_links, commi
 
 # The key of an adapter's config that names the base model.
 BASE_MODEL = "base_model_name_or_path"
-# What only the run itself needs, to be resumed, evaluated again, or described again.
+# Files that only the run itself needs, to be resumed, evaluated again, or described again.
 RUN_FILES = (
     "training_recipe.yaml", "log.jsonl", "trail.json", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp",
 )  # fmt: skip
-# What people need from subfolders: the figures of a run's card, the two tokenizers of a MarianMT with
+# Files that people need from subfolders: the figures of a run's card, the two tokenizers of a MarianMT with
 # separate vocabularies, and scores for the leaderboards of datasets.
 FOLDER_PATTERNS = (
     "pictures/**/*.png", "pictures/**/*.svg", "pictures/**/*.html", "*_tokenizer/*",
@@ -35,7 +35,7 @@ FOLDER_PATTERNS = (
 )  # fmt: skip
 PAGE_PATTERNS = ("*", "model/**/*", "runtime/*")
 REPLACED_IN_PAGES = ("model/*", "runtime/*")  # the same where `*` stands for a `/`, too
-# What else is uploaded from a model's folder; other files in it may be private.
+# Other files that are uploaded from a model's folder; the rest may be private.
 PUSHED = (
     "*.safetensors", "pytorch_model*.bin", "*.index.json", "config.json", "generation_config.json",
     "adapter_config.json", "tokenizer_config.json", "tokenizer.json", "*_tokenizer.json", "special_tokens_map.json",
@@ -86,7 +86,7 @@ def push(
         The address of the commit.
 
     Raises:
-        InputError: the folder is incomplete or has links to files elsewhere, the name is not that of a repository, or
+        InputError: the folder is incomplete or has links to files elsewhere, the repository's name is invalid, or
             the Hub refuses.
     """
     folder = Path(folder)

@@ -26,15 +26,15 @@ STATUS = {
 # Kinds of repositories.
 MODEL, SPACE = "model", "space"
 KINDS = (MODEL, "dataset", SPACE)
-# The files of a model, an adapter or an engine in a repository. Those of another one must not remain: of several that
-# fit, loading takes one.
+# The files of a model, an adapter or an engine in a repository. Another one's must not remain: of several that fit,
+# loading takes one.
 MODEL_PATTERNS = (
     "config.json", "adapter_config.json", "adapter_model.*", "model*.safetensors", "model*.json", "pytorch_model*",
     "model.bin", "vmap.txt", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json", "onnx/*",
     "target_tokenizer.json", "source_tokenizer/*", "target_tokenizer/*", "pictures/*",
     ".eval_results/hf_vaswani.yaml",
 )  # fmt: skip
-# A file in the Hugging Face cache, to which the files in its folders of models are links.
+# A file in the Hugging Face cache; the files in its model folders are links to such files.
 IN_CACHE = re.compile(r"[\\/](models|datasets|spaces)--[^\\/]+[\\/]blobs[\\/][0-9a-f]+$")
 # What a Space runs.
 STATIC, GRADIO = "static", "gradio"
@@ -121,7 +121,7 @@ def open_repository(
     """Create a repository and its branch if they are missing, and check that the token may write to them.
 
     Args:
-        name: such as `"you/de-en"`; without a namespace, that of the token's user is added.
+        name: such as `"you/de-en"`; without a namespace, the token's user is added.
         private: whether a new repository is private; default: as the account or organization has it.
         revision: a branch; default: `main`.
         create: if false, nothing is changed on the Hub, and a missing repository is not an error.
@@ -132,8 +132,8 @@ def open_repository(
         The name with its namespace.
 
     Raises:
-        InputError: the name is not that of a repository or is that of another kind, the Hub refuses or cannot be
-            reached, or no token is stored.
+        InputError: the name is invalid or belongs to another kind, the Hub refuses or cannot be reached, or no token
+            is stored.
     """
     from huggingface_hub import HfApi, constants, get_token
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
@@ -176,7 +176,7 @@ def check_writable(api: "HfApi", name: str, kind: str) -> None:
 
 
 def other_kind(api: "HfApi", name: str, wanted: str = MODEL) -> str | None:
-    """The kind of the repository of this name, if it is not the one wanted; `None` if it is, or if there is none.
+    """The kind of the repository of this name, if it is not the one wanted; `None` if it is, or is missing.
 
     The Hub keeps the names of each kind apart, so that a model and a dataset may share one.
     """

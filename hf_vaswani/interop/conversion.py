@@ -120,7 +120,7 @@ class Conversion:
 
 
 def split_projections(attention: str, kind: str, joined: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Split a joined weight or bias of fairseq or torch into those of the query, key and value projections."""
+    """Split a joined weight or bias of fairseq or torch into one each for query, key and value."""
     return {f"{attention}.{name}_proj.{kind}": part for name, part in zip("qkv", joined.chunk(3))}
 
 

@@ -25,7 +25,7 @@ from .conversion import (
 )
 from .vocabulary import describe_splitting, dictionary_tokenizer, read_dictionary
 
-# The symbols that precede those of a dictionary.
+# The symbols that precede a dictionary's own.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
 PROJECTION = "decoder.output_projection.weight"
@@ -201,7 +201,7 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
 def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, list[str]]:
     """Config fields for fairseq's positions, and errors.
 
-    A learned table begins with rows that fairseq never uses, up to that of padding; they are cut off in `weights`.
+    A learned table begins with rows that fairseq never uses, up to the row of padding; they are cut off in `weights`.
     """
     fields = {"positions_skip_padding": True}
     if options["no_token_positional_embeddings"]:

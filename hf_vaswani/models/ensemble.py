@@ -55,7 +55,7 @@ class EnsembleEncoder(nn.Module):
 class Ensemble(PreTrainedModel, FastGenerationMixin):
     """Several models with the same vocabulary as one model, for translation only.
 
-    Architectures, sizes and training may differ; tokens must not. Search settings are those of the first member.
+    Architectures, sizes and training may differ; tokens must not. Search settings come from the first member.
 
     Args:
         members: at least one model, all on the same device.
@@ -112,7 +112,7 @@ class Ensemble(PreTrainedModel, FastGenerationMixin):
     ) -> Seq2SeqLMOutput:
         """Compute logits that are the logarithms of the members' mean probabilities.
 
-        Arguments are those of [`VaswaniForConditionalGeneration`].
+        Takes the arguments of [`VaswaniForConditionalGeneration`].
 
         Raises:
             ValueError: attentions are requested.

@@ -81,7 +81,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
 def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load several models as one that translates with all of them, and the tokenizer that they share.
 
-    Arguments are those of [`load`]. A single path gives that model itself.
+    Takes the arguments of [`load`]. A single path gives that model itself.
 
     Raises:
         InputError: as in [`load`], or the models do not have the same tokens.
@@ -99,7 +99,7 @@ def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTraine
 
 
 def tokenizer_errors(tokenizers: Mapping[str, PreTrainedTokenizerBase]) -> list[str]:
-    """Errors for models of an ensemble whose tokens differ from those of the first.
+    """Errors for models of an ensemble whose tokens differ from the first model's.
 
     Args:
         tokenizers: path of each model → its tokenizer.
@@ -118,8 +118,8 @@ def load(
     """Load a model and its tokenizer from a folder or the Hub, onto an accelerator if there is one.
 
     Args:
-        path: a model, or a PEFT adapter; an adapter without a tokenizer uses that of its base model.
-        dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
+        path: a model, or a PEFT adapter; an adapter without a tokenizer uses its base model's.
+        dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: the dtype of the weights.
         trust_remote_code: whether code that comes with the model may run, if its type is unknown here; by default
             transformers asks the user.
 
@@ -216,7 +216,7 @@ def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) ->
 
 
 def _is_of_a_further_layer(name: str, names: Collection[str]) -> bool:
-    """Whether a weight belongs to a layer beyond those of the config: with 0 as the number, the model has its name."""
+    """Whether a weight belongs to a layer beyond the config's: with 0 as the number, the model has its name."""
     numbers = re.finditer(r"(?<=\.)\d+(?=\.)", name)
     return any(f"{name[: number.start()]}0{name[number.end() :]}" in names for number in numbers)
 

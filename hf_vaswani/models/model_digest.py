@@ -22,8 +22,8 @@ ENGINE_FILES = ("*_vocabulary.json", SHORTLIST_FILE, "*_tokenizer/*.json")
 def content_digest(model: str) -> str:
     """Digest of the files that a model's translations depend on: weights, tokenizer and settings; also of its base.
 
-    Files are read once, and again only when they change. For a model on the Hub, it is that of its commit; for one
-    that is not there, it is that of no files.
+    Files are read once, and again only when they change. A model on the Hub has the digest of its commit; a
+    missing one has the digest of no files.
 
     Args:
         model: a folder or a Hub id.

@@ -24,7 +24,7 @@ from ..generation.settings import check_generation_file
 from ..runtime.machine import free_memory
 
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
-# Of CTranslate2: which target tokens it chooses from, given those of the source.
+# CTranslate2's: which target tokens it chooses from, given the source tokens.
 SHORTLIST_FILE = "vmap.txt"
 # Bytes per parameter in float32.
 FLOAT_BYTES = 4
@@ -164,7 +164,7 @@ def memory_errors(config: VaswaniConfig) -> list[str]:
 
 
 def renew_code(folder: Path) -> None:
-    """Replace the code in the folder of a saved model with that of this version.
+    """Replace the code in the folder of a saved model with this version's.
 
     Models saved by an earlier version may not work with the newest transformers where only transformers is installed.
     Their tokenizers get the name of this version's class, without which special tokens that are added are split.

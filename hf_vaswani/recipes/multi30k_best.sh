@@ -9,7 +9,7 @@
 #   bash multi30k_best.sh --seed 1
 #
 # Options are recipe keys, for all runs. A command that was stopped resumes, and one that is finished changes nothing: to
-# go on, run the script again. SCALE=0.01 takes a hundredth of the steps, for a trial. With one process per core:
+# resume, run the script again. SCALE=0.01 takes a hundredth of the steps, for a trial. With one process per core:
 #
 #   export ACCELERATE_USE_CPU=true HF_VASWANI="torchrun --nproc_per_node 2 -m hf_vaswani"
 #   bash multi30k_best.sh --cpu_threads 1 --gradient_accumulation_steps 2

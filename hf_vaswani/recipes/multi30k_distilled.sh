@@ -4,7 +4,7 @@
 # Two models are trained as in multi30k_best.sh, with different random seeds and half the steps on their own
 # translations. As an ensemble, they translate the sources of the training text and the sampled ones. The last run, in
 # $OUT/distilled, continues the second model on these translations, and also learns the ensemble's distributions over the
-# next token, as soft labels (docs/how_to/distillation.md). Options and variables are those of multi30k_best.sh, but for
+# next token, as soft labels (docs/how_to/distillation.md). Options and variables are as in multi30k_best.sh, except
 # --seed.
 #
 #   bash multi30k_distilled.sh

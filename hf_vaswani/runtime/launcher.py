@@ -108,7 +108,7 @@ def process_errors(known: int) -> list[str]:
     """
     started, requested = int(os.environ.get("WORLD_SIZE", 1)), requested_processes()
     if started > known:
-        # On a CPU, Accelerate looks for other processes only if it is told to.
+        # On a CPU, Accelerate looks for other processes only on request.
         return [
             f"The launcher started {started} processes that do not know of each other: each would work alone. On "
             "CPUs, set ACCELERATE_USE_CPU=true."

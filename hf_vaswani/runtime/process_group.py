@@ -65,7 +65,7 @@ def launched_processes() -> Iterator[PartialState | SingleProcess]:
     On CPUs, they divide the cores among themselves, unless the user sets the number of threads.
 
     Raises:
-        InputError: the launcher has not started as many processes as it was told to.
+        InputError: the launcher started fewer processes than requested.
     """
     if processes_started() == 1:
         if errors := process_errors(1):

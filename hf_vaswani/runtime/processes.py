@@ -65,7 +65,7 @@ def over_processes(
 
     Args:
         work: takes an item and returns something that can be pickled. An error in one process is raised in all.
-        items: only those of the main process are used.
+        items: only the main process's items are used.
 
     Yields:
         In the main process, each item and its result, in order. The other processes yield nothing.

@@ -45,7 +45,7 @@ def ray_session(address: str | None = None, log_to_driver: bool = False) -> Iter
 
 
 def _check_that_it_answers(address: str | None) -> None:
-    """Refuse an address at which nothing answers: Ray itself would wait for minutes."""
+    """Reject an address at which nothing answers: Ray itself would wait for minutes."""
     host, colon, port = (address or "").rpartition(":")
     if not colon or not port.isdecimal() or "/" in host:
         return

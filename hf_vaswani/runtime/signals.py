@@ -17,7 +17,7 @@ SCRIPTS = PACKAGE.parent / "scripts"
 
 def is_own_command() -> bool:
     """Whether this process runs a command of the package, rather than a program that imports it."""
-    if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:  # while Python finds the module that it is told to run
+    if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:  # while Python looks up the module to run
         return sys.orig_argv[sys.orig_argv.index("-m") + 1] in ("hf_vaswani", "hf_vaswani.cli")
     program = Path(sys.argv[0]).resolve() if sys.argv and sys.argv[0] else Path()
     return program.stem == "hf-vaswani" or program.parent in (SCRIPTS, PACKAGE)

@@ -2,7 +2,7 @@
 
 In each parallel loop, threads wait for the slowest, so that a single other busy process can make all cores together
 slower than one. The last bits of results depend on the number of threads, so it is kept unless another number is
-clearly faster, and a resumed run begins with that of its checkpoint.
+clearly faster, and a resumed run starts with its checkpoint's number.
 """
 
 import os
@@ -46,7 +46,7 @@ def cores_of_run(cpu_threads: int | None, processes: int) -> int:
 
 
 def share_of_cores(accelerator: Accelerator) -> int:
-    """The number of cores for this process: those of its affinity mask, shared with other processes of the run."""
+    """The number of cores for this process: its affinity mask's, shared with other processes of the run."""
     if accelerator.num_processes == 1:
         return available_cores()
     own = affinity_mask()
@@ -98,9 +98,9 @@ def measure(numbers: list[int], rounds: Callable[[], None]) -> dict[int, float]:
 
 
 def feed_forward(d_model: int, inner: int, tokens: int) -> Callable[[], None]:
-    """Work like that of a run: a feed-forward network of its sizes with residual connection and norm."""
+    """Work like a run's: a feed-forward network of its sizes with residual connection and norm."""
     tokens = max(min(tokens, int(OPERATIONS / (4 * d_model * inner))), 64)
-    # Ones, since drawing random numbers would change those of the run.
+    # Ones: drawing random numbers would disturb the run's.
     x, up, down = torch.ones(tokens, d_model), torch.ones(d_model, inner) / inner, torch.ones(inner, d_model) / inner
 
     @torch.no_grad()

@@ -1,1 +1,1 @@
-"""What text is made of before it is tokens: invisible characters, vocabularies, languages."""
+"""Text before it becomes tokens: invisible characters, vocabularies, languages."""

@@ -1,4 +1,4 @@
-"""Glossaries: where the terms of a source stand, and how often a translation has the terms that stand for them.
+"""Glossaries: where a source has terms, and how often its translation has the target terms for them.
 
 Terms are compared word by word: "hound" is not in "hounds", and spaces next to punctuation make no difference. In
 scripts without spaces, such as Chinese and Thai, each character is a word.
@@ -51,7 +51,7 @@ class Term:
     is_exact: bool
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where the term stands among the words of a text: indices of its first word and of the one after its last."""
+        """Where the term is among the words of a text: indices of its first word and of the one after its last."""
         own = words(self.text) if self.is_exact else _lowered(words(self.text))
         of_text, places = _split(text, not self.is_exact)
         for start in places.get(own[0], ()):
@@ -61,11 +61,11 @@ class Term:
 
 @dataclass(frozen=True)
 class TermConstraint:
-    """Terms of which a translation must have one, as often as their source stands in the text.
+    """Terms of which a translation must have one, as often as their source occurs in the text.
 
     Attributes:
         terms: the terms to choose from.
-        count: how often one of them must stand in the translation.
+        count: how often one of them must occur in the translation.
         source: the source term, for messages.
     """
 
@@ -144,7 +144,7 @@ class Glossary:
         entries: the terms.
 
     Raises:
-        ValueError: an entry has no words, or two entries contradict each other.
+        ValueError: an entry has no words, or two entries conflict.
     """
 
     def __init__(self, entries: Iterable[Entry]):
@@ -221,7 +221,7 @@ class _Tree:
         self._entries.setdefault(node, entry)
 
     def longest(self, of_text: Sequence[str], start: int) -> tuple[int, Entry | None]:
-        """The longest entry that stands at a place of a text, and the number of its words."""
+        """The longest entry at a place of a text, and the number of its words."""
         node, found = 0, (0, None)
         for place in range(start, len(of_text)):
             node = self._next.get((node, of_text[place]))
@@ -244,7 +244,7 @@ def glossary_errors(entries: Sequence[Entry]) -> dict[int, str]:
         first = before.setdefault(key, number)
         if entries[first] != entry and set(entries[first].targets) != set(entry.targets):
             errors[number] = (
-                f"{entry.source!r} has other target terms here than before; list all that may stand for it together"
+                f"{entry.source!r} has other target terms here than before; list all that may translate it together"
             )
     return errors
 
@@ -255,7 +255,7 @@ def _lowered(of_text: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=8)  # many terms are looked for in the same text
 def _split(text: str, is_lowered: bool) -> tuple[list[str], dict[str, list[int]]]:
-    """The words of a text, perhaps in lower case, and where each of them stands."""
+    """The words of a text, perhaps in lower case, and where each of them is."""
     of_text, places = words(text), {}
     of_text = _lowered(of_text) if is_lowered else of_text
     for place, word in enumerate(of_text):

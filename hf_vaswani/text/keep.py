@@ -47,13 +47,15 @@ def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
         ValueError: it is neither the name of a kind nor a pattern, or looks like a name that is misspelled.
     """
     patterns = []
-    for each in [keep] if isinstance(keep, str | re.Pattern) else keep:
+    for each in keep if isinstance(keep, Iterable) and not isinstance(keep, str) else [keep]:
         if not isinstance(each, str | re.Pattern) or not each:
             raise ValueError(f"keep must be one of {', '.join(KINDS)}, a regular expression or a list, got {each!r}.")
         if isinstance(each, str) and each not in KINDS and _looks_like_kinds(each):
+            meant = nearest(each.lower(), KINDS) if re.fullmatch(r"\w+", each) else None
             raise ValueError(
-                f"keep: {each!r} is not one of {', '.join(KINDS)}. Name each of them separately; to keep a word, "
-                "write it as a regular expression: \\bword\\b."
+                f"keep: {each!r} is not one of {', '.join(KINDS)}. "
+                + (f"Did you mean {meant}? " if meant else "Name each of them separately. ")
+                + "To keep a word, write it as a regular expression: \\bword\\b."
             )
         try:
             patterns.append(re.compile(KINDS.get(each, each) if isinstance(each, str) else each))
@@ -72,7 +74,7 @@ def _looks_like_kinds(text: str) -> bool:
 
 
 def find_kept(text: str, patterns: Sequence[re.Pattern]) -> list[Span]:
-    """What is to be kept in a text, from left to right; of overlapping matches, that of the first pattern."""
+    """What is to be kept in a text, from left to right; of overlapping matches, the first pattern's."""
     spans: list[Span] = []
     for pattern in patterns:
         for match in pattern.finditer(text):

@@ -1,4 +1,4 @@
-"""The languages that a model and its tokenizer know, and whether those of a call are among them."""
+"""The languages that a model and its tokenizer know, and whether they include a call's languages."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -151,7 +151,7 @@ def unmarked_warning(
 
 
 def is_multilingual(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether a tokenizer marks each text with its language, as those of M2M100, NLLB and mBART do."""
+    """Whether a tokenizer marks each text with its language, as M2M100's, NLLB's and mBART's do."""
     return hasattr(tokenizer, "_build_translation_inputs")
 
 

@@ -119,7 +119,7 @@ def rewrite(text: str, edits: Iterable[Edit], change: Callable[[str], str] = str
 def term_edit(text: str, start: int, end: int, term: str) -> Edit:
     """The edit that puts a target term in the place of the source term (Dinu et al. 2019, "train-by-replace").
 
-    The space before the term moves inside, so that its tokens are those of running text.
+    The space before the term moves inside, so that it has the same tokens as in running text.
     """
     if text[start - 1 : start] == " ":
         start -= 1

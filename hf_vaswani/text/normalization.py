@@ -49,7 +49,7 @@ EMOJI = _characters(
     (0x2900, 0x297F), (0x2B00, 0x2BFF), 0x3030, 0x303D, 0x3297, 0x3299, (0x1F000, 0x1FAFF),
 )  # fmt: skip
 MONGOLIAN = _characters((0x1820, 0x18AA))
-# Scripts in which a joiner changes the letters: Arabic and its neighbors, those of India, Burmese, Khmer, Mongolian.
+# Scripts in which a joiner changes the letters: Arabic and its neighbors, India's scripts, Burmese, Khmer, Mongolian.
 JOINING = _characters(
     (0x0600, 0x0DFF), (0x1000, 0x109F), (0x1700, 0x18AF), (0x1A00, 0x1BFF), (0xA800, 0xABFF), (0xFB50, 0xFDCF),
     (0xFDF0, 0xFDFF), (0xFE70, 0xFEFC), (0x10A00, 0x11FFF), (0x1E900, 0x1E95F),

@@ -36,7 +36,7 @@ def other_language(text: str, language: str) -> str | None:
 
 
 def _most_frequent(words: Sequence[str], own: str) -> str | None:
-    """The language whose frequent words a text has, of which none may be those of its own."""
+    """The language whose frequent words a text has, if it has none of its own language's, or `None`."""
     count = len(words)
     known, others = WORDS.get(own, frozenset()), [frequent for code, frequent in WORDS.items() if code != own]
     if any(word in known for word in set(words).difference(*others)):

@@ -1,4 +1,4 @@
-"""What makes it doubtful that a model can translate a text, as the text itself and the tokenizer tell."""
+"""Reasons to doubt that a model can translate a text, judging by the text itself and the tokenizer."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def source_warnings(
     A text of some words takes a fraction of a millisecond.
 
     Args:
-        tokenizer: that of the model.
+        tokenizer: the model's tokenizer.
         language: the code of the source language, if it is known.
         unknown: the positions of the texts that have unknown tokens; by default, the texts are encoded to see.
     """
@@ -50,7 +50,7 @@ def keep_warning(tokenizer: "PreTrainedTokenizerBase", keep: Iterable[str]) -> s
     """A warning if a model may lose what is to be kept in its translations, since it has not learned placeholders.
 
     Args:
-        tokenizer: that of the model.
+        tokenizer: the model's tokenizer.
         keep: names of kinds, or regular expressions.
     """
     kinds = list(keep)

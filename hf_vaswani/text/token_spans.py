@@ -1,4 +1,4 @@
-"""Where the tokens of a text stand in it, and the tokens as text, whatever markers the tokenizer adds."""
+"""Where in a text its tokens are, and the tokens as text, whatever markers the tokenizer adds."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""What is in a tokenizer's vocabularies, whichever of transformers' classes it is."""
+"""The tokens in a tokenizer's vocabularies, whichever of transformers' classes it is."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""The one room in which text becomes translations.
+"""Text becomes translations here, and nowhere else.
 
-`pipeline.py` is its face toward transformers; `translator.py` runs the steps in `steps` around a search, whose batches
-`search.py` forms, and what is in `backends` computes. The rest uses them: lines and documents (`lines.py`,
+`pipeline.py` is the interface to transformers. `translator.py` runs the steps in `steps` around a search; `search.py`
+forms its batches, and `backends` compute them. The rest builds on these: lines and documents (`lines.py`,
 `documents.py`), scores and alignments of given pairs (`pairs.py`), reranking, and minimum Bayes risk decoding.
 """
 

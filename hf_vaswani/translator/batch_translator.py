@@ -30,7 +30,7 @@ class BatchTranslator:
         error_column: name of a column that says why a text has no translation, "" if it has one; by default, errors
             are logged.
         num_workers: processes that translate a batch on a CPU; use more than one only if the other cores are idle.
-        dtype: dtype to compute in; default: that of the weights.
+        dtype: dtype to compute in; default: the dtype of the weights.
         quantize: `"int8"` for 8-bit weights.
         engine: what computes the translations, as in the pipeline.
         src_lang, tgt_lang: languages, for multilingual models.

@@ -69,7 +69,7 @@ def translate_texts(
 
 
 def as_filled(line: Line, result: Result) -> str:
-    """The best translation on one line; the text itself if there is none."""
+    """The best translation on one line, or the text itself."""
     return line.text if isinstance(result, Exception) else as_text(line, result)
 
 
@@ -107,7 +107,7 @@ def align_texts(
     """Align the texts that have tags with their translations, sentence by sentence where both have as many.
 
     Args:
-        model: the model itself; that of another engine, or an ensemble, has no attention to align by.
+        model: the model itself; another engine's model, or an ensemble, has no attention to align by.
         has_tags: of each text.
         languages: `src_lang` and `tgt_lang`, for multilingual tokenizers.
 

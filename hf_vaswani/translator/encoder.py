@@ -57,7 +57,7 @@ def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ow
     advice: texts are cut and split there, but not refused.
 
     Args:
-        own: the caller's limit, which replaces all but that of a position table.
+        own: the caller's limit, which replaces every limit except a position table's.
     """
     table, advised = position_limit(model.get_encoder()), tokenizer.model_max_length
     if advised is not None and advised >= NO_LIMIT:
@@ -111,14 +111,14 @@ class Encoder:
         found.pop("attention_mask", None)  # all ones until there is padding
         return [{k: v[i] if isinstance(v, list) else v for k, v in found.items()} for i in range(len(texts))]
 
-    def encode(
+    def set_rows(
         self, segments: Sequence[Segment], truncation: bool | str = False, max_length: int | None = None
     ) -> None:
         """Set the row of each segment; with markers as tokens where they are part of what the model reads."""
         limits = {"truncation": truncation, "max_length": max_length} if truncation else {}
         for is_marked in (False, True):
-            own = [segment for segment in segments if bool(segment.marked) == is_marked]
-            texts = [normalized(segment.marked or segment.piece.text, self.tokenizer) for segment in own]
+            own = [segment for segment in segments if bool(segment.text_with_terms) == is_marked]
+            texts = [normalized(segment.text_with_terms or segment.piece.text, self.tokenizer) for segment in own]
             encode = self._with_markers().rows if own and is_marked else self._encode
             for segment, row in zip(own, encode(texts, **limits) if own else ()):
                 segment.row = row if row["input_ids"] else None

@@ -175,7 +175,7 @@ class LineTranslator:
 class TranslatedWindow(NamedTuple):
     """The output of a window, as plain values that can be passed between processes."""
 
-    lines: list[str]  # those of the output
+    lines: list[str]  # of the output
     # The position in the window, from 0, of each line that could not be translated, and why.
     errors: list[tuple[int, str]]
     warnings: list[tuple[int, str]] = []  # the position of each line whose translation may be wrong, and why
@@ -277,7 +277,7 @@ def report_window(result: TranslatedWindow, before: int, report: Report, warn: R
 
 
 def as_text(line: Line, result: Result) -> str:
-    """The best translation on one line; empty if there is none."""
+    """The best translation on one line, or ""."""
     return "" if isinstance(result, Exception) else without_line_breaks(result[0]["translation_text"])
 
 

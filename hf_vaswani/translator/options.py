@@ -40,11 +40,11 @@ class Meaning:
     Attributes:
         help: its meaning, in a few words.
         details: the rest of it, as sentences.
-        default: what it is if it is not given, in words.
+        default: its default, in words.
         check: raises a `ValueError` for a value that is not possible, given the option's name and the value.
         least, most: the bounds of a number in a command.
-        choices: what it may be, if that is one of some names.
-        command: what commands call it; its own name by default.
+        choices: the names to choose from, if it is a name.
+        command: its name in commands; by default, its own.
     """
 
     help: str
@@ -106,7 +106,7 @@ class TranslationOptions:
     )
     max_source_length: int | None = number(
         "longer sentences are not translated, or only in pieces with --split_sentences",
-        "The limit is in tokens; that of a model with a fixed number of positions still applies. Without any limit, "
+        "The limit is in tokens; a model's fixed number of positions still applies. Without any limit, "
         "it is 4096, so that attention does not fill the memory. For T5, the tokenizer's 512 is advice: texts are "
         "split or cut there on request, and refused beyond 4096.",
         default="the model's limit",
@@ -129,7 +129,7 @@ class TranslationOptions:
         "give each translation that may be wrong a `warning`",
         "It is far shorter or longer than usual for its source, repeats itself, or lacks a term or what is to be "
         "kept; or its source looks like another language, is in capitals, or has characters that the vocabulary "
-        "lacks. By default, a message counts those of the first kind instead; with `False`, there is none.",
+        "lacks. By default, a message counts those of the first kind instead; with `False`, there is no message.",
     )
     return_scores: bool | None = switch(
         "scores of translations",
@@ -179,12 +179,12 @@ class TranslationOptions:
     )
     return_confidence: bool | None = switch(
         "estimates of quality from 0 to 1, and scores; see calibrate",
-        "The `confidence` is the sentence chrF / 100 to be expected of a translation. `hf-vaswani calibrate` makes a "
-        "model able to tell it, by samples of the model unless it says otherwise, which take as long again or more.",
+        "The `confidence` is the sentence chrF / 100 to be expected of a translation. `hf-vaswani calibrate` enables "
+        "it. Unless it says otherwise, samples of the model are drawn, which takes as long again or more.",
         command="confidence",
     )
     terms: Terms = option(
-        "terms of the source and what must stand for each in the translation",
+        "terms of the source, and what the translation must use for each",
         'A text or a list of texts to choose from: `{"Hund": "hound"}`. A list has the terms of each text. Terms are '
         "whole words; the case of those with capitals must be the same. A model that has learned to use terms reads "
         "them in its sources. Translations that lack a term are searched for again in PyTorch, with a beam of at "
@@ -198,7 +198,7 @@ class TranslationOptions:
     )
     return_tensors: bool | None = option(
         "return `translation_token_ids` instead of text",
-        "Where a text is split, they are those of each piece, with their start and end tokens.",
+        "Where a text is split, each piece has its own, with start and end tokens.",
     )
     clean_up_tokenization_spaces: bool = option("as in `tokenizer.decode`", value=False)
     progress: Callable[[int], None] | None = option(

@@ -9,7 +9,6 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -78,8 +77,8 @@ def score_pairs(
         max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
         with_tokens: also give the log-probability of each token.
         src_lang, tgt_lang: languages, for multilingual tokenizers.
-        engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same and there
-            is enough text.
+        engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same results
+            and there is enough text.
         report: called with the number, from 1, of each pair that is not scored, and why; default: logs a warning.
 
     Returns:
@@ -99,7 +98,7 @@ def score_pairs(
     task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
     prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
     selection = BackendSelection(engine)
-    if engine != TORCH:  # which stands for the model itself, also that of an exported folder
+    if engine != TORCH:  # which stands for the model itself, also an exported one
         selection.check(model)
     positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
     limit = min(n for n in (max_length, *positions) if n is not None)
@@ -197,7 +196,7 @@ def _score_batch(
 def _log_probabilities(
     model: PreTrainedModel, tokenizer, sources: Sequence[list[int]], labels: Sequence[list[int]]
 ) -> torch.Tensor:
-    """The model's log-probabilities of labels, `(batch, target_length)`; those of padding mean nothing."""
+    """The model's log-probabilities of labels, `(batch, target_length)`; on padding they mean nothing."""
     config = model.generation_config
     pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
     source_ids, label_ids, mask = (
@@ -209,7 +208,7 @@ def _log_probabilities(
     if config.renormalize_logits:
         # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
-    with evaluation(model) if model.training else nullcontext(model) as scorer:
+    with evaluation(model) as scorer:
         return token_log_probabilities(scorer, inputs, forced_output(model, label_ids), never)
 
 
@@ -247,7 +246,7 @@ def align_pairs(
         a side than the model has positions for, or than 1024.
 
     Raises:
-        ValueError: the model has no attention weights, as those of other engines.
+        ValueError: the model has no attention weights, like models of other engines.
     """
     if isinstance(model, EngineModel):
         raise ValueError(f"Alignments need attention weights, which {model.engine_name} does not return.")

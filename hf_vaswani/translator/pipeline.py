@@ -11,7 +11,6 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ from .backends.torch_backend import TorchBackend, collate, own_arguments, search
 from .encoder import tokenize, translation_task
 from .options import MEANINGS, Terms, TranslationOptions, described
 from .segments import Candidate, Hypothesis, Result, Row, SearchBatch, SearchRequest
-from .translator import EXPECTED, Memory, Stages, Translator, not_texts, not_texts_error
+from .translator import EXPECTED, SharedState, Stages, Translator, not_texts, not_texts_error
 
 if TYPE_CHECKING:
     from .reranking import Reranker
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 # Options that a stage of the pipeline takes, by the stage; the others are the translator's.
 PREPROCESS = ("src_lang", "tgt_lang", "truncation", "max_source_length")
 FORWARD = ("n_best", "return_scores", "return_alignments")
-POSTPROCESS = ("as_tensors", "clean_up_tokenization_spaces")
-OWN = tuple(name for name in MEANINGS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS, "return_tensors"))
+POSTPROCESS = ("return_tensors", "clean_up_tokenization_spaces")
+OWN = tuple(name for name in MEANINGS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS))
 # The methods that a batch passes through.
 STAGES = ("collate", "forward", "_forward", "postprocess")
 # Earlier names of options.
@@ -91,7 +90,7 @@ class TranslationPipeline(Pipeline):
         engine, quantize = kwargs.pop("engine", None) or "auto", kwargs.pop("quantize", None)
         self.selection = engine if isinstance(engine, BackendSelection) else BackendSelection(engine, quantize)
         self._defaults = _own_options(kwargs)
-        self._memory = Memory()
+        self._shared = SharedState()
         self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
@@ -139,7 +138,7 @@ class TranslationPipeline(Pipeline):
                 empty prefix demands nothing. Beam search scores what follows the prefix. By default, a text with a
                 prefix is not split.
             terms: one of the options; or a list of such, one for each text.
-            options: those of `TranslationOptions`, and anything that `generate()` takes.
+            options: fields of `TranslationOptions`, and anything that `generate()` takes.
             return_text (`bool`): return text, the default.
             return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
                 transformers 4.
@@ -158,10 +157,11 @@ class TranslationPipeline(Pipeline):
             ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
                 exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
                 iterator first returns the translations of all texts before an input that is not a text; if a text
-                exceeds the limit, those of the texts that it read together with it are lost.
+                exceeds the limit, the translations of the texts read together with it are lost.
         """
-        terms_of_texts = terms if isinstance(terms, list | tuple) else ()
-        translator = self.translator(terms=None if terms_of_texts else terms, **options)
+        has_many = isinstance(terms, list | tuple)
+        terms_of_texts = terms if has_many else ()
+        translator = self.translator(terms=None if has_many else terms, **options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
         if prefixes != ():
             check_many("prefixes", prefixes)
@@ -192,19 +192,12 @@ class TranslationPipeline(Pipeline):
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
         postprocess = {**self._postprocess_params, **postprocess}
         self._check_pair(preprocess)
-        own.setdefault("batch_size", self._batch_size)
-        own.setdefault("num_workers", self._num_workers)
-        given = TranslationOptions(
-            **own,
-            **{name: preprocess[name] for name in PREPROCESS if name in preprocess},
-            **{name: forward[name] for name in FORWARD if name in forward},
-            return_tensors=postprocess.get("as_tensors"),
-            clean_up_tokenization_spaces=postprocess.get("clean_up_tokenization_spaces", False),
-        )
+        of_stages = {**preprocess, **forward, **postprocess}
+        given = TranslationOptions(**own, **{name: of_stages[name] for name in MEANINGS if name in of_stages})
         generate_kwargs = {name: value for name, value in forward.items() if name not in FORWARD}
         return Translator(
             self.model, self.tokenizer, given, generate_kwargs, self.task_params, self.prefix, self.selection,
-            self._memory, self._stages(preprocess, postprocess),
+            self._shared, self._stages(preprocess, postprocess),
         )  # fmt: skip
 
     def _stages(self, preprocess: dict[str, Any], postprocess: dict[str, Any]) -> Stages:
@@ -242,11 +235,10 @@ class TranslationPipeline(Pipeline):
             "truncation": truncation,
             "max_source_length": max_source_length,
         }
-        as_tensors = return_tensors
         if return_tensors is None and return_text is not None:
-            as_tensors = not return_text
+            return_tensors = not return_text
         elif return_tensors is None and return_type is not None:
-            as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
+            return_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
         if not isinstance(generate_kwargs, dict | None):
             raise ValueError(f"generate_kwargs must be a dict of arguments, got {generate_kwargs!r}.")
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
@@ -255,7 +247,7 @@ class TranslationPipeline(Pipeline):
         if forward.get("assistant_model") is not None:
             forward["assistant_model"] = self._assistant(forward["assistant_model"])
         postprocess = {
-            "as_tensors": as_tensors,
+            "return_tensors": return_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
         # Only what was given, so that a call does not undo what was set when the pipeline was made.
@@ -340,8 +332,8 @@ class TranslationPipeline(Pipeline):
         if arguments is None:
             arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
         else:
-            arguments = arguments.of_batch(generate_kwargs)
-        with evaluation(self.model) if self.model.training else nullcontext(self.model) as model:
+            arguments = arguments.updated(generate_kwargs)
+        with evaluation(self.model) as model:
             return search_batch(
                 model, self.tokenizer, model_inputs, arguments, n_best, return_scores, return_alignments
             )
@@ -349,13 +341,13 @@ class TranslationPipeline(Pipeline):
     # Hypotheses → results
 
     def postprocess(
-        self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
+        self, model_outputs: dict, return_tensors: bool = False, clean_up_tokenization_spaces: bool = False
     ) -> list[Hypothesis]:
         """Hypotheses of one text → a dict for each one."""
         hypotheses = [
             ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
         ]
-        if as_tensors:
+        if return_tensors:
             # Copies, since tensors from inference mode cannot be trained on.
             results = [{"translation_token_ids": ids.clone()} for ids in hypotheses]
         else:
@@ -433,7 +425,7 @@ def as_texts(inputs: object) -> tuple[Iterable, bool]:
 
 
 def _own_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the translator's options out of those of a call or a pipeline; `None` counts as not given."""
+    """Take the translator's options out of a call's or a pipeline's; `None` counts as not given."""
     for old, name in RENAMED.items():
         if old in options:
             options[name] = options.pop(old)

@@ -105,11 +105,11 @@ def open_reranker(
 def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int | bool]:
     """Arguments with which a translation pipeline returns all translations of its beam, as reranking needs them.
 
-    The search goes on until no better translation can follow: with `early_stopping=True`, the first that are finished,
+    The search runs until no better translation can follow: with `early_stopping=True`, the first that are finished,
     which are short, would be the only ones to choose from.
 
     Args:
-        num_beams: if given, that of the call; otherwise, that of the model's generation config.
+        num_beams: the call's; by default, the generation config's.
 
     Raises:
         ValueError: the search has a single beam.

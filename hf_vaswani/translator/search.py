@@ -1,4 +1,4 @@
-"""Segments → hypotheses, batch by batch: those of similar length together, the longest first.
+"""Segments → hypotheses, batch by batch: similar lengths together, the longest first.
 
 Batches are searched in parallel in worker processes where that is worth it, and the last sentences of many batches
 together. A batch that fails is searched again in halves if errors are returned.
@@ -45,12 +45,12 @@ class Search:
     """Searches for translations with one backend and the same arguments for all segments.
 
     Attributes:
-        backend: what computes.
-        request: what it is to find.
+        backend: computes the search.
+        request: what to find.
         options: of the translation: sizes of batches, workers, errors, and the form of hypotheses.
         used: names of the backends that have computed something; this one is added.
         finished: called with segments that have got their results.
-        clean: called with each segment that has got its result.
+        on_result: called with each segment that has got its result.
         constraints: makes tables of the terms that the translations of a batch must have.
     """
 
@@ -61,12 +61,12 @@ class Search:
     options: TranslationOptions
     used: set[str]
     finished: Callable[[Sequence[Segment]], None] = lambda segments: None
-    clean: Callable[[Segment], None] = lambda segment: None
+    on_result: Callable[[Segment], None] = lambda segment: None
     constraints: "Callable[[Sequence[Segment]], TermAutomata] | None" = None
 
     def changed(self, settings: dict, **own) -> "Search":
         """The same search with other settings of `generate()` and other fields of the request; it reports nothing."""
-        arguments = self.request.arguments.of_batch(settings)
+        arguments = self.request.arguments.updated(settings)
         return replace(self, request=replace(self.request, arguments=arguments, **own), finished=lambda segments: None)
 
     def __call__(self, waiting: list[Segment]) -> None:
@@ -189,7 +189,7 @@ class Search:
         for number, hypotheses in zip(done, self._decode([found[number] for number in done])):
             segment = segments[number]
             segment.result = hypotheses
-            self.clean(segment)
+            self.on_result(segment)
             segment.target_lengths = [len(candidate.ids) - 1 for candidate in found[number]]
 
     def _decode(self, found: list[list[Candidate]]) -> list[list[Hypothesis]]:

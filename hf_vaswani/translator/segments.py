@@ -71,10 +71,11 @@ class Segment:
         owner: position of the text that this is, or is a piece of.
         piece: the text itself, and the whitespace after it.
         prefix: what its translation must begin with; "" for anything.
-        masked: the piece with a mark in place of each span that is to be kept.
+        text_with_masks: the piece with a mark in place of each span that is to be kept.
         contents: these spans, in their order.
-        placeholders: those of the spans that placeholders stand for in the piece.
-        marked: what the model reads in place of the text, with markers of `text/markers.py`; "" for the text itself.
+        placeholders: the spans among them that placeholders stand for in the piece.
+        text_with_terms: what the model reads in place of the text, with the markers of `text/markers.py`; "" for the
+            text itself.
         row: the tokenizer's output; `None` if there is nothing to translate.
         prompt: token ids of the decoder's start and the prefix; empty without a prefix.
         result: its hypotheses, best first, or why there are none.
@@ -87,10 +88,10 @@ class Segment:
     owner: int
     piece: Piece
     prefix: str = ""
-    masked: str = ""
+    text_with_masks: str = ""
     contents: Sequence[str] = ()
     placeholders: Sequence[str] = ()
-    marked: str = ""
+    text_with_terms: str = ""
     row: Row | None = None
     prompt: Sequence[int] = ()
     result: Result | None = None
@@ -112,14 +113,14 @@ class Segment:
     @property
     def source(self) -> str:
         """The text as its author wrote it, without placeholders."""
-        if not self.masked:
+        if not self.text_with_masks:
             return self.piece.text
-        parts = self.masked.split(MASK)
+        parts = self.text_with_masks.split(MASK)
         return "".join(part for pair in zip(parts, [*self.contents, ""]) for part in pair)
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """Its translations; empty if there are none."""
+        """Its translations, if it has any."""
         return self.result if isinstance(self.result, list) else []
 
     def set_result(self, text: str, empty: list[Hypothesis]) -> None:
@@ -154,7 +155,7 @@ class SearchRequest:
 
 
 class SearchBatch(NamedTuple):
-    """What is searched for together.
+    """Texts that are searched together.
 
     Attributes:
         rows: the sources.
@@ -172,7 +173,7 @@ class SearchBatch(NamedTuple):
 
 
 class SearchBackend(Protocol):
-    """What computes translations.
+    """An engine that computes translations.
 
     Attributes:
         name, title: what options and messages call it.
@@ -201,8 +202,9 @@ class SearchBackend(Protocol):
         """
         ...
 
-    def computes_the_same(self, request: SearchRequest) -> bool:
-        """Whether its translations and scores are those of PyTorch with the same arguments."""
+    @staticmethod
+    def computes_the_same(request: SearchRequest) -> bool:
+        """Whether PyTorch would find the same translations and scores with the same arguments."""
         ...
 
 

@@ -59,8 +59,8 @@ SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the tex
 
 
 @dataclass
-class Memory:
-    """What the translators of one model have in common.
+class SharedState:
+    """State that the translators of one model share.
 
     Attributes:
         spellers: by target language, and whether the tokenizer reads placeholders.
@@ -77,7 +77,7 @@ class Stages:
 
     Attributes:
         encode: texts → rows, as [`Encoder.rows`].
-        backend: what searches, and decodes with the tokenizer as it is.
+        backend: searches, and decodes with the tokenizer as it is.
     """
 
     encode: Callable[..., list[Row]] | None = None
@@ -92,7 +92,7 @@ class Translator:
         task: what the model's config holds for the task (T5), as further arguments.
         prefix: what the model reads before each text.
         selection: chooses what computes.
-        memory: of the other translators of this model.
+        shared: of the other translators of this model.
         stages: of a pipeline that has its own.
 
     Raises:
@@ -109,10 +109,10 @@ class Translator:
         task: dict[str, Any],
         prefix: str,
         selection: BackendSelection,
-        memory: Memory,
+        shared: SharedState,
         stages: Stages,
     ):
-        self.model, self.tokenizer, self.selection, self.memory = model, tokenizer, selection, memory
+        self.model, self.tokenizer, self.selection, self.shared = model, tokenizer, selection, shared
         self.estimator: Estimator | None = None
         if options.return_confidence:
             from ..generation.confidence import Calibration
@@ -120,7 +120,7 @@ class Translator:
             self.estimator, options = Calibration.of(model.config), replace(options, return_scores=True)
         arguments = GenerateArguments(model, generate_kwargs, task)
         if arguments.get("do_sample") and (spare := spare_ids(model, tokenizer)):
-            arguments = arguments.of_batch({"suppress_tokens": [*arguments.get("suppress_tokens", []), *spare]})
+            arguments = arguments.updated({"suppress_tokens": [*arguments.get("suppress_tokens", []), *spare]})
         if arguments.takes_one_text_at_a_time() or tokenizer.pad_token_id is None:
             options = replace(options, batch_size=1)
         if options.split_sentences is None and any(arguments.get(name) is not None for name in WHOLE):
@@ -151,7 +151,7 @@ class Translator:
 
     def _search_with(self, backend: SearchBackend) -> Search:
         search = Search(self.model, self.tokenizer, backend, self.request, self.options, self.selection.used)
-        return replace(search, clean=self.kept_spans.drop_surplus) if self.kept_spans else search
+        return replace(search, on_result=self.kept_spans.drop_surplus) if self.kept_spans else search
 
     def stream(self, texts: Iterable[str]) -> Iterator[Result]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
@@ -267,31 +267,27 @@ class Translator:
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
         from .steps.terms import Terms
 
-        obstacle = self.own_search.constraint_error("terms")
         tokens = self.encoder.source_tokens
-        return Terms(glossaries, self.own_search, self._speller, tokens, self.empty, keeps_spans, obstacle, first)
+        return Terms(glossaries, self.own_search, self._speller, tokens, self.empty, keeps_spans, first)
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):
-            from ..text.markers import has_term_tokens
             from .steps.terms import check_terms
 
-            obstacle = self.own_search.constraint_error("terms")
-            is_learned = has_term_tokens(self.tokenizer)
-            check_terms(self._speller, glossaries, obstacle, self.options.on_missing_term, is_learned)
+            check_terms(self.own_search, self._speller, glossaries)
 
     def _speller(self) -> "TermSpeller":
         from ..generation.term_spelling import TermSpeller
 
         key = self.options.tgt_lang, self.kept_spans is not None and bool(self.kept_spans.placeholders)
-        if key not in self.memory.spellers:
-            self.memory.spellers[key] = TermSpeller(self.tokenizer, self.options.tgt_lang)
-        return self.memory.spellers[key]
+        if key not in self.shared.spellers:
+            self.shared.spellers[key] = TermSpeller(self.tokenizer, self.options.tgt_lang)
+        return self.shared.spellers[key]
 
     def _length(self, text: str) -> int:
         """The number of tokens in a text; 0 if it cannot be encoded."""
         segment = Segment(0, Piece(text))
-        attempt(self.encoder.encode, [segment], self.options.on_error)
+        attempt(self.encoder.set_rows, [segment], self.options.on_error)
         return segment.length
 
     def _encode(self, segments: list[Segment], first: int) -> None:
@@ -299,7 +295,7 @@ class Translator:
         # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
-            attempt(self.encoder.encode, filled[start : start + LAST_WINDOW], self.options.on_error)
+            attempt(self.encoder.set_rows, filled[start : start + LAST_WINDOW], self.options.on_error)
         self._limit_lengths(segments, first)
         self._warn_of_many_sentences(segments, first)
         sources = (segment.piece.text for segment in filled)
@@ -313,14 +309,14 @@ class Translator:
         truncation = self.options.truncation
         cuts = truncation not in (None, False, "do_not_truncate")
         limit = self.limits.cut if cuts else self.limits.whole
-        if shortened := [segment for segment in segments if segment.marked and segment.length > limit]:
+        if shortened := [segment for segment in segments if segment.text_with_terms and segment.length > limit]:
             for segment in shortened:
-                segment.marked = ""
-            attempt(self.encoder.encode, shortened, self.options.on_error)
+                segment.text_with_terms = ""
+            attempt(self.encoder.set_rows, shortened, self.options.on_error)
         too_long = [segment for segment in segments if segment.is_open and segment.length > limit]
         if too_long and cuts:
             logger.warning(f"Cut {len(too_long)} text{'s' * (len(too_long) > 1)} to {limit} tokens.")
-            encode = partial(self.encoder.encode, truncation=truncation, max_length=limit)
+            encode = partial(self.encoder.set_rows, truncation=truncation, max_length=limit)
             attempt(encode, too_long, self.options.on_error)
         elif too_long and self.options.on_error == "raise":
             raise too_long_error({first + segment.owner: segment.length for segment in too_long}, limit)
@@ -346,7 +342,7 @@ class Translator:
     def _reporter(
         segments: list[Segment], waiting: list[Segment], progress: Callable[[int], None]
     ) -> Callable[[Sequence[Segment]], None]:
-        """What reports the number of texts of which all segments are finished."""
+        """A function that reports the number of texts whose segments are all finished."""
         unfinished = Counter(segment.owner for segment in waiting)
         reported: set[Segment] = set()
 
@@ -362,14 +358,14 @@ class Translator:
         return finished
 
     def _warn_of_many_sentences(self, segments: list[Segment], first: int) -> None:
-        """Warn once about models of other families, for which texts are not split by default."""
+        """Warn once about models of other families, whose texts are not split by default."""
         knows = knows_training_text(self.model.config)
-        if self.options.split_sentences is not None or knows or self.memory.has_warned_of_sentences:
+        if self.options.split_sentences is not None or knows or self.shared.has_warned_of_sentences:
             return
         for segment in (segment for segment in segments if segment.length > LONG):
             sentences = len(split_text(segment.piece.text, lambda part: True, packs=False))
             if sentences > 1:
-                self.memory.has_warned_of_sentences = True
+                self.shared.has_warned_of_sentences = True
                 return logger.warning(
                     f"inputs[{first + segment.owner}] has {sentences} sentences and {segment.length} tokens. Models "
                     "that were trained on sentences leave out parts of such texts. Divide it into sentences, as the "
@@ -400,4 +396,4 @@ def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> Value
     return ValueError(f"{EXPECTED}, but {listed(errors)}")
 
 
-__all__ = ["Memory", "Stages", "Translator"]
+__all__ = ["SharedState", "Stages", "Translator"]

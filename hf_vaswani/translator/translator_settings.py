@@ -77,7 +77,7 @@ class TranslatorSettings:
         return self.translator(model, tokenizer, takes_prefixes, self.quantize)
 
     def _files_digest(self) -> str | None:
-        """What a conversion of the model is found by; `None` if that could not take the place of the model."""
+        """The key of the model's conversion in the cache; `None` if it could not take the place of the model."""
         arguments = {name for name, value in self.arguments.items() if value not in (None, False)}
         [model, *others] = self.models
         if others or self.dtype not in (None, "float32") or arguments & NEEDS_MODEL:

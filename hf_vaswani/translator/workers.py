@@ -43,7 +43,7 @@ def can_fork() -> bool:
 
 
 def memory_error(workers: int) -> str | None:
-    """The error if there is not enough memory for so many workers; `None` if there is, or if that is unknown."""
+    """The error if there is not enough memory for this many workers, else `None`; also if that is unknown."""
     lines = MEMORY_FILE.read_text().splitlines() if MEMORY_FILE.exists() else []
     available = next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
     if workers < 2 or available is None or workers * WORKER_BYTES <= available:

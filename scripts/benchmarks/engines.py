@@ -4,8 +4,8 @@
 
 The model is exported with `hf-vaswani export`, with `--shortlist train.de train.en` also with a shortlist learned from
 these files. Every engine translates through the pipeline, with the model's own settings; more rows show what one would
-write without this package: `ctranslate2.Translator` called directly, with the patience of the pipeline's search, and
-transformers' own search over the ONNX graphs. Contestants run in turn, each in its own process; memory is that of the
+use without this package: `ctranslate2.Translator` called directly, with the patience of the pipeline's search, and
+transformers' own search over the ONNX graphs. Contestants run in turn, each in its own process; memory is for the
 process and its workers together. Speeds need an idle machine.
 """
 

@@ -73,7 +73,7 @@ class Table:
 def in_own_process(file: str, *arguments: Any) -> dict[str, Any]:
     """Run a benchmark as a program with these arguments, and return the JSON object on the last line that it prints.
 
-    Adds `memory`, which includes that of its workers, unless the program reports its own.
+    Adds `memory`, its workers' included, unless the program reports its own.
     """
     command = [sys.executable, file, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -132,7 +132,7 @@ def gpu_memory() -> float:
 
 
 def wait_for_device() -> None:
-    """Wait until the device has computed all that it was told to."""
+    """Wait until the device has finished its work."""
     if DEVICE == "cuda":
         torch.cuda.synchronize()
 

@@ -2,7 +2,7 @@
 
 Usage: python scripts/benchmarks/memory.py [--pairs 2000000] [--way prepared|streamed]. The prepared corpus is
 filtered, written, given a vocabulary, tokenized with several processes and read for one epoch of batches; the streamed
-one is read part by part. Each way runs in its own process, whose peak is printed together with that of its children.
+one is read part by part. Each way runs in its own process, whose peak is printed together with its children's.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How the cost of a token grows with sentence length, tokens per batch, vocabulary and model: training and search.
 
-One size at a time is varied from those of a model of 4+4 layers and d_model 128. Weights are random, and every search
+One size at a time is varied, from a model of 4+4 layers and d_model 128. Weights are random, and every search
 generates as many tokens as its source has, so that only the sizes differ.
 
 Run it with `run.py`; on its own, it measures one of the settings.

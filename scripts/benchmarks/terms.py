@@ -4,8 +4,8 @@
         --glossary_from valid.de valid.en
 
 The glossary has the words that IBM model 1 finds to be translations of each other in other sentence pairs, if the one
-nearly always stands where the other does. For "random 2", two words of its reference are the terms of each sentence;
-for "phrase 4", it is a phrase of four words. Many of those words stand in the translations without terms, too; for
+nearly always occurs where the other does. For "random 2", two words of its reference are the terms of each sentence;
+for "phrase 4", it is a phrase of four words. Many of those words are in the translations without terms, too; for
 "lacking 2", it is two words that do not. "accept" is the glossary, left to a model that has learned to use terms.
 Contestants run in turn, each in its own process, with PyTorch. Speeds need an idle machine.
 """
@@ -38,7 +38,7 @@ def read(path: str | Path) -> list[str]:
 
 
 def make_glossary(sources: list[str], targets: list[str]) -> Glossary:
-    """The most frequent words with a target word that stands in nearly all of their translations."""
+    """The most frequent words with a target word that is in nearly all of their translations."""
     sides = [[words(text) for text in texts] for texts in (sources, targets)]
     names = [list(dict.fromkeys(word for text in texts for word in text)) for texts in sides]
     numbers = [{word: number for number, word in enumerate(own)} for own in names]
@@ -62,7 +62,7 @@ def make_glossary(sources: list[str], targets: list[str]) -> Glossary:
 def random_terms(
     sources: list[str], references: list[str], kind: str, number: int, translations: list[str]
 ) -> list[dict[str, str]]:
-    """Random words of each reference, or a random phrase, as terms for words that stand once in its source.
+    """Random words of each reference, or a random phrase, as terms for words that occur once in its source.
 
     Args:
         translations: those without terms, for words that they lack.

@@ -2,7 +2,7 @@
 
 All contestants train a model of the same size on the same token ids, with the same dropout and label smoothing, and
 batches of the same mean number of target tokens. Only real target tokens count, without padding. The share of the peak
-is based on the matrix products of the layers, three times those of the forward pass, without the attention scores.
+is based on the matrix products of the layers, three times the forward pass's, without the attention scores.
 
 Run it with `run.py`, which interleaves the contestants; on its own, it measures one of them.
 """
@@ -97,7 +97,7 @@ def main() -> None:
         train = train_marian if options.contestant.startswith("MarianMT") else train_plain
         speed, memory, notes = train(pairs, options, dtype), peak_memory(), ""
     share = speed * flops_per_target_token(options) / product_peak(dtype)
-    measured = {"memory": memory} if DEVICE == "cpu" else {}  # that of a GPU is measured from outside
+    measured = {"memory": memory} if DEVICE == "cpu" else {}  # a GPU's is measured from outside
     print(json.dumps({"speed": speed, **measured, "peak_share": share, "notes": notes}))
 
 
@@ -162,7 +162,7 @@ def memory_of(process: int) -> float:
 
 
 def sentences_a_batch(pairs: list, tokens: int) -> int:
-    """The number of sentences that have so many target tokens on average."""
+    """The number of sentences that have this many target tokens on average."""
     return round(tokens * len(pairs) / sum(len(target) for _, target in pairs))
 
 

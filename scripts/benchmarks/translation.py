@@ -5,7 +5,7 @@ give the same translations, with realistic lengths. All engines use the same bea
 search (`early_stopping=True`, a patience of 1), so that they give the same translations, as the table shows. The
 pipeline chooses its engine itself, with the model converted already; "torch" is its search in PyTorch. MarianMT gets
 batches of 32 in file order, the common use of `generate()`; CTranslate2 gets a single-threaded worker per core, which
-is faster than one worker with all cores. Memory is the peak of the process, without that of its workers (Linux only).
+is faster than one worker with all cores. Memory is the peak of the process, without its workers (Linux only).
 
 Run it with `run.py`, which interleaves the engines; on its own, it measures one of them.
 """

@@ -1,7 +1,7 @@
 """The generator of the built-in corpus: German sentences with their English translation, from a small grammar.
 
 The package ships what it generates in `hf_vaswani/data/sources/built_in/`, so that a first run needs no download;
-`python -m scripts.corpus` writes it again. The words are simple, but the grammar is that of German: three genders,
+`python -m scripts.corpus` writes it again. The words are simple, but the grammar is German: three genders,
 four cases, verbs at the end of the clause, separable verbs, number words with the unit first. Word-by-word translation
 fails on most sentences. The conventions that give each sentence exactly one translation are in `grammar.py`.
 """
@@ -81,7 +81,7 @@ def translate_word_by_word(german: str) -> str:
     and "a" becomes "an" before a vowel.
 
     Args:
-        german: A German sentence, such as those of `generate_corpus`.
+        german: A German sentence, such as `generate_corpus` makes.
 
     Returns:
         Its words in English.

@@ -99,7 +99,7 @@ def event(
 
 
 def choose_frame(rng: Random, frames: Weighted[list[Frame]], tenses: Sequence[str], only_people: bool) -> Frame:
-    """A frame that has one of the tenses and, if asked for, takes people as its subject."""
+    """A frame that has one of the tenses and, on request, takes people as its subject."""
     while True:
         frame = pick(rng, pick_weighted(rng, frames))
         weights = TENSE_WEIGHTS[frame.verb.aspect]
@@ -305,7 +305,7 @@ def subordinate_clause(clause: Clause, german_opener: str, english_opener: str) 
 
 
 def joined(rng: Random, main: Clause, conjunction: Phrase, subordinate: Clause, first: bool) -> Phrase:
-    """A main and a subordinate clause, with the subordinate clause first if asked for."""
+    """A main and a subordinate clause, with the subordinate clause first on request."""
     clause = subordinate_clause(subordinate, *conjunction)
     if first:
         return Phrase(f"{clause.german}, {german.verb_first(main)}", f"{clause.english}, {english.statement(main)}")

@@ -1,6 +1,6 @@
 """The frames of the verbs of the built-in corpus: which complements a verb takes, and with which kinds of nouns.
 
-The kinds are those of the nouns in `lexicon.py`; here "person" stands for all words and names of people.
+The kinds are the nouns' in `lexicon.py`; here "person" stands for all words and names of people.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ with `german.py` and `english.py`. These conventions make the English a function
 - A pronoun without antecedent in the sentence stands for a person; with one it follows the antecedent: "er"
   is "it" for a table, and "es" is "she" for a girl.
 - The possessives "sein" and "ihr" refer to the subject of their clause; where they are part of the subject of
-  a second clause, to that of the first.
+  a second clause, to the first clause's.
 - "kein" is "no" with subjects, and "not … a" or "not … any" with objects.
 - A German object before the verb goes back to its place after the verb in English; an adverbial stays in front.
 """

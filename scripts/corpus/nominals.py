@@ -192,7 +192,7 @@ def can_own(owner: Nominal) -> bool:
 
 
 def other_name(rng: Random, owner: Nominal | None) -> NounPhrase:
-    """A name other than that of the owner."""
+    """A name other than the owner's."""
     while True:
         phrase = name(rng)
         if not (isinstance(owner, NounPhrase) and owner.noun is phrase.noun):

@@ -145,7 +145,7 @@ def possessive(owner: Nominal) -> Determiner:
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun or name with the words around it; `degree` is that of the adjective."""
+    """A noun or name with the words around it; `degree` is the adjective's."""
 
     noun: Noun
     determiner: Determiner = BARE

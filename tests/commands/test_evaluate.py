@@ -420,7 +420,7 @@ def test_terms_are_counted(evaluate, errors_of, write_lines):
     ]  # fmt: skip
     assert f"{good}: terms: 50.0% of 4; 66.7% of the 3 that a reference has" in evaluate(*options)
     errors = errors_of("--hypotheses", good, "--reference", reference, "--glossary", glossary)
-    assert errors == ["error: --glossary needs --source, in which its terms stand."]
+    assert errors == ["error: --glossary needs --source, in which its terms occur."]
 
 
 def test_markup_travels_with_translations_and_is_compared(evaluate, errors_of, saved_model, write_lines, tmp_path):

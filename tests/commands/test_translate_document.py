@@ -64,7 +64,7 @@ def test_document_becomes_lines_only_where_the_format_says_so(translate, tmp_pat
 def test_file_that_is_no_text_is_refused(translate, tmp_path, name):
     (tmp_path / name).write_text("w1\n")
     status, _, error = translate("--input", tmp_path / name, "--output", tmp_path / f"b{name[1:]}")
-    assert status == 2 and "is no text, and not a document that can be translated: those are html" in error
+    assert status == 2 and "is neither text nor a document in one of these formats: html" in error
 
 
 def test_document_without_text_is_copied(translate, tmp_path):

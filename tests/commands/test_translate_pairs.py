@@ -279,7 +279,7 @@ def test_pairs_need_an_input(saved_model, tmp_path, capsys):
 
 def test_folder_without_a_run_is_an_error(make, tmp_path):
     status, _, shown = make(input=tmp_path)
-    assert status == 2 and "is a folder, but not that of a run" in shown
+    assert status == 2 and "is not the folder of a run" in shown
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ EXTERNAL = '<!DOCTYPE a [\n<!ENTITY b SYSTEM "http://localhost/x">]>\n<a>&b;</a>
     ("srt", b"hello\n", "There are no times, such as 01:02:03,000 --> 01:02:05,000. Check the format."),
     ("vtt", b"00:01.000 --> 00:02.000\nhi", "Line 1: WebVTT begins with WEBVTT."),
     ("txt", b"a\n\xff", "Line 2: byte 0xff is not text in UTF-8. Convert the file to UTF-8."),
-    ("html", b'<meta charset="nothing">', "the encoding nothing, which is not known or not that of its text."),
+    ("html", b'<meta charset="nothing">', "the encoding nothing, which is unknown or does not match its text."),
     ("json", b"[" * 100_000, "It is nested too deeply to be read."),
 ])  # fmt: skip
 def test_damaged_document_is_refused_with_its_place(kind, content, message, monkeypatch):
@@ -40,7 +40,7 @@ def test_damaged_document_is_refused_with_its_place(kind, content, message, monk
     ("xml", '<?xml version="1.0" encoding="{}"?><a>b</a>'),
 ], ids=["html", "xml"])  # fmt: skip
 def test_encoding_that_the_declaration_itself_is_not_in_is_refused(kind, content, name):
-    with pytest.raises(InputError, match=f"declares the encoding {name}, which is not known or not that of its text"):
+    with pytest.raises(InputError, match=f"declares the encoding {name}, which is unknown or does not match its text"):
         read_document(kind, content.format(name).encode())
 
 

@@ -416,5 +416,5 @@ def test_target_is_aligned_for_models_without_alignment_support(tmp_path):
 @pytest.mark.parametrize("target", [None, "w1 " * 3000])
 def test_text_with_more_tokens_than_a_figure_shows_is_refused(model, tokenizer, target):
     name = "target" if target else "text"
-    with pytest.raises(InputError, match=f"The {name} has 3,001 tokens, of which at most 2,000 are shown. Shorten it"):
+    with pytest.raises(InputError, match=f"The {name} has 3,001 tokens, but at most 2,000 can be shown. Shorten it"):
         sentence_attention(model, tokenizer, "w1" if target else "w1 " * 3000, target)

@@ -20,7 +20,7 @@ def test_old_code_is_replaced_and_nothing_else(saved_model, capsys):
         (saved_model / name).write_text(OLD)
     (saved_model / "handler.py").write_text("mine = True\n")
     main(["card", str(saved_model), "--code"])
-    assert "is now that of this version" in capsys.readouterr().out
+    assert "is now this version's" in capsys.readouterr().out
     code = {path.name: path.read_bytes() for path in saved_model.glob("*.py")}
     assert code.pop("handler.py") == b"mine = True\n"
     assert code == {path.name: path.read_bytes() for path in remote_code_files()}

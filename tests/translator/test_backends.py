@@ -53,7 +53,7 @@ def open_conversion(folder, config, generation_config, device):
     return model
 
 
-def write(model, folder, quantization):
+def convert(model, folder, quantization):
     model.save_pretrained(folder)
 
 
@@ -62,7 +62,7 @@ def toy(monkeypatch, tmp_path):
     """A registered engine, known until the end of the test."""
     module = ModuleType("toy_engine")
     vars(module).update(
-        Toy=TorchBackend, ToyModel=ToyModel, ToyConfig=ToyConfig, open_conversion=open_conversion, write=write,
+        Toy=TorchBackend, ToyModel=ToyModel, ToyConfig=ToyConfig, open_conversion=open_conversion, convert=convert,
         unsupported_features=lambda model: ["large words"] if model.config.vocab_size > 1000 else [],
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "toy_engine", module)
@@ -72,7 +72,7 @@ def toy(monkeypatch, tmp_path):
         ONNX, name="toy", title="Toy Engine", libraries=("json",), backend="toy_engine:Toy",
         model="toy_engine:ToyModel", config="toy_engine:ToyConfig", model_type="vaswani_toy",
         open="toy_engine:open_conversion",
-        write="toy_engine:write", unsupported_features="toy_engine:unsupported_features", files=("toy.bin",),
+        convert="toy_engine:convert", unsupported_features="toy_engine:unsupported_features", files=("toy.bin",),
         weights=("toy.bin",),
     )  # fmt: skip
     register_backend(record)

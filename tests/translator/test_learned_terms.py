@@ -122,7 +122,7 @@ def test_an_exported_model_reads_them_and_says_what_it_lacks(tokenizer, tmp_path
     assert result["warning"] == "lacks 'hound' or 'dog' for 'hund'"
     [same] = original(TEXT, terms=TERMS, on_unmet="accept")
     assert result["translation_text"] == same["translation_text"]
-    with pytest.raises(ValueError, match="an exported model cannot search for one. Use the original"):
+    with pytest.raises(ValueError, match="was exported for CTranslate2. Use the original model"):
         exported(TEXT, terms=TERMS, on_unmet="error")
 
 

@@ -357,7 +357,7 @@ class TestOnnxRuntime:
 
     def test_models_of_other_families_are_refused_when_the_pipeline_is_made(self, tmp_path):
         model, tokenizer = family("Marian", tmp_path)
-        with pytest.raises(ValueError, match="models of type marian, only those of this package"):
+        with pytest.raises(ValueError, match="models of type marian, only models of this package"):
             pipeline("translation", model=model, tokenizer=tokenizer, engine="onnx")
 
     @pytest.mark.parametrize("library", ["onnx", "onnxruntime"])

@@ -141,7 +141,7 @@ def test_more_terms_than_can_be_searched_for_are_a_warning_or_an_error_of_that_t
     found = translator(["w1", text], terms=terms, return_warnings=True)
     assert found[0] == translator("w1", return_warnings=True)[0]
     assert found[1]["warning"].endswith("'w4 w0' for 'v4', 395 more")
-    with pytest.raises(ValueError, match=r"^inputs\[1\]: .* and its terms are too many, or too long, for"):
+    with pytest.raises(ValueError, match=r"^inputs\[1\]: .* its terms are too many, or too long, for"):
         translator(["w1", text], terms=terms, on_unmet="error")
     [result] = translator("w1 " * 3000, terms={"w1": "w2 w3 w4 w5 w6 w7"}, return_warnings=True, split_sentences=False)
     assert result["warning"] == "lacks 'w2 w3 w4 w5 w6 w7' for 'w1', 3000 times"
@@ -159,7 +159,7 @@ def test_results_do_not_depend_on_how_many_sentences_are_searched_together(trans
 def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
     terms = [{"w1": f"w{number} w30"} for number in range(2, 20)]
     expected = [translator("w1 w1", terms=own) for own in terms]
-    [speller] = translator._memory.spellers.values()
+    [speller] = translator._shared.spellers.values()
     assert speller.remembered > 50
     monkeypatch.setattr(term_spelling, "MOST_REMEMBERED", 20)
     assert [translator("w1 w1", terms=own) for own in terms] == expected

@@ -647,7 +647,7 @@ def test_tokenizer_without_tokens_of_the_models_own_gives_a_warning(saved_model,
     pipeline("translation", model=model, tokenizer=AutoTokenizer.from_pretrained(tmp_path / "more"))
     assert not [warning for warning in recwarn if "tokenizer is not" in str(warning.message)]
     other = train_tokenizer([("ab", "ba")] * 9, TokenizerArguments(vocab_size=16))
-    with pytest.warns(UserWarning, match=f"The tokenizer is not that of the model, whose tokens in {saved_model}"):
+    with pytest.warns(UserWarning, match=f"The tokenizer is not the model's: the tokens in {saved_model}"):
         pipeline("translation", model=model, tokenizer=other)
 
 

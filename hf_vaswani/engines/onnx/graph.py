@@ -122,7 +122,7 @@ class FloatWeights:
         return self.graph("Gather", self.graph.weight(name, weight.float()), ids)
 
     def projection(self, name: str, states: str, layer: nn.Linear) -> str:
-        """Apply a linear layer whose matrix may also be that of an embedding, in which case it is stored only once."""
+        """Apply a linear layer; a matrix that it shares with an embedding is stored only once."""
         return self._with_bias(name, self._product(name, states, layer.weight, is_shared=True), layer.bias)
 
     def _product(self, name: str, states: str, weight: torch.Tensor, is_shared: bool = False) -> str:

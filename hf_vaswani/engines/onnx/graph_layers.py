@@ -184,7 +184,7 @@ class StackGraph:
         """Apply self-attention with its residual connection and norm to states `(rows, length, d_model)`.
 
         Returns:
-            The new states, and keys and values including those of the past.
+            The new states, and keys and values including past ones.
         """
         name, attention, norm = f"{name}.self_attn", layer.self_attn, layer.self_attn_layer_norm
         graph, heads = self.graph, self._heads(attention)

@@ -25,7 +25,7 @@ ALIGNMENT = 64
 CODE_FIELDS = ("auto_map", "architectures", "model_type", "transformers_version")
 
 
-def write(
+def export(
     model: VaswaniForConditionalGeneration,
     tokenizer: PreTrainedTokenizerBase,
     folder: Path,
@@ -43,15 +43,13 @@ def write(
     """
     if features := unsupported_features(model):
         raise InputError.of([f"ONNX cannot represent {feature}." for feature in features])
-    write_without_tokenizer(model, folder, quantization)
+    convert(model, folder, quantization)
     model.generation_config.save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
 
 
-def write_without_tokenizer(
-    model: VaswaniForConditionalGeneration, folder: Path, quantization: str | None = None
-) -> None:
-    """Write the graphs and the config; arguments as in [`write`]."""
+def convert(model: VaswaniForConditionalGeneration, folder: Path, quantization: str | None = None) -> None:
+    """Write the graphs and the config; arguments as in [`export`]."""
     quantization = checked_quantization(quantization)
     write_together(
         {
@@ -65,7 +63,7 @@ def write_without_tokenizer(
     OnnxConfig.from_dict({**fields, "architectures": ["OnnxModel"]}).save_pretrained(folder)
 
 
-def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
+def missing_operators(model: VaswaniForConditionalGeneration) -> list[str]:
     """List the features of a model that cannot be written as a graph."""
     config = model.config
     checks = {
@@ -76,11 +74,11 @@ def unsupported_features(model: VaswaniForConditionalGeneration) -> list[str]:
     return [feature for feature, applies in checks.items() if applies]
 
 
-def unsupported_features_of_any(model: PreTrainedModel) -> list[str]:
+def unsupported_features(model: PreTrainedModel) -> list[str]:
     """The same for a model of any family."""
     if isinstance(model, VaswaniForConditionalGeneration):
-        return unsupported_features(model)
-    return [f"models of type {model.config.model_type}, only those of this package"]
+        return missing_operators(model)
+    return [f"models of type {model.config.model_type}, only models of this package"]
 
 
 def write_together(models: dict[Path, Any], data_name: str) -> None:

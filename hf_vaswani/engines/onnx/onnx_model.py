@@ -238,7 +238,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
     """Translates with ONNX Runtime on the CPU; has no torch weights and no gradients.
 
     Args:
-        config: the folder's config, or that of the exported model.
+        config: the folder's config, or the exported model's.
         folder: a folder with the graphs of encoder and decoder, and optionally a generation config.
 
     Raises:
@@ -303,7 +303,7 @@ class OnnxModel(FastGenerationMixin, EngineModel):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> Seq2SeqLMOutput:
-        """Compute logits `(rows, target_length, decoder_vocab_size)`; the arguments are those of the exported model.
+        """Compute logits `(rows, target_length, decoder_vocab_size)`; takes the arguments of the exported model.
 
         Raises:
             ValueError: attentions or hidden states are requested, or the target is padded on the left.
@@ -351,7 +351,7 @@ def refuse_recording(output_attentions: bool | None, output_hidden_states: bool 
 
 
 def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:
-    """The cached keys and values of each layer in turn; empty if there are none yet."""
+    """The cached keys and values of each layer in turn; empty if nothing is cached yet."""
     layers = getattr(cache, part).layers if cache is not None else []
     return [tensor for layer in layers if layer.is_initialized for tensor in (layer.keys, layer.values)]
 

@@ -1,1 +1,1 @@
-"""What computes translations: the model itself or another engine, how models are converted, and what is chosen."""
+"""The engines behind translations: the model itself or another one, how models are converted, which is chosen."""

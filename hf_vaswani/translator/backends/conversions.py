@@ -1,9 +1,9 @@
 """Converts a model for another engine once, checks that both compute the same, and keeps the result in a cache.
 
-The cache has a folder for each engine, next to that of prepared text. The folders in it are named after a hash of the
-weights. Next to them, the cache notes which weights are in which files, so that a conversion can be opened without
-loading the model. A folder or note that is damaged, that stands in the place of another, or that another user can have
-changed is made again.
+The cache has a folder for each engine, next to the folder for prepared text. The folders in it are named after a hash
+of the weights. Next to them, the cache notes which weights are in which files, so that a conversion can be opened
+without loading the model. A folder or note that is damaged, that is in the place of another, or that another user
+can have changed is made again.
 """
 
 import copy
@@ -41,7 +41,7 @@ class EngineDiffers(ValueError):
 
 
 def weights_key(model: PreTrainedModel) -> str:
-    """What tells a model's conversions from those of others: its weights, and all that its config says of them."""
+    """What identifies a model's conversions: its weights, and all that its config says of them."""
     config = {name: value for name, value in model.config.to_dict().items() if name not in ("_name_or_path", "dtype")}
     return folder_name([weights_digest(model), json.dumps(config, sort_keys=True, default=str)])
 
@@ -64,7 +64,7 @@ def find_key(files: str) -> str | None:
 def open_converted(
     record: BackendRecord, model: PreTrainedModel, key: str, quantization: str | None = None
 ) -> EngineModel:
-    """Open a model's conversion from the cache, after making it if there is none.
+    """Open a model's conversion from the cache, after making it if necessary.
 
     Args:
         model: a model without features that the engine does not support; it is not modified.
@@ -81,7 +81,7 @@ def open_converted(
         gain = ", which makes it faster" if record.searches else ""
         logger.warning("Converting the model to %s, once%s.", record.title, gain)
         exact = model if model.dtype == torch.float32 else copy.deepcopy(model).float()
-        record.load("write")(exact, folder, quantization)
+        record.load("convert")(exact, folder, quantization)
         deviation = largest_deviation(exact, record.load("open")(folder, model.config, model.generation_config, "cpu"))
         # Weights in fewer bits are not the same, and NaN compares with nothing.
         if not deviation <= (LARGEST_DEVIATION if quantization is None else torch.finfo(torch.float32).max):

@@ -1,7 +1,6 @@
 """The search of CTranslate2, from lists of token ids to lists of token ids."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -10,9 +9,6 @@ from ...backends import CTRANSLATE2
 from ...engines.ctranslate2_model import CTranslate2Model
 from ..encoder import FIRST_TOKEN
 from ..segments import Candidate, SearchBatch, SearchRequest
-
-if TYPE_CHECKING:
-    pass
 
 # Settings that forbid tokens.
 ON_LOGITS = ("suppress_tokens", "no_repeat_ngram_size", "min_length", "min_new_tokens")
@@ -62,17 +58,18 @@ class CTranslate2Backend:
             return str(error).rstrip(".")
         return None
 
-    def computes_the_same(self, request: SearchRequest) -> bool:
+    @staticmethod
+    def computes_the_same(request: SearchRequest) -> bool:
         """As in [`SearchBackend`].
 
-        Samples are not, nor are scores if tokens are forbidden or penalized: the engine changes logits and normalizes
-        them then; transformers' beam search changes log-probabilities. The most probable token is the same. That
+        Samples are not, nor are scores if tokens are forbidden or penalized: the engine changes logits and then
+        normalizes them; transformers' beam search changes log-probabilities. The most probable token is the same. That
         padding is forbidden, as Marian's settings have it, makes no difference.
         """
         arguments = request.arguments
         if arguments.get("do_sample") or request.return_alignments:
             return False
-        padding = [[self.model.stored.pad_token_id]]
+        padding = [[arguments.get("pad_token_id")]]
         is_set = any(arguments.get(name) for name in ON_LOGITS) or arguments.get("bad_words_ids", padding) != padding
         is_set |= (arguments.get("repetition_penalty") or 1) != 1
         return not (is_set and (arguments.rows() > 1 or request.return_scores or request.n_best))

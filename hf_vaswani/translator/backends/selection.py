@@ -7,6 +7,7 @@ computes only where it is requested.
 
 import logging
 import threading
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import torch
@@ -30,18 +31,30 @@ WORTH_CONVERTING, WORTH_OPENING = 20_000, 1_000
 # More work than any model takes to convert.
 CONVERT_NOW = 10**12
 Signature = list[tuple[int, int]]
-# Model → the weights that it had, by their signature, and their key.
-_keys: "WeakKeyDictionary[PreTrainedModel, tuple[Signature, str]]" = WeakKeyDictionary()
-# Model → the weights that it had when it was loaded, and the digest of its files.
-_files: "WeakKeyDictionary[PreTrainedModel, tuple[Signature, str]]" = WeakKeyDictionary()
-# Model → the weights that it had, and their conversions by engine and quantization.
-_converted: "WeakKeyDictionary[PreTrainedModel, tuple[Signature, dict[tuple[str, str | None], EngineModel]]]"
-_converted = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
+@dataclass
+class Conversions:
+    """What is known of a model's weights, as long as they have the same signature.
+
+    Attributes:
+        files: digest of the files that they were loaded from, if known.
+        key: what their conversions are found by, once it is needed.
+        opened: engines with these weights, by name and quantization.
+    """
+
+    signature: Signature
+    files: str = ""
+    key: str = ""
+    opened: dict[tuple[str, str | None], EngineModel] = field(default_factory=dict)
+
+
+_conversions: "WeakKeyDictionary[PreTrainedModel, Conversions]" = WeakKeyDictionary()
+
+
 class BackendSelection:
-    """What computes the calls of a pipeline.
+    """Chooses what computes the calls of a pipeline.
 
     Args:
         engine: `"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`.
@@ -49,7 +62,7 @@ class BackendSelection:
 
     Attributes:
         used: the names of the engines that have computed something.
-        opened: the engine that took the model's place last, if any.
+        opened: the engine that has taken the model's place, if any.
 
     Raises:
         ValueError: there is no such engine, it is not installed, or it has no such weights.
@@ -105,18 +118,20 @@ class BackendSelection:
         """
         if not lengths or not self._may_replace(model):
             return None
+        if not self.is_requested and not self.record.load("backend").computes_the_same(request):
+            return None
         engine, reason = None, model_obstacle(model) or self._call_obstacle(model, request)
         if reason is None:
             with _lock:
                 engine, reason = self._open(model, sum(lengths) * request.arguments.rows())
         if engine is not None:
-            self.opened = engine
-            # Those that the model has now: they may have been changed since the engine was opened.
+            # The model's configs may have been changed since the engine was opened.
             engine.config, engine.generation_config = model.config, model.generation_config
             backend = backend_of(engine, tokenizer)
             reason = backend.obstacle(request, max(lengths))
             if reason is None:
-                return backend if self.is_requested or backend.computes_the_same(request) else None
+                self.opened = engine
+                return backend
         if reason and self.is_requested:
             raise self._error(reason)
         return None
@@ -144,7 +159,7 @@ class BackendSelection:
         return engine
 
     def find(self, files: str, config: PreTrainedConfig, generation_config: GenerationConfig) -> EngineModel | None:
-        """The conversion of a model that is not loaded, if the cache has one and knows that it is that of its files.
+        """The conversion of a model that is not loaded, if the cache has one and knows that it fits the model's files.
 
         Args:
             files: digest of the model's files, as [`note_files`] gets it.
@@ -176,24 +191,16 @@ class BackendSelection:
 
     def _open(self, model: PreTrainedModel, work: int) -> tuple[EngineModel | None, str | None]:
         """The engine if it is worth opening, or else `None`; and why that is impossible, if it is."""
-        weights = signature(model)
-        before, engines = _converted.get(model, ([], {}))
-        if weights != before:
-            engines = {}
-            _converted[model] = weights, engines
-        place = self.record.name, self.quantize
-        if place in engines:
-            return engines[place], None
+        known, place = known_conversions(model), (self.record.name, self.quantize)
+        if place in known.opened:
+            return known.opened[place], None
         self.work += work
         if not self.is_requested and self.work < WORTH_OPENING:
             return None, None
         if features := self.record.load("unsupported_features")(model):
             self.is_possible = self.is_requested
             return None, ", ".join(features)
-        known, key = _keys.get(model, (None, ""))
-        if weights != known:
-            key = weights_key(model)
-            _keys[model] = weights, key
+        key = known.key = known.key or weights_key(model)
         settings = model.config, model.generation_config, self.quantize, str(model.device)
         engine = find_converted(self.record, key, *settings)
         if engine is None and (self.is_requested or self.work >= WORTH_CONVERTING):
@@ -205,16 +212,23 @@ class BackendSelection:
                     logger.warning("PyTorch translates: %s", error)
                 return None, str(error).rstrip(".")
         if engine is not None:
-            engines[place] = engine
-            loaded, files = _files.get(model, (None, ""))
-            if weights == loaded:
-                note_key(files, key)
+            known.opened[place] = engine
+            if known.files:
+                note_key(known.files, key)
         return engine, None
 
 
 def note_files(model: PreTrainedModel, files: str) -> None:
     """Note the digest of the files that a model has just been loaded from, by which its conversion can be found."""
-    _files[model] = signature(model), files
+    known_conversions(model).files = files
+
+
+def known_conversions(model: PreTrainedModel) -> Conversions:
+    """What is known of a model's weights: nothing if they have changed."""
+    now, known = signature(model), _conversions.get(model)
+    if known is None or known.signature != now:
+        known = _conversions[model] = Conversions(now)
+    return known
 
 
 def model_obstacle(model: PreTrainedModel) -> str | None:
@@ -239,7 +253,7 @@ def signature(model: PreTrainedModel) -> Signature:
 
 
 def backend_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> SearchBackend:
-    """What searches with a model, whether it is PyTorch's or was exported for an engine."""
+    """The search backend for a model, whether it is PyTorch's or was exported for an engine."""
     key = getattr(model, "engine_key", None)
     return BACKENDS[key].load("backend")(model, tokenizer) if key else TorchBackend(model, tokenizer)
 

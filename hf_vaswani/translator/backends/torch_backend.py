@@ -1,9 +1,8 @@
 """The search of a PyTorch model, which is its `generate()`."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -14,9 +13,6 @@ from ...generation.output_scores import align, log_probabilities, output_lengths
 from ...generation.settings import GenerateArguments
 from ..encoder import FIRST_TOKEN
 from ..segments import Candidate, Row, SearchBatch, SearchRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 class TorchBackend:
@@ -33,10 +29,9 @@ class TorchBackend:
     def search(self, batch: SearchBatch, request: SearchRequest) -> list[list[Candidate]]:
         inputs = {name: _to_device(value, self.model) for name, value in collate(self.tokenizer, batch.rows).items()}
         own = own_arguments(batch, self.model.device)
-        is_training = self.model.training
-        with torch.inference_mode(), evaluation(self.model) if is_training else nullcontext(self.model) as model:
+        with torch.inference_mode(), evaluation(self.model) as model:
             outputs = search_batch(
-                model, self.tokenizer, inputs, request.arguments.of_batch(own), request.n_best,
+                model, self.tokenizer, inputs, request.arguments.updated(own), request.n_best,
                 bool(request.return_scores), bool(request.return_alignments),
             )  # fmt: skip
         return [list(_candidates(outputs, row)) for row in range(len(batch.rows))]
@@ -44,12 +39,13 @@ class TorchBackend:
     def obstacle(self, request: SearchRequest, longest: int) -> str | None:
         return None
 
-    def computes_the_same(self, request: SearchRequest) -> bool:
+    @staticmethod
+    def computes_the_same(request: SearchRequest) -> bool:
         return True
 
 
 def own_arguments(batch: SearchBatch, device: torch.device) -> dict[str, Any]:
-    """What a batch has of its own, as arguments of `generate()`."""
+    """The arguments of `generate()` that belong to one batch."""
     own: dict[str, Any] = {}
     if batch.prompts:
         own["decoder_input_ids"] = torch.tensor(batch.prompts, device=device)
@@ -99,7 +95,7 @@ def search_batch(
         generate_kwargs.setdefault(FIRST_TOKEN, first_token)
     if n_best:
         generate_kwargs["num_return_sequences"] = n_best
-    arguments = arguments.of_batch(generate_kwargs)
+    arguments = arguments.updated(generate_kwargs)
     with_scores = bool(n_best or return_scores)
     # With one beam, this package's search is faster if only tokens are requested, and has no scores anyway.
     if with_scores and not (isinstance(model, FastGenerationMixin) and arguments.get("num_beams", 1) == 1):

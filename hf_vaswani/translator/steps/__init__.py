@@ -1,4 +1,4 @@
-"""What happens around a search, one file each: `before(segments)` and, in the opposite order, `after(segments)`."""
+"""The steps around a search, one file each: `before(segments)` and, in the opposite order, `after(segments)`."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from ..segments import Segment
 
 
 class Step(Protocol):
-    """A step of a translation; each method returns the segments that go on, in the order of their texts."""
+    """A step of a translation; each method returns the segments that continue, in the order of their texts."""
 
     def before(self, segments: list[Segment]) -> list[Segment]: ...
 

@@ -57,7 +57,7 @@ class KeptSpans:
         return masked, [text[start:end] for start, end in spans]
 
     def before(self, segments: list[Segment]) -> list[Segment]:
-        """Put placeholders in the place of masks, as far as the model knows them, else what is to be kept itself."""
+        """Replace masks with placeholders as far as the model knows them, otherwise with the spans themselves."""
         for segment in segments:
             own, known = list(segment.contents), len(self.placeholders)
             segment.placeholders, spelled = own[:known], own[known:]
@@ -65,17 +65,17 @@ class KeptSpans:
             counts = Counter(span for span in spelled if words(span))
             constraints += [KeptSpan((Term(span, True),), count, span) for span, count in counts.items()]
             segment.constraints = constraints
-            parts = segment.masked.split(MASK)
+            parts = segment.text_with_masks.split(MASK)
             filled = zip(parts, [*self.placeholders[: len(own)], *spelled, ""])
             text = "".join(part for pair in filled for part in pair)
             segment.piece = Piece(text, segment.piece.space)
-            if own and not segment.prefix and not re.search(r"\w", segment.masked):
+            if own and not segment.prefix and not re.search(r"\w", segment.text_with_masks):
                 segment.set_result(text, self.empty())
         return segments
 
     @staticmethod
     def drop_surplus(segment: Segment) -> None:
-        """Remove placeholders that stand in a translation a second time, or that are not the source's."""
+        """Remove repeated placeholders from translations, and those that are not the source's."""
         if not segment.placeholders:
             return
         for hypothesis in segment.hypotheses:
@@ -114,7 +114,7 @@ def missing(segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
 
 
 def lost(contents: Sequence[str], translation: str) -> list[KeptSpan]:
-    """What of the spans to be kept does not stand in a translation as it was, each in a place of its own."""
+    """The spans to be kept that a translation lacks or has changed; each needs a place of its own."""
     missing: Counter[str] = Counter()
     for span in sorted(filter(str.strip, contents), key=len, reverse=True):
         before, found, after = translation.partition(span)

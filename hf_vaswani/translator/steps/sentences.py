@@ -51,7 +51,7 @@ class Sentences:
         contents = iter(kept)
         return [
             Segment(
-                segment.owner, piece, segment.prefix, masked=piece.text if self.mask else "",
+                segment.owner, piece, segment.prefix, text_with_masks=piece.text if self.mask else "",
                 contents=[next(contents) for _ in range(piece.text.count(MASK))] if kept else (),
             )
             for piece in self._pieces(text, segment.prefix)

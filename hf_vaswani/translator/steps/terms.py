@@ -20,11 +20,9 @@ from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms,
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Segment
 
-# Fewer hypotheses leave no choice of where the terms stand.
+# Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
-# Why translations that lack terms are not searched for again.
-NO_SEARCH = "an exported model cannot search for one. Use the original, or leave the term out"
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
 
 
@@ -38,7 +36,6 @@ class Terms:
         source_tokens: returns the tokens of a text, as alignments have them.
         empty: hypotheses of a text with nothing to translate.
         keeps_spans: whether spans are to be kept, too.
-        obstacle: why no search is possible, if so.
         first: number of the first text, from which errors count.
     """
 
@@ -50,18 +47,17 @@ class Terms:
         source_tokens: Callable[[str], list[str]],
         empty: Callable[[], list[Hypothesis]],
         keeps_spans: bool = False,
-        obstacle: str | None = None,
         first: int = 0,
     ):
         self.glossaries, self.search, self.speller, self.source_tokens = glossaries, search, speller, source_tokens
-        self.empty, self.keeps_spans, self.obstacle, self.first = empty, keeps_spans, obstacle, first
+        self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
 
     def before(self, segments: list[Segment]) -> list[Segment]:
         if not self.glossaries:
             return segments
         for segment in segments:
-            found = self.glossaries[segment.owner].demands(segment.masked or segment.piece.text)
+            found = self.glossaries[segment.owner].demands(segment.text_with_masks or segment.piece.text)
             segment.constraints = [*found, *segment.constraints]
         if any(segment.constraints for segment in segments):
             self._translate_terms(segments)
@@ -70,7 +66,7 @@ class Terms:
         return segments
 
     def after(self, segments: list[Segment]) -> list[Segment]:
-        if any(segment.constraints or segment.marked for segment in segments):
+        if any(segment.constraints or segment.text_with_terms for segment in segments):
             self._search_again(segments)
             self._hide_terms(segments)
         return segments
@@ -104,20 +100,22 @@ class Terms:
                     segment.set_result(entry.targets[0], self.empty())
 
     def _write_terms(self, segments: Sequence[Segment]) -> None:
-        """Put the target terms in the place of their source terms, of several the first."""
+        """Replace source terms with their target terms; of several, the first."""
         for segment in segments:
             text = segment.piece.text if self.keeps_spans else without_markers(segment.piece.text)
             if found := list(self.glossaries[segment.owner].find(text)):
-                segment.marked = with_terms(text, [(*place, without_markers(e.targets[0])) for *place, e in found])
+                segment.text_with_terms = with_terms(
+                    text, [(*place, without_markers(e.targets[0])) for *place, e in found]
+                )
             if self.options.on_missing_term == "accept":
                 # Those for spans to be kept remain.
                 segment.constraints = [each for each in segment.constraints if type(each) is not TermConstraint]
 
     def _hide_terms(self, segments: Sequence[Segment]) -> None:
-        """Make alignments those of the text itself: what is aligned with a target term in the source becomes aligned
+        """Make alignments refer to the text itself: what is aligned with a target term in the source becomes aligned
         with the end of the words that it stands for."""
         for segment in segments:
-            if not segment.marked or not segment.hypotheses or "alignment" not in segment.hypotheses[0]:
+            if not segment.text_with_terms or not segment.hypotheses or "alignment" not in segment.hypotheses[0]:
                 continue
             tokens = self.source_tokens(segment.piece.text)
             # Capitals may have been read as lower case with the terms, but not without them.
@@ -141,7 +139,7 @@ class Terms:
             ValueError: a translation still lacks a term, and that is to be raised.
         """
         lacking = [segment for segment in segments if any(self.missing(segment, each) for each in segment.hypotheses)]
-        obstacle = NO_SEARCH if self.obstacle else None
+        obstacle = self.search.constraint_error("terms") if lacking else None
         obstacles = {segment: obstacle or self._prepare(segment) for segment in lacking}
         again = [segment for segment in lacking if segment.automata]
         for segment in again:
@@ -186,23 +184,17 @@ class Terms:
         search(part)
 
 
-def check_terms(
-    speller: Callable[[], TermSpeller],
-    glossaries: Iterable[Glossary],
-    obstacle: str | None,
-    on_missing_term: str,
-    is_learned: bool,
-) -> None:
+def check_terms(search: Search, speller: Callable[[], TermSpeller], glossaries: Iterable[Glossary]) -> None:
     """Raise a `ValueError` if terms cannot be spelled, or not be searched for.
 
     Args:
+        search: a search with the model itself.
         speller: makes what spells terms in target tokens.
-        obstacle: why no search is possible, if so.
-        is_learned: whether the model has learned to use terms.
     """
-    if obstacle and not is_learned:
+    is_learned = has_term_tokens(search.tokenizer)
+    if not is_learned and (obstacle := search.constraint_error("terms")):
         raise ValueError(obstacle)
-    if on_missing_term == "accept" and not is_learned:
+    if search.options.on_missing_term == "accept" and not is_learned:
         raise ValueError(
             'on_missing_term="accept" is for models that have learned to use terms, and this one was not trained with '
             "augmentation.terms. Leave it out."
@@ -229,7 +221,7 @@ def constraint_tables(speller: TermSpeller, device: torch.device, segments: Sequ
 def _missing_term(missing: Sequence[TermConstraint], obstacle: str | None) -> MissingTerm:
     shown = shown_constraints(missing)
     if obstacle:
-        return MissingTerm(f"the translation lacks {shown}, and {obstacle}")
+        return MissingTerm(f"the translation lacks {shown}: {obstacle.rstrip('.')}")
     return MissingTerm(
         f"no translation within the length limit has {shown}. Allow a longer one with max_new_tokens, or leave the "
         "term out"

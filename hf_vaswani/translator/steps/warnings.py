@@ -24,7 +24,7 @@ class TranslationWarnings:
 
     Args:
         gives: whether each such translation gets a `warning`; otherwise a message counts them.
-        terms: what looks for terms, if there are any, or spans to be kept.
+        terms: the step for terms or spans to be kept, if there are any.
         texts, first: number of texts, and the number of the first one, for the message.
     """
 
@@ -71,7 +71,7 @@ class TranslationWarnings:
 
 
 class SourceWarnings:
-    """Adds to the warnings of translations what makes it doubtful that their sources can be translated.
+    """Adds to the warnings of translations the reasons to doubt that their sources can be translated.
 
     Args:
         language: code of the source language, if known.
@@ -103,7 +103,7 @@ def translation_warning(source: str, translation: str, ratio: float | None = Non
     """What is suspicious about a translation, or `None`.
 
     Args:
-        ratio: the usual length of a translation divided by that of its source, both in UTF-8, if known.
+        ratio: the usual length of a translation divided by its source's, both in UTF-8, if known.
     """
     expected, length = len(source.encode()) * (ratio or 1), len(translation.encode())
     factor = USUAL_FACTOR if ratio else ANY_FACTOR
