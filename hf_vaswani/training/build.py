@@ -35,7 +35,7 @@ from .setup.training_batches import aligned_sample, describe_training_text, make
 from .validation import Validator
 
 if TYPE_CHECKING:
-    from ..data.token_alignment import TokenAligner
+    from ..data.alignment import TokenAligner
     from .optimization.word_distillation import WordTeacher
 
 # Pairs from which it is found out what the training text is like.
