@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ..core.pipeline_sentences import Piece, join_texts, split_text
+from ..core.sentence_splitting import Piece, join_texts, split_text
 from ..errors import InputError
 from ..text.glossary import shortened
-from ..text.keep import KINDS
+from ..text.keep_patterns import KINDS
 from ..text.markers import has_keep_tokens
 from ..text.normalization import clean, is_blank
 from ..translator.segments import Hypothesis

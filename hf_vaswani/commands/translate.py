@@ -404,7 +404,7 @@ def option_errors(options: argparse.Namespace) -> list[str]:
 def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     """The models that translate and their settings, from the options."""
     from ..data.glossary_files import read_glossary
-    from ..text.keep import keep_patterns
+    from ..text.keep_patterns import keep_patterns
     from ..translator.translator_settings import TranslatorSettings
 
     pair = options.source_language, options.target_language

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..documents.reading import Document
-    from ..documents.sentences import Alignment
+    from ..documents.tag_placement import Alignment
     from ..runtime.process_group import SingleProcess
     from ..translator.lines import LineTranslator
 

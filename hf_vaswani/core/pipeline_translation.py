@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers.pipelines.base import ChunkPipeline
 
-from .pipeline_sentences import Piece, join_texts, split_like_training_text
+from .sentence_splitting import Piece, join_texts, split_like_training_text
 
 
 class TranslationPipeline(ChunkPipeline):

@@ -12,7 +12,7 @@ from typing import Any
 from .escaping import ENTITY, MARKUP, Escaping
 from .markup import TAG_NAME, add_tag, read_html
 from .parts import Builder, Parts
-from .sentences import Kind, Text
+from .tag_placement import Kind, Text
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 # Within text: addresses, footnotes, and what other programs replace.

@@ -9,7 +9,7 @@ from xml.parsers import expat
 from ..errors import InputError
 from .escaping import MARKUP, PLAIN, QUOTED
 from .parts import Builder, Parts, has_words
-from .sentences import Kind
+from .tag_placement import Kind
 
 # Elements of HTML whose text is not for readers.
 UNTRANSLATED = ("script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math")

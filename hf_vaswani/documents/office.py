@@ -19,7 +19,7 @@ from .escaping import MARKUP
 from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
-from .sentences import Kind, Translations
+from .tag_placement import Kind, Translations
 
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
 OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password

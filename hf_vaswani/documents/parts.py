@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from .escaping import MARKUP, Escaping
-from .sentences import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
+from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
 
 # Marks before and after words that belong to their sentence.
 OPENING_MARKS = re.compile(r"\s*[\"'“”„‘‚«»(\[¿¡]+")

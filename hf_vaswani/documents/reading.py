@@ -10,7 +10,7 @@ from .formats import OFFICE
 from .limits import check_marks, count_marks
 from .office import read_office
 from .parts import Parts
-from .sentences import Alignment, Translations
+from .tag_placement import Alignment, Translations
 
 # The reader of each format of text; see `formats.py`.
 READERS: dict[str, Callable[[str], Parts]] = {

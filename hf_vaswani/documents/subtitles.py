@@ -6,7 +6,7 @@ from ..errors import InputError
 from .escaping import MARKUP, PLAIN, Escaping
 from .markup import add_tag
 from .parts import Builder, Parts
-from .sentences import Kind
+from .tag_placement import Kind
 
 TIMES = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+")
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")

@@ -7,7 +7,7 @@ from ..errors import InputError
 from .escaping import MARKUP
 from .markup import CDATA, EXCLUDED, Token, cdata_text, check_xml, join_kept, read_cdata, xml_tokens
 from .parts import Builder, Parts
-from .sentences import Kind
+from .tag_placement import Kind
 
 # Inline elements with code of the original inside, and those that open or close a pair, with what they have in common.
 NATIVE = ("ph", "it", "bpt", "ept")

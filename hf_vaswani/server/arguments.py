@@ -8,7 +8,7 @@ import sys
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import InputError
-from ..text.keep import keep_patterns
+from ..text.keep_patterns import keep_patterns
 from .accounts import Limits
 
 # Parts of requests that wait for one model, at most, or for one of its processes.

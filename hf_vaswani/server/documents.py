@@ -16,7 +16,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from ..documents.formats import SUFFIXES, format_of
 from ..documents.reading import fill_document, read_texts
-from ..documents.sentences import Alignment
+from ..documents.tag_placement import Alignment
 from ..errors import InputError
 from ..runtime.memory import limit_memory
 from .accounts import APIError, quoted

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..app.models import language_choices
-from ..documents.sentences import Alignment
+from ..documents.tag_placement import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
 from ..text.glossary import Glossary

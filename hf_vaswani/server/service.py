@@ -13,7 +13,7 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ..documents.parts import Parts
-from ..documents.sentences import Alignment
+from ..documents.tag_placement import Alignment
 from ..text.glossary import Glossary
 from ..text.languages import is_same_language, language_code
 from .accounts import Account, Accounts, APIError, Limits, quoted

@@ -28,7 +28,7 @@ from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs, open_model
 from .setup.output import begin_output, check_weights, lock_output
 from .setup.precision import choose_precision
-from .setup.resume import RunFingerprint, is_resumed, local_digests
+from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text

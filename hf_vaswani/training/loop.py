@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from accelerate import DistributedType
 
-from .optimization.loss import training_loss
 from .optimization.sharding import full_tensor
 from .optimization.step_batches import StepBatches
+from .optimization.step_loss import training_loss
 from .run import TrainingRun
 from .validation import total
 

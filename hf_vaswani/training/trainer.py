@@ -19,9 +19,9 @@ from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArgumen
 from ..errors import InputError
 from ..runtime.launcher import is_set
 from ..runtime.processes import print_main, reported_once
-from .optimization.loss import training_loss
 from .optimization.progress import StepListener
 from .optimization.step_batches import StepBatches
+from .optimization.step_loss import training_loss
 from .recipe.recipe import Recipe
 from .run import TrainingRun
 from .train import train

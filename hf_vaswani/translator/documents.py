@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.pipeline_sentences import split_sentences
+from ..core.sentence_splitting import split_sentences
 from ..data.sources.text_files import Report
 from ..documents.markup import read_markup
 from ..documents.reading import Document
-from ..documents.sentences import Alignment
+from ..documents.tag_placement import Alignment
 from ..text.words import word_spans
 from .lines import Line, TranslatedWindow, as_text, report_window, sequential, translated_windows
 from .pairs import align_pairs

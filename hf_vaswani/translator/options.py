@@ -13,7 +13,7 @@ from ..text.inputs import check_number, check_switch
 
 if TYPE_CHECKING:
     from ..text.glossary import Glossary
-    from ..text.keep import Keep
+    from ..text.keep_patterns import Keep
 
 # Terms that translations must have.
 Terms = Union[Mapping[str, str | Sequence[str]], "Glossary", None]

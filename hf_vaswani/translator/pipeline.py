@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ from .backends.torch_backend import TorchBackend, collate, own_arguments, search
 from .encoder import tokenize, translation_task
 from .options import MEANINGS, Terms, TranslationOptions, described
 from .segments import Candidate, Hypothesis, Result, Row, SearchBatch, SearchRequest
-from .translator import EXPECTED, SharedState, Stages, Translator, not_texts, not_texts_error
+from .translator import EXPECTED, SharedState, Translator, not_texts, not_texts_error
 
 if TYPE_CHECKING:
     from .reranking import Reranker
@@ -197,11 +197,13 @@ class TranslationPipeline(Pipeline):
         generate_kwargs = {name: value for name, value in forward.items() if name not in FORWARD}
         return Translator(
             self.model, self.tokenizer, given, generate_kwargs, self.task_params, self.prefix, self.selection,
-            self._shared, self._stages(preprocess, postprocess),
+            self._shared, *self._own_stages(preprocess, postprocess),
         )  # fmt: skip
 
-    def _stages(self, preprocess: dict[str, Any], postprocess: dict[str, Any]) -> Stages:
-        """The stages that a subclass has overridden, or that have been replaced in this pipeline."""
+    def _own_stages(
+        self, preprocess: dict[str, Any], postprocess: dict[str, Any]
+    ) -> tuple[Callable[..., list[Row]] | None, "PipelineBackend | None"]:
+        """What encodes and what searches, if a subclass has overridden a stage, or it has been replaced here."""
 
         def is_own(name: str) -> bool:
             return name in vars(self) or getattr(type(self), name) is not getattr(TranslationPipeline, name)
@@ -213,7 +215,7 @@ class TranslationPipeline(Pipeline):
             return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
 
         backend = PipelineBackend(self, postprocess) if any(map(is_own, STAGES)) else None
-        return Stages(encode if is_own("preprocess") else None, backend)
+        return encode if is_own("preprocess") else None, backend
 
     def _sanitize_parameters(
         self,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import torch
 
-from ..core.pipeline_sentences import Piece
+from ..core.sentence_splitting import Piece
 from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.settings import GenerateArguments
 

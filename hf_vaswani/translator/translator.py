@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..core.pipeline_sentences import Piece, split_text
+from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
@@ -71,19 +71,6 @@ class SharedState:
     has_warned_of_sentences: bool = False
 
 
-@dataclass(frozen=True)
-class Stages:
-    """The stages of a pipeline that has its own, in place of the translator's.
-
-    Attributes:
-        encode: texts → rows, as [`Encoder.rows`].
-        backend: searches, and decodes with the tokenizer as it is.
-    """
-
-    encode: Callable[..., list[Row]] | None = None
-    backend: SearchBackend | None = None
-
-
 class Translator:
     """Translates texts with options that are the same for all of them.
 
@@ -92,8 +79,9 @@ class Translator:
         task: what the model's config holds for the task (T5), as further arguments.
         prefix: what the model reads before each text.
         selection: chooses what computes.
-        shared: of the other translators of this model.
-        stages: of a pipeline that has its own.
+        shared: state that all translators of this model share.
+        encode, backend: what encodes and searches in place of [`Encoder.rows`] and the backend that is selected, for a
+            pipeline whose stages are overridden.
 
     Raises:
         ValueError: an argument is not possible, with this model or with the others; or there is not enough memory for
@@ -110,9 +98,11 @@ class Translator:
         prefix: str,
         selection: BackendSelection,
         shared: SharedState,
-        stages: Stages,
+        encode: Callable[..., list[Row]] | None = None,
+        backend: SearchBackend | None = None,
     ):
         self.model, self.tokenizer, self.selection, self.shared = model, tokenizer, selection, shared
+        self.backend = backend
         self.estimator: Estimator | None = None
         if options.return_confidence:
             from ..generation.confidence import Calibration
@@ -132,9 +122,8 @@ class Translator:
         if options.num_workers and (error := memory_error(options.num_workers)):
             raise ValueError(error)
         self.limits = source_limits(model, tokenizer, options.max_source_length)
-        self.kept_spans = self._kept_spans(stages) if options.keep is not None else None
-        self.encoder = Encoder(self.tokenizer, prefix, options.src_lang, options.tgt_lang, stages.encode)
-        self.stages = stages
+        self.kept_spans = self._kept_spans() if options.keep is not None else None
+        self.encoder = Encoder(self.tokenizer, prefix, options.src_lang, options.tgt_lang, encode)
         if self.kept_spans:
             self.kept_spans.check(self.own_search)
         self.glossary = None
@@ -147,7 +136,7 @@ class Translator:
     @cached_property
     def own_search(self) -> Search:
         """The search with the model itself."""
-        return self._search_with(self.stages.backend or backend_of(self.model, self.tokenizer))
+        return self._search_with(self.backend or backend_of(self.model, self.tokenizer))
 
     def _search_with(self, backend: SearchBackend) -> Search:
         search = Search(self.model, self.tokenizer, backend, self.request, self.options, self.selection.used)
@@ -221,14 +210,14 @@ class Translator:
             hypotheses.append(hypothesis)
         return hypotheses
 
-    def _kept_spans(self, stages: Stages) -> "KeptSpans":
+    def _kept_spans(self) -> "KeptSpans":
         """The step that keeps spans; with learned placeholders, the tokenizer becomes one that reads them."""
-        from ..text.keep import keep_patterns
+        from ..text.keep_patterns import keep_patterns
         from ..text.markers import has_keep_tokens, with_markers
         from .steps.kept_spans import KeptSpans
 
         patterns = keep_patterns(self.options.keep)
-        is_learned = stages.backend is None and has_keep_tokens(self.tokenizer)
+        is_learned = self.backend is None and has_keep_tokens(self.tokenizer)
         if is_learned:
             self.tokenizer = with_markers(self.tokenizer)
         return KeptSpans(patterns, is_learned, self.empty)
@@ -328,7 +317,7 @@ class Translator:
         """Set the result of each segment that has none yet, and report the texts that are finished."""
         waiting = [segment for segment in segments if segment.is_open]
         backend = None
-        if self.stages.backend is None:  # a pipeline's own stages are meant to see the model
+        if self.backend is None:  # a pipeline's own stages are meant to see the model
             lengths = [segment.length for segment in waiting]
             backend = self.selection.select(self.model, self.tokenizer, self.request, lengths)
         search = self._search_with(backend) if backend else self.own_search
@@ -396,4 +385,4 @@ def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> Value
     return ValueError(f"{EXPECTED}, but {listed(errors)}")
 
 
-__all__ = ["SharedState", "Stages", "Translator"]
+__all__ = ["SharedState", "Translator"]

@@ -10,7 +10,7 @@ from hf_vaswani.app.figures import AttentionView, draw
 from hf_vaswani.app.models import LoadedModel
 from hf_vaswani.app.translate import Sentence, Translation
 from hf_vaswani.app.views import alternatives, linked_text, paragraphs, table
-from hf_vaswani.core.pipeline_sentences import Piece
+from hf_vaswani.core.sentence_splitting import Piece
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomize

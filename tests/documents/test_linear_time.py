@@ -7,14 +7,14 @@ from html import escape
 
 import pytest
 
-from hf_vaswani.core.pipeline_sentences import join_texts, split_sentences, split_text
+from hf_vaswani.core.sentence_splitting import join_texts, split_sentences, split_text
 from hf_vaswani.documents.markup import read_markup
 from hf_vaswani.documents.reading import read_document
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.markup import TAG
 from hf_vaswani.text.glossary import Glossary
 from hf_vaswani.text.inputs import looks_like_mojibake
-from hf_vaswani.text.keep import KINDS, find_kept, keep_patterns
+from hf_vaswani.text.keep_patterns import KINDS, find_kept, keep_patterns
 from hf_vaswani.text.normalization import invisible_normalizer
 from hf_vaswani.text.words import word_spans
 

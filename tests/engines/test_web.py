@@ -13,7 +13,7 @@ import torch
 from transformers import generation as processors
 
 from hf_vaswani.cli import main
-from hf_vaswani.core.pipeline_sentences import split_text
+from hf_vaswani.core.sentence_splitting import split_text
 from hf_vaswani.engines import web_page
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.web_page import PACKAGES

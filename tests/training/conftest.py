@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from hf_vaswani.evaluation.token_text import save_figure
 from hf_vaswani.training import loop, trainer
-from hf_vaswani.training.optimization.loss import training_loss
+from hf_vaswani.training.optimization.step_loss import training_loss
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import teacher
 

@@ -18,7 +18,7 @@ from hf_vaswani.evaluation import curves
 from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training import run as run_module
 from hf_vaswani.training.optimization import step_batches as passes
-from hf_vaswani.training.optimization.loss import training_loss
+from hf_vaswani.training.optimization.step_loss import training_loss
 from hf_vaswani.training.reporting import log
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train

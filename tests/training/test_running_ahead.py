@@ -12,8 +12,8 @@ from hf_vaswani.data.epochs import Part
 from hf_vaswani.errors import TrainingError, TrainingInterrupted
 from hf_vaswani.training import loop
 from hf_vaswani.training import run as run_module
-from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.optimization.step_batches import StepBatches, StepDataset
+from hf_vaswani.training.optimization.step_loss import training_loss
 from hf_vaswani.training.train import train
 
 from ..conftest import tiny_config, tiny_model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...text.keep import PICTURE, find_kept, kind_patterns
+from ...text.keep_patterns import PICTURE, find_kept, kind_patterns
 from ...text.markers import KEEPS, Edit
 from ...text.words import Span
 from .word_alignment import Link

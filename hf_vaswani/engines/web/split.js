@@ -1,5 +1,5 @@
 // Splits a text into pieces that are translated one by one: at line breaks, then at the ends of sentences, by the rules
-// of core/pipeline_sentences.py. A sentence that is too long is split at the ends of clauses, then at
+// of core/sentence_splitting.py. A sentence that is too long is split at the ends of clauses, then at
 // whitespace, then between characters.
 
 const CLOSING =

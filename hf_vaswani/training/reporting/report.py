@@ -36,7 +36,7 @@ from ..build import TrainingSetup
 from ..optimization.progress import Progress
 from ..optimization.weights import weights
 from ..scoring import ScoredTest
-from ..setup.resume import run_inputs
+from ..setup.run_fingerprint import run_inputs
 from ..setup.splits import TESTS
 from ..validation import perplexity
 from .log import last_logged

@@ -40,7 +40,7 @@ from ..checkpoints.artifacts import (
 from ..checkpoints.checkpoint import DIGESTS_FILE, belongs_to_checkpoints, checkpoint_folders, is_checkpoint_name
 from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
-from .resume import RunFingerprint
+from .run_fingerprint import RunFingerprint
 
 if TYPE_CHECKING:
     from ..optimization.word_distillation import WordTeacher

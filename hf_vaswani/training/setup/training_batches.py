@@ -7,7 +7,7 @@ from functools import partial
 from transformers import PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
-from ...core.pipeline_sentences import split_sentences
+from ...core.sentence_splitting import split_sentences
 from ...data.cache import cache_folder
 from ...data.encoding import dropout_encoder, plain_encoder
 from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...core.pipeline_sentences import Piece
+from ...core.sentence_splitting import Piece
 from ...text.glossary import Term, TermConstraint, words
-from ...text.keep import find_kept
+from ...text.keep_patterns import find_kept
 from ...text.markers import KEEPS, without_markers
 from ..search import Search
 from ..segments import MASK, Hypothesis, Segment

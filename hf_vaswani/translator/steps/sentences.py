@@ -7,7 +7,7 @@ from itertools import groupby
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from ...core.pipeline_sentences import Piece, join_texts, split_like_training_text, split_text
+from ...core.sentence_splitting import Piece, join_texts, split_like_training_text, split_text
 from ...text.languages import GROUP_MARK, group_languages
 from ...text.normalization import is_blank
 from ..encoder import SourceLimits

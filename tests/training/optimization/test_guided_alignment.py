@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_vaswani.training.optimization.guided_alignment import choose_head
-from hf_vaswani.training.optimization.loss import training_loss
+from hf_vaswani.training.optimization.step_loss import training_loss
 
 from ...conftest import tiny_model
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_vaswani.training.optimization.loss import training_loss
+from hf_vaswani.training.optimization.step_loss import training_loss
 from hf_vaswani.training.optimization.word_distillation import (
     TeacherLogits,
     TopTokens,
@@ -13,7 +13,7 @@ from hf_vaswani.training.optimization.word_distillation import (
 )
 
 from ...conftest import tiny_model
-from .test_loss import BATCH, LABELS, log_softmax, product_dtypes
+from .test_step_loss import BATCH, LABELS, log_softmax, product_dtypes
 
 __all__ = ["product_dtypes"]
 

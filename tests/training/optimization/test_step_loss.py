@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_vaswani.training.optimization.loss import r_drop_loss, training_loss
+from hf_vaswani.training.optimization.step_loss import r_drop_loss, training_loss
 
 from ...conftest import tiny_model
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hf_vaswani.core.pipeline_sentences import (
+from hf_vaswani.core.sentence_splitting import (
     SENTENCES,
     Piece,
     join_texts,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hf_vaswani.text.keep import KINDS, find_kept, keep_patterns
+from hf_vaswani.text.keep_patterns import KINDS, find_kept, keep_patterns
 
 
 def found(text: str, keep=tuple(KINDS)) -> list[str]:

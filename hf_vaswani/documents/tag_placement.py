@@ -15,8 +15,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Protocol
 
-from ..core.pipeline_sentences import split_sentences
-from ..text.keep import find_kept, kind_patterns
+from ..core.sentence_splitting import split_sentences
+from ..text.keep_patterns import find_kept, kind_patterns
 from ..text.words import Span, word_spans
 from .escaping import Escaping
 
