@@ -27,7 +27,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
 from ..files import file_digest, read_json
-from ..models.engine_folders import INDEX_FILE, PAGE_FILE
+from ..models.model_files import INDEX_FILE, PAGE_FILE
 from ..text.normalization import BLANK
 from . import transformers_js_export
 from .onnx.onnx_config import DECODER, ENCODER, graph_file, stored_quantization

@@ -15,8 +15,15 @@ from ..backends import BACKENDS
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json, writing
-from ..models.engine_folders import PAGE_FILE, is_exported, is_page
-from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
+from ..models.model_files import (
+    CONFIG_FILE,
+    GENERATION_FILE,
+    PAGE_FILE,
+    check_config_exists,
+    is_exported,
+    is_page,
+    weight_file_errors,
+)
 from ..records import EVAL_RESULTS
 from .markdown import one_line, quoted
 from .repository import GRADIO, MODEL, MODEL_PATTERNS, SPACE, check_links, commit_folder, is_hub_id, open_repository
