@@ -5,10 +5,11 @@ Each process draws its own dropout. A run with several is therefore replayed by 
 
 import copy
 import itertools
-import logging
 import math
-import signal
+import pickle
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
@@ -18,16 +19,13 @@ from pathlib import Path
 import torch
 from accelerate.utils import patch_environment
 from safetensors.torch import load_file
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from tqdm import tqdm
 
 from ...errors import InputError, TrainingError, TrainingInterrupted
 from ...files import collect_errors
 from ...records.trail import RunTrace
 from ...runtime.launcher import end_with_launcher, is_set
-from ...runtime.signals import StopSignals
+from ...runtime.signals import StopSignals, is_first_process
 from ...runtime.threads import share_of_cores
 from ..build import build
 from ..check import check
@@ -42,6 +40,8 @@ from ..train import processes_of
 from .recorded_run import RecordedRun
 
 USE_CPU, TRAINER = "ACCELERATE_USE_CPU", "trainer"
+WORKER = "import sys; from hf_vaswani.training.replay.replay import work; work(sys.argv[1])"
+JOB_FILE, RESULT_FILE = "job.pickle", "result.pickle"
 
 
 @dataclass
@@ -143,7 +143,7 @@ def replay_parts(run: RecordedRun, recipe: Recipe, parts: list[Part], report: Ca
         # What a run prints while it trains does not belong in the output of a verification.
         with patch_environment(**{USE_CPU: str(is_on_cpu).lower()}), redirect_stdout(sys.stderr):
             if processes > 1:
-                results = launch(processes, recipe, run.trail, together)
+                results = launch(processes, (recipe, run.trail, together))
             else:
                 results = replay(recipe, run.trail, together)
         for part, result in zip(together, results):
@@ -190,31 +190,41 @@ def make_steps(run: ReplayRun, run_steps: Callable[[TrainingRun], None], target:
     return difference / (norm or 1.0) if target else None
 
 
-def launch(processes: int, *job: object) -> list[tuple[RunTrace, float | None]]:
+def launch(processes: int, job: tuple[Recipe, RunTrace, list[Part]]) -> list[tuple[RunTrace, float | None]]:
     """Call [`replay`] in several processes, and return what the first one returns."""
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # errors are raised
-    config = LaunchConfig(1, 1, processes, rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=0)
-    try:
-        with StopSignals():  # to restore the handlers that the launcher replaces
-            result = elastic_launch(config, work)(*job)[0]
-    except SignalException as stop:
-        name = "Ctrl-C" if stop.sigval == signal.SIGINT else stop.sigval.name
-        raise TrainingInterrupted(f"Stopped by {name}.", stop.sigval) from None
-    except ChildFailedError as error:
-        raise TrainingError(f"{processes} processes could not replay the run: {error}") from None
-    if isinstance(result, InputError):
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder, StopSignals(at_once=True) as stop:
+        (Path(folder) / JOB_FILE).write_bytes(pickle.dumps(job))
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}",
+                   "--no-python", sys.executable, "-c", WORKER, folder]  # fmt: skip
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+        try:
+            # In a session of its own, where Ctrl-C does not reach it.
+            with subprocess.Popen(command, **streams, start_new_session=True) as launcher:
+                try:
+                    output, _ = launcher.communicate()
+                finally:
+                    launcher.terminate()
+        except KeyboardInterrupt:
+            raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received) from None
+        file = Path(folder) / RESULT_FILE
+        result = pickle.loads(file.read_bytes()) if file.exists() else None
+    if result is None:
+        last = "\n".join(output.splitlines()[-20:])
+        raise TrainingError(f"{processes} processes could not replay the run:\n{last}")
+    if isinstance(result, Exception):
         raise result
     return result
 
 
-def work(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[tuple[RunTrace, float | None]] | InputError:
-    """Replay parts in one of several processes; errors in the input are returned, since a launcher repeats others."""
+def work(folder: str) -> None:
+    """One of several processes that replay the job in a folder; the first writes the result, or the error."""
     from hf_vaswani import load
 
     load()
     end_with_launcher()
     try:
-        with redirect_stdout(sys.stderr):
-            return replay(recipe, then, parts)
-    except InputError as error:
-        return InputError(str(error))
+        result = replay(*pickle.loads((Path(folder) / JOB_FILE).read_bytes()))
+    except (InputError, TrainingError) as error:
+        result = type(error)(str(error))
+    if is_first_process():
+        (Path(folder) / RESULT_FILE).write_bytes(pickle.dumps(result))

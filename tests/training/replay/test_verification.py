@@ -20,9 +20,10 @@ from safetensors.torch import load_file, save_file
 from hf_vaswani.cli import main
 from hf_vaswani.configuration.keys import traits, types_of
 from hf_vaswani.errors import InputError, TrainingInterrupted
-from hf_vaswani.records.trail import read_trail
+from hf_vaswani.records.trail import Environment, RunTrace, read_trail
+from hf_vaswani.runtime.signals import StopSignals
 from hf_vaswani.training.optimization.weights import tensors_digest
-from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
+from hf_vaswani.training.recipe.recipe import Recipe, load_recipe, recipe_keys
 from hf_vaswani.training.recorder import deciding_keys
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.recorded_run import read_run, replayed_recipe
@@ -325,6 +326,24 @@ def test_checkpoint_weights_on_a_different_processor_are_compared_within_a_toler
     result = verify(str(finished))
     [detail] = [str(f) for f in result.findings if f.outcome == Outcome.CLOSE]
     assert re.fullmatch(r"steps 13 to 14, from .*: losses differ by up to 0.0e\+00, weights by up to 9.5e-07", detail)
+
+
+def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeypatch):
+    """The fake launcher records SIGTERM; without the signal it would exit after a few seconds."""
+    launcher = tmp_path / "launcher"
+    launcher.write_text(
+        "#!/bin/sh\n"
+        f"trap 'touch {tmp_path}/stopped; exit 1' TERM\n"
+        "kill -TERM $PPID\n"
+        "for i in $(seq 50); do sleep 0.1; done\n"
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(launcher))
+    # Without a handler, the signal would end the tests.
+    with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
+        replay.launch(2, (Recipe(), RunTrace(texts={}, environments=[Environment()]), []))
+    assert raised.value.signal == signal.SIGTERM
+    assert (tmp_path / "stopped").exists()
 
 
 @pytest.mark.slow
