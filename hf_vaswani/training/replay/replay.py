@@ -120,8 +120,8 @@ class ReplayRecorder(TrailRecorder):
         pass
 
 
-def replay_parts(run: RecordedRun, recipe: Recipe, parts: list[Part], report: Callable[[str], None]) -> None:
-    """Replay parts with as many processes as the run had, on the same kind of device if this machine has it.
+def replay_parts(run: RecordedRun, recipe: Recipe, parts: list[Part], report: Callable[[str], None]) -> list[Part]:
+    """Replay parts, with as many processes as the run had, on the same kind of device if this machine has it.
 
     Neighbors with the same device, processes, precision and loop are replayed together.
 
@@ -133,6 +133,7 @@ def replay_parts(run: RecordedRun, recipe: Recipe, parts: list[Part], report: Ca
         TrainingError: if a checkpoint cannot be read, or processes fail.
         TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
+    replayed: list[Part] = []
     groups = itertools.groupby(parts, key=lambda part: run.trail.environment_at(part.first).launch)
     for (device, processes, recipe.training.mixed_precision, loop), group in groups:
         together = list(group)
@@ -142,17 +143,13 @@ def replay_parts(run: RecordedRun, recipe: Recipe, parts: list[Part], report: Ca
         is_on_cpu = is_set(USE_CPU) or device == "cpu" or torch.cuda.device_count() < processes
         # What a run prints while it trains does not belong in the output of a verification.
         with patch_environment(**{USE_CPU: str(is_on_cpu).lower()}), redirect_stdout(sys.stderr):
-            if processes > 1:
-                results = launch(processes, (recipe, run.trail, together))
-            else:
-                results = replay(recipe, run.trail, together)
-        for part, result in zip(together, results):
-            part.trail, part.distance = result
+            replayed += (launch if processes > 1 else replay)(recipe, run.trail, together)
+    return replayed
 
 
-def replay(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[tuple[RunTrace, float | None]]:
-    """The trail of each part's replay, and the distance of the weights from its target. Called in every process."""
-    results, beginning = [], None
+def replay(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Part]:
+    """Replay parts of the run that left a trail. Must be called in every process."""
+    beginning = None
     if then.environment_at(parts[0].first).loop == TRAINER:
         from ..trainer import run_steps  # takes seconds to import
     else:
@@ -172,9 +169,9 @@ def replay(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[tuple[RunT
             beginning = beginning or describe_beginning(setup, setup.model, here)
             recorder.trail = beginning.model_copy(update={"environments": [here]})
             run.listeners.append(recorder)
-            distance = None if misfits else make_steps(run, run_steps, part.target)
-            results.append((recorder.trail, distance))
-    return results
+            part.distance = None if misfits else make_steps(run, run_steps, part.target)
+            part.trail = recorder.trail
+    return parts
 
 
 def make_steps(run: ReplayRun, run_steps: Callable[[TrainingRun], None], target: Path | None) -> float | None:
@@ -190,10 +187,11 @@ def make_steps(run: ReplayRun, run_steps: Callable[[TrainingRun], None], target:
     return difference / (norm or 1.0) if target else None
 
 
-def launch(processes: int, job: tuple[Recipe, RunTrace, list[Part]]) -> list[tuple[RunTrace, float | None]]:
-    """Call [`replay`] in several processes, and return what the first one returns."""
+def launch(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Part]:
+    """Call [`replay`] in as many processes as the run had, and return what the first one returns."""
+    processes = then.environment_at(parts[0].first).processes
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder, StopSignals(at_once=True) as stop:
-        (Path(folder) / JOB_FILE).write_bytes(pickle.dumps(job))
+        (Path(folder) / JOB_FILE).write_bytes(pickle.dumps((recipe, then, parts)))
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}",
                    "--no-python", sys.executable, "-c", WORKER, folder]  # fmt: skip
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}

@@ -118,7 +118,7 @@ def verify(
             why = "the last such step that is recorded and was made like the first"
             report(f"--steps {steps}: replaying up to {first.last:,}, {why}. {more}")
         try:
-            replay_parts(run, recipe, parts, report)
+            parts = replay_parts(run, recipe, parts, report)
         except InputError as error:
             raise with_hint(error, recipe) from None
     findings, causes = compare(run, parts)

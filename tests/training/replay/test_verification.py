@@ -341,7 +341,7 @@ def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeyp
     monkeypatch.setattr(sys, "executable", str(launcher))
     # Without a handler, the signal would end the tests.
     with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
-        replay.launch(2, (Recipe(), RunTrace(texts={}, environments=[Environment()]), []))
+        replay.launch(Recipe(), RunTrace(texts={}, environments=[Environment(processes=2)]), [replay.Part(1, 1)])
     assert raised.value.signal == signal.SIGTERM
     assert (tmp_path / "stopped").exists()
 
