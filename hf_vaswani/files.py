@@ -16,11 +16,13 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InputError, nearest, reason, write_remedy
+
+Result = TypeVar("Result")
 
 # In a relative path: an empty part, which a leading slash makes, too; ".", "..", a drive, a backslash, a NUL.
 UNSAFE = re.compile(r"(^|/)(\.{0,2}($|/)|[A-Za-z]:)|[\\\0]")
@@ -326,13 +328,13 @@ def unreadable(path: Path, why: str, remedy: str = AGAIN) -> InputError:
     return InputError(f"{path} cannot be read: it is {why}. {remedy}".rstrip())
 
 
-def check_types(path: Path, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+def check_types(path: Path, values: Mapping[str, object], kinds: Mapping[str, object]) -> None:
     """Raise an [`InputError`] that names the file and all values that are missing or of the wrong type."""
     if errors := type_errors(values, kinds):
         raise InputError.of([f"{path}: {error}." for error in errors])
 
 
-def type_errors(values: Mapping[str, Any], kinds: Mapping[str, Any], optional: bool = False) -> list[str]:
+def type_errors(values: Mapping[str, object], kinds: Mapping[str, object], optional: bool = False) -> list[str]:
     """The errors in the values of a JSON object: missing keys and wrong types.
 
     Args:
@@ -376,7 +378,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def collect_errors(errors: list[str], work: Callable[[], Any]) -> Any:
+def collect_errors(errors: list[str], work: Callable[[], Result]) -> Result | None:
     """Call a function and return its result, or add the lines of its `ValueError` to `errors` and return `None`."""
     try:
         return work()

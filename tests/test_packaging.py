@@ -25,9 +25,11 @@ DATA = {f"hf_vaswani/recipes/{path.name}" for path in bundled_recipes().values()
     "hf_vaswani/evaluation/beam_tree.html.jinja",
     "hf_vaswani/app/page.css",
     "hf_vaswani/app/page.js",
-    "hf_vaswani/engines/web/index.html",
-    "hf_vaswani/engines/web/service_worker.js",
-    "hf_vaswani/engines/web/style.css",
+    "hf_vaswani/web/icon.svg",
+    "hf_vaswani/web/index.html.jinja",
+    "hf_vaswani/web/server.js",
+    "hf_vaswani/web/service_worker.js",
+    "hf_vaswani/web/style.css",
 }
 
 

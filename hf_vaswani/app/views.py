@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
@@ -99,7 +99,7 @@ def alternatives(sentences: Sequence[Sentence]) -> str:
     return table("Translations and their scores", headers, rows, numbers=2 + len(names))
 
 
-def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], numbers: int = 0) -> str:
+def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[object]], numbers: int = 0) -> str:
     """A table, with at most 200 rows shown.
 
     Args:

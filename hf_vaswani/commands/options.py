@@ -226,7 +226,7 @@ def add_translation_options(parser: argparse._ActionsContainer, *names: str, **t
         parser.add_argument(*flags, **{**settings, **traits})
 
 
-def translation_options(options: argparse.Namespace) -> dict[str, Any]:
+def translation_options(options: argparse.Namespace) -> dict[str, object]:
     """The options of a translation that were given, by their names in [`TranslationOptions`]."""
     given = {name: getattr(options, meaning.command or name, None) for name, meaning in MEANINGS.items()}
     return {

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files import is_same_file
@@ -139,7 +139,7 @@ def _open_input(path: str) -> "tuple[DataArguments | None, list[TextSource]]":
     return data, own_sources(data)
 
 
-def provenance(options: argparse.Namespace, settings: dict[str, Any]) -> "Provenance":
+def provenance(options: argparse.Namespace, settings: dict[str, object]) -> "Provenance":
     """The settings and inputs of the pairs, by which they are recognized.
 
     Args:

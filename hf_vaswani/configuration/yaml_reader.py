@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 import yaml
 
@@ -41,7 +40,7 @@ class RecipeLoader(yaml.SafeLoader):
             seen.add(key.value)
         return node
 
-    def construct_document(self, node: yaml.Node) -> Any:
+    def construct_document(self, node: yaml.Node) -> object:
         """Construct as PyYAML does, but refuse a document that its aliases make too large."""
         if _size(node, {}) > LARGEST:
             raise yaml.constructor.ConstructorError(
@@ -70,7 +69,7 @@ for tag, pattern in NUMBERS.items():
     RecipeLoader.add_implicit_resolver(tag, pattern, list("-+.0123456789"))
 
 
-def read_yaml(text: str) -> Any:
+def read_yaml(text: str) -> object:
     """The value of a YAML text.
 
     Raises:

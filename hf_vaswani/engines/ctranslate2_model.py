@@ -169,7 +169,7 @@ class CTranslate2Model(EngineModel):
         self.eval()
 
     @classmethod
-    def engine_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def engine_arguments(cls, kwargs: dict[str, object]) -> dict[str, object]:
         """The type to compute in and the device, as `dtype` and `device`."""
         dtype = str(kwargs.get("dtype") or "auto").removeprefix("torch.")
         return {"dtype": "default" if dtype == "auto" else dtype, "device": kwargs.get("device") or "auto"}

@@ -2,7 +2,6 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
@@ -42,7 +41,7 @@ class EngineModel(PreTrainedModel):
         return model
 
     @classmethod
-    def engine_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def engine_arguments(cls, kwargs: dict[str, object]) -> dict[str, object]:
         """The arguments of `from_pretrained` that are for the engine; none by default."""
         return {}
 

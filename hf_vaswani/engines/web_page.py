@@ -1,16 +1,15 @@
-"""Writes a web page that contains a model: a transformers.js folder, the page in `web/`, and the runtime.
+"""Writes a web page that contains a model: a transformers.js folder, the page of `hf_vaswani/web`, and the runtime.
 
 The page translates in the browser. It works at any address on any static host, since all its links are relative, and
 it works offline after the first visit: its service worker keeps all files, and checks them by their digests.
 
 transformers.js's pipeline does not return attention weights, runs a batch until its last sentence is done, and loads
-twice as much code. So `web/worker.js` runs the graphs itself, with the tokenizer and the runtime of transformers.js.
+twice as much code. So `worker.js` runs the graphs itself, with the tokenizer and the runtime of transformers.js.
 To show which words correspond, the decoder has an additional output, the alignment, at hardly any cost.
 """
 
 import base64
 import hashlib
-import html
 import json
 import re
 import shutil
@@ -27,8 +26,9 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
 from ..files import file_digest, read_json
-from ..models.model_files import INDEX_FILE, PAGE_FILE
+from ..models.model_files import PAGE_FILE
 from ..text.normalization import BLANK
+from ..web.files import page_files, render
 from . import transformers_js_export
 from .onnx.onnx_config import DECODER, ENCODER, graph_file, stored_quantization
 
@@ -187,7 +187,6 @@ QUANTIZATION = "int8"
 OFFSET = "max_length_offset"
 # The widths of keys and values, which are set only if they are not d_model / heads.
 WIDTHS = ("d_k", "d_v")
-SOURCES = Path(__file__).with_name("web")
 SERVICE_WORKER, MANIFEST = "service_worker.js", "manifest.webmanifest"
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 LANGUAGE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
@@ -233,18 +232,9 @@ def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str]
     copy_runtime(runtime, folder)
     known = languages and len(languages) == 2 and all(map(LANGUAGE.fullmatch, languages))
     source, target = languages if known else ("", "")
-    values = {
-        "title": html.escape(title),
-        "source_language": source,
-        "target_language": target,
-        "source_lang": f' lang="{source}"' if source else "",
-        "target_lang": f' lang="{target}"' if target else "",
-    }
-    for path in SOURCES.iterdir():
-        if path.name == INDEX_FILE:
-            (folder / path.name).write_text(_filled(path, values), encoding="utf-8")
-        elif path.name != SERVICE_WORKER:
-            (folder / path.name).write_bytes(path.read_bytes())
+    files = page_files("browser", title=title, source_language=source, target_language=target)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
     model = folder / MODEL_FOLDER
     graphs = [graph_file(model, name, stored_quantization(model)) for name in (ENCODER, DECODER)]
     graphs = [path.relative_to(folder).as_posix() for path in graphs]
@@ -257,14 +247,6 @@ def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str]
     _write_json(folder / PAGE_FILE, about)
     _write_json(folder / MANIFEST, _manifest(title))
     _write_service_worker(folder)
-
-
-def _filled(path: Path, values: dict[str, str]) -> str:
-    """The content of a file of the page, with its placeholders replaced."""
-    text = path.read_text(encoding="utf-8")
-    for name, value in values.items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    return text
 
 
 def _manifest(title: str) -> dict[str, object]:
@@ -284,11 +266,9 @@ def _manifest(title: str) -> dict[str, object]:
 def _write_service_worker(folder: Path) -> None:
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in KEPT_SUFFIXES)
     digests = {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in paths}
-    values = {
-        "digest": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
-        "files": json.dumps(digests, indent=2),
-    }
-    (folder / SERVICE_WORKER).write_text(_filled(SOURCES / SERVICE_WORKER, values), encoding="utf-8")
+    digest = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
+    content = render(SERVICE_WORKER, digest=digest, files=json.dumps(digests, indent=2))
+    (folder / SERVICE_WORKER).write_text(content, encoding="utf-8")
 
 
 def _digest(content: bytes) -> str:

@@ -6,7 +6,6 @@ the backward pass in 16 bits. On a GPU, it may choose cuDNN's.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -24,7 +23,9 @@ FEW_KEYS = 24
 VECTOR_WIDTH = 16
 
 
-def sdpa_attention(module: nn.Module, query: torch.Tensor, key: torch.Tensor, *args: object, **kwargs: object) -> Any:
+def sdpa_attention(
+    module: nn.Module, query: torch.Tensor, key: torch.Tensor, *args: object, **kwargs: object
+) -> object:
     """Attend as transformers' "sdpa" does; takes and returns what [`scaled_dot_product_attention`] does."""
     attend = ALL_ATTENTION_FUNCTIONS["sdpa"]
     # A traced program must not depend on the length.
@@ -73,7 +74,7 @@ def attention_weights(scores: torch.Tensor) -> torch.Tensor:
     return F.pad(scores.float(), (0, missing), value=-math.inf).softmax(dim=-1)[..., : scores.shape[-1]]
 
 
-def without_cudnn(attend: Callable, *args: object, **kwargs: object) -> Any:
+def without_cudnn(attend: Callable, *args: object, **kwargs: object) -> object:
     """Call torch's attention without cuDNN's kernels, which it prefers in 16 bits on GPUs since the H100.
 
     cuDNN prepares a kernel for each new shape, which takes several times as long as a training step, and batches of

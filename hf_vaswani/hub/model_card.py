@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import jinja2
@@ -384,7 +383,7 @@ def _is_of_curves(name: str) -> bool:
     return Path(name).stem == "curves"
 
 
-def _figures(names: list[str], folder: str) -> dict[str, list[Any]]:
+def _figures(names: list[str], folder: str) -> dict[str, list[object]]:
     """The figures of curves and of attention, with their paths relative to the card."""
     # Quoted, since Markdown ends an address at a space.
     paths = {name: Markdown(quote(f"{folder}/{name}" if folder else name)) for name in shown_figures(names)}

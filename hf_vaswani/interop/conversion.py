@@ -203,7 +203,7 @@ def check_options(source: str, options: object) -> dict[str, Any]:
     raise InputError(f"{source} contains {_kind(options)} in place of options.")
 
 
-def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]:
+def not_neutral(options: dict[str, object], neutral: dict[str, tuple]) -> list[str]:
     """An error for each option whose value is not one of its neutral values."""
     return [
         f"{name}={options[name]!r} is not supported."

@@ -5,7 +5,6 @@ An import never runs code from a folder.
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -56,7 +55,7 @@ def make_conversion(
     )
 
 
-def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
+def common_fields(config: PreTrainedConfig) -> dict[str, object]:
     """The fields that configs of Marian, FSMT and this model share."""
     return {name: getattr(config, name) for name in COMMON_FIELDS}
 

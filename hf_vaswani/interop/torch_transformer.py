@@ -155,7 +155,7 @@ def _activation(layer: nn.Module) -> str | None:
     return ACTIVATIONS.get(activation)
 
 
-def _module_fields(module: nn.Transformer) -> dict[str, Any]:
+def _module_fields(module: nn.Transformer) -> dict[str, object]:
     """Config fields that the module's shapes and forward pass determine."""
     encoder, decoder = module.encoder.layers[0], module.decoder.layers[0]
     has_bias = encoder.linear1.bias is not None
@@ -176,7 +176,7 @@ def _module_fields(module: nn.Transformer) -> dict[str, Any]:
     }
 
 
-def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[str, Any]:
+def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[str, object]:
     """Config fields for what is outside the module or matters only in training; the caller may override them."""
     layer = module.encoder.layers[0]
     fields = {

@@ -5,7 +5,7 @@ The file keeps the names of the first version, so that the card of an earlier ru
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -19,7 +19,7 @@ from .trail import RecordPart, RunTrace
 MAIN_TEST = "test"
 
 
-def _without_surrogates(text: object) -> Any:
+def _without_surrogates(text: object) -> object:
     """Text that UTF-8 can encode; a JSON file may contain half of a surrogate pair."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 

@@ -1,9 +1,9 @@
 """A translation server with the HTTP APIs of LibreTranslate and DeepL, whose clients need no changes.
 
-`api` is the application that clients reach, with the routes of `libretranslate` and `deepl`; `catalog` tells which
-model translates which pair, and `replica` translates with one of them. On one machine, `launch` starts the
-application, and `workers` the processes that replicas run in. On several, both are deployments of Ray Serve, in
-`application`; `cluster` starts them.
+`api` is the application that clients reach, with the routes of `libretranslate` and `deepl` and a `page` for people.
+`catalog` tells which model translates which pair, and `replica` translates with one of them. On one machine, `launch`
+starts the application, and `workers` the processes that replicas run in. On several, both are deployments of Ray
+Serve, in `application`; `cluster` starts them.
 """
 
 import os

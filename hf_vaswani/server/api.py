@@ -7,17 +7,16 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
-from . import deepl, deepl_glossaries, libretranslate
+from . import deepl, deepl_glossaries, libretranslate, page
 from .accounts import Accounts, APIError, Limits, quoted
 from .catalog import Catalog
 from .glossaries import Glossaries
@@ -50,7 +49,6 @@ LEAST_RATE, PATIENCE_SECONDS = 10_000, 20
 OTHER_BYTES = 64 * 1024
 # A character takes up to 12 bytes in JSON and in forms.
 CHARACTER_BYTES = 12
-PAGE = Path(__file__).with_name("page.html")  # for people
 
 
 def make_app(
@@ -59,13 +57,10 @@ def make_app(
     """The application; its `state.service` is what the routes share."""
     app = FastAPIOffline(title="hf_vaswani", description=DESCRIPTION, redoc_url=None)
     service = app.state.service = Service(catalog, handles, accounts, limits, glossaries)
+    app.include_router(page.make_router())
     app.include_router(libretranslate.make_router(service))
     app.include_router(deepl_glossaries.make_router(service))
     app.include_router(deepl.make_router(service))  # last, as it refuses other addresses of DeepL
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(PAGE)
 
     @app.get("/health", tags=["operation"])
     async def health() -> dict[str, str]:
@@ -283,7 +278,7 @@ async def _answer(app: Callable, scope, body: bytes, receive, send) -> None:
     async def given() -> dict[str, Any]:
         return messages.pop() if messages else await asyncio.shield(gone)
 
-    async def send_and_note(message: dict[str, Any]) -> None:
+    async def send_and_note(message: dict[str, object]) -> None:
         nonlocal is_sent
         await send(message)
         is_sent = message["type"] == "http.response.body" and not message.get("more_body")

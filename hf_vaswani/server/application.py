@@ -93,7 +93,7 @@ class _Api:
         self.routes = make_app(catalog, own, Accounts(accounts), arguments.limits, stored)
         self.service: Service = self.routes.state.service
 
-    def __serve_build_asgi_app__(self) -> Any:
+    def __serve_build_asgi_app__(self) -> object:
         return self.routes
 
     async def use(self, catalog: Catalog, accounts: dict[str, Account] | None) -> None:

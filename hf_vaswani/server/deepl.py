@@ -15,7 +15,7 @@ from .catalog import Pair, language_name
 from .documents import Document, safe_name
 from .libretranslate import download
 from .messages import Translation
-from .requests import DEEPL_KEY, FORM, JSON, UPLOAD, body_of, checked, uploaded_file
+from .requests import DEEPL_KEY, FORM, JSON, UPLOAD, Fields, body_of, checked, uploaded_file
 from .service import Direction, Service
 
 LANGUAGE_FIELDS = ("source_lang", "target_lang")
@@ -32,7 +32,7 @@ REFUSED = {
 }
 
 
-def _as_list(value: object) -> Any:
+def _as_list(value: object) -> object:
     """Names: a list, or a text with commas."""
     if isinstance(value, str):
         value = [value]
@@ -72,17 +72,17 @@ class TranslateRequest(GlossaryChoice):
 
     @field_validator("text", mode="before")
     @classmethod
-    def _one_or_many(cls, value: object) -> Any:
+    def _one_or_many(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
 
     @field_validator("split_sentences", mode="before")
     @classmethod
-    def _as_text(cls, value: object) -> Any:
+    def _as_text(cls, value: object) -> object:
         return str(int(value)) if isinstance(value, bool | int) else value
 
     @field_validator("tag_handling", mode="before")
     @classmethod
-    def _none_if_empty(cls, value: object) -> Any:
+    def _none_if_empty(cls, value: object) -> object:
         return value or None
 
 
@@ -126,7 +126,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/v2/languages")
     @router.post("/v2/languages", include_in_schema=False)
-    async def languages(request: Request) -> list[dict[str, Any]]:
+    async def languages(request: Request) -> list[dict[str, object]]:
         """The source or target languages that are served."""
         fields = await service.read_fields(request)
         service.authenticate(request, fields)
@@ -190,7 +190,7 @@ def make_router(service: Service) -> APIRouter:
         return service.documents.find(number, checked(DocumentKey, fields).document_key, account)
 
     @router.post("/v2/document/{number}", openapi_extra=body_of(JSON, FORM, model=DocumentKey))
-    async def status(request: Request, number: str) -> dict[str, Any]:
+    async def status(request: Request, number: str) -> dict[str, object]:
         """How far a document is."""
         document = await find(request, number)
         answer: dict[str, Any] = {"document_id": document.id, "status": document.status}
@@ -220,7 +220,7 @@ def make_router(service: Service) -> APIRouter:
     return router
 
 
-def refuse_features(fields: dict[str, Any]) -> None:
+def refuse_features(fields: Fields) -> None:
     """Refuse what these models cannot do.
 
     Raises:

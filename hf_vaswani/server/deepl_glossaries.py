@@ -1,7 +1,7 @@
 """The routes of DeepL's API for glossaries: those of one pair of languages (v2), and of several (v3)."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -11,7 +11,7 @@ from .accounts import APIError
 from .catalog import LONGEST_CODE, public_code
 from .deepl import LANGUAGE_FIELDS
 from .glossaries import Dictionary, StoredGlossary, combined, parse_entries
-from .requests import DEEPL_KEY, FORM, JSON, body_of, checked
+from .requests import DEEPL_KEY, FORM, JSON, Fields, body_of, checked
 from .service import Service
 
 MOST_NAME = 1000  # characters
@@ -49,7 +49,7 @@ def make_router(service: Service) -> APIRouter:
         return stored.find(number, service.authenticate(request, await service.read_fields(request)))
 
     async def change(
-        request: Request, number: str, edit: Callable[[dict[str, Any]], Callable[[StoredGlossary], StoredGlossary]]
+        request: Request, number: str, edit: Callable[[Fields], Callable[[StoredGlossary], StoredGlossary]]
     ) -> StoredGlossary:
         """Change a glossary by what `edit` makes of the fields, in a thread: entries may be many."""
         fields = await service.read_fields(request)
@@ -71,7 +71,7 @@ def make_router(service: Service) -> APIRouter:
         return {"supported_languages": [{"source_lang": one, "target_lang": other} for one, other in codes]}
 
     @router.post("/v2/glossaries", status_code=201, openapi_extra=body_of(JSON, FORM, model=GlossaryRequest))
-    async def create_one(request: Request) -> dict[str, Any]:
+    async def create_one(request: Request) -> dict[str, object]:
         """Create a glossary for one pair."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
@@ -79,13 +79,13 @@ def make_router(service: Service) -> APIRouter:
         return _single(await service.in_thread(lambda: stored.create(call.name, [read(call)], account)))
 
     @router.get("/v2/glossaries")
-    async def list_single(request: Request) -> dict[str, list[dict[str, Any]]]:
+    async def list_single(request: Request) -> dict[str, list[dict[str, object]]]:
         """The glossaries of one pair each."""
         own = stored.of_account(service.authenticate(request, await service.read_fields(request)))
         return {"glossaries": [_single(one) for one in own if len(one.dictionaries) == 1]}
 
     @router.get("/v2/glossaries/{number}")
-    async def single(request: Request, number: str) -> dict[str, Any]:
+    async def single(request: Request, number: str) -> dict[str, object]:
         """A glossary of one pair."""
         return _single(await find(request, number))
 
@@ -96,7 +96,7 @@ def make_router(service: Service) -> APIRouter:
         return Response(_table(dictionary), media_type="text/tab-separated-values")
 
     @router.post("/v3/glossaries", status_code=201, openapi_extra=body_of(JSON, FORM, model=DictionariesRequest))
-    async def create(request: Request) -> dict[str, Any]:
+    async def create(request: Request) -> dict[str, object]:
         """Create a glossary for several pairs."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
@@ -108,21 +108,21 @@ def make_router(service: Service) -> APIRouter:
         )
 
     @router.get("/v3/glossaries")
-    async def list_all(request: Request) -> dict[str, list[dict[str, Any]]]:
+    async def list_all(request: Request) -> dict[str, list[dict[str, object]]]:
         """All glossaries."""
         own = stored.of_account(service.authenticate(request, await service.read_fields(request)))
         return {"glossaries": [_info(one) for one in own]}
 
     @router.get("/v3/glossaries/{number}")
-    async def one(request: Request, number: str) -> dict[str, Any]:
+    async def one(request: Request, number: str) -> dict[str, object]:
         """A glossary."""
         return _info(await find(request, number))
 
     @router.patch("/v3/glossaries/{number}", openapi_extra=body_of(JSON, FORM, model=ChangeRequest))
-    async def change_glossary(request: Request, number: str) -> dict[str, Any]:
+    async def change_glossary(request: Request, number: str) -> dict[str, object]:
         """Rename a glossary, or add entries to its dictionaries."""
 
-        def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
+        def edit(fields: Fields) -> Callable[[StoredGlossary], StoredGlossary]:
             call = checked(ChangeRequest, fields)
             new = combined(read(one) for one in call.dictionaries)
 
@@ -136,7 +136,7 @@ def make_router(service: Service) -> APIRouter:
         return _info(await change(request, number, edit))
 
     @router.get("/v3/glossaries/{number}/entries")
-    async def entries(request: Request, number: str) -> dict[str, Any]:
+    async def entries(request: Request, number: str) -> dict[str, object]:
         """The entries of a pair."""
         glossary = await find(request, number)
         call = checked(LanguagesRequest, await service.read_fields(request))
@@ -145,11 +145,11 @@ def make_router(service: Service) -> APIRouter:
         return {"dictionaries": [{**dictionary.model_dump(exclude={"entries"}), **table}]}
 
     @router.put("/v3/glossaries/{number}/dictionaries", openapi_extra=body_of(JSON, FORM, model=DictionaryRequest))
-    async def replace(request: Request, number: str) -> dict[str, Any]:
+    async def replace(request: Request, number: str) -> dict[str, object]:
         """Set the entries of a pair."""
         new: list[Dictionary] = []
 
-        def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
+        def edit(fields: Fields) -> Callable[[StoredGlossary], StoredGlossary]:
             new.append(read(checked(DictionaryRequest, fields)))
             return lambda glossary: glossary.replaced(new[0])
 
@@ -160,7 +160,7 @@ def make_router(service: Service) -> APIRouter:
     async def delete_dictionary(request: Request, number: str) -> Response:
         """Delete the entries of a pair."""
 
-        def edit(fields: dict[str, Any]) -> Callable[[StoredGlossary], StoredGlossary]:
+        def edit(fields: Fields) -> Callable[[StoredGlossary], StoredGlossary]:
             call = checked(LanguagesRequest, fields)
 
             def remove(glossary: StoredGlossary) -> StoredGlossary:
@@ -189,11 +189,11 @@ def _base(code: str) -> str:
     return public_code(code).partition("-")[0]
 
 
-def _count(dictionary: Dictionary) -> dict[str, Any]:
+def _count(dictionary: Dictionary) -> dict[str, object]:
     return {**dictionary.model_dump(exclude={"entries"}), "entry_count": len(dictionary.entries)}
 
 
-def _info(glossary: StoredGlossary) -> dict[str, Any]:
+def _info(glossary: StoredGlossary) -> dict[str, object]:
     dictionaries = [_count(dictionary) for dictionary in glossary.dictionaries]
     return {**glossary.model_dump(include={"glossary_id", "name", "creation_time"}), "dictionaries": dictionaries}
 
@@ -204,7 +204,7 @@ def _only(glossary: StoredGlossary) -> list[Dictionary]:
     return glossary.dictionaries
 
 
-def _single(glossary: StoredGlossary) -> dict[str, Any]:
+def _single(glossary: StoredGlossary) -> dict[str, object]:
     (dictionary,) = _only(glossary)
     known = glossary.model_dump(include={"glossary_id", "name", "creation_time"})
     return {**known, "ready": True, **_count(dictionary)}

@@ -231,6 +231,15 @@ def _glossary(dictionaries: Sequence[Dictionary]) -> Glossary:
         raise APIError(400, f"Invalid glossary entries provided: {quoted(error, 500)}") from None
 
 
+def typed_glossary(text: str) -> Glossary:
+    """The glossary of terms that a request has itself: one a line, with a tab before its translation.
+
+    Raises:
+        APIError: they cannot be used.
+    """
+    return _glossary([Dictionary(source_lang="", target_lang="", entries=parse_entries(text, "\t"))])
+
+
 def _owner(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 

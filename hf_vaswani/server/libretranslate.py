@@ -10,17 +10,21 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from ..documents.formats import SUFFIXES
 from ..documents.markup import read_html
+from ..text.glossary import Glossary
+from ..text.words import word_spans
 from .accounts import APIError
 from .catalog import language_name
 from .documents import Document, safe_name
+from .glossaries import typed_glossary
 from .messages import Translation
 from .requests import FORM, JSON, LIBRETRANSLATE_KEY, UPLOAD, Model, body_of, checked, uploaded_file
-from .service import Service
+from .service import Direction, Service
 
 FRONTEND_TIMEOUT = 500  # milliseconds
+MOST_TERMS = 100_000  # characters of the terms that a request has itself
 
 
-def _as_list(value: object) -> Any:
+def _as_list(value: object) -> object:
     if not isinstance(value, str | list):
         raise ValueError("it must be a text or a list of texts")
     return [value] if isinstance(value, str) else value
@@ -30,23 +34,30 @@ def _as_list(value: object) -> Any:
 Texts = Annotated[list[str], Field(fail_fast=True), BeforeValidator(_as_list)]
 
 
-class TranslateRequest(BaseModel):
-    q: Texts = Field(description="text to translate, or several")
+class FileRequest(BaseModel):
     source: str = Field(description="code of the source language, or auto")
     target: str = Field(description="code of the target language")
+    glossary: str = Field("", max_length=MOST_TERMS, description="terms, one a line, a tab before its translation")
+    glossary_id: str = Field("", description="a glossary that was created with DeepL's calls")
+    api_key: str = ""
+
+
+class TranslateRequest(FileRequest):
+    q: Texts = Field(description="text to translate, or several")
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, description="further translations of each text")
+
+
+class AlignRequest(BaseModel):
+    q: Texts = Field(description="text, or several")
+    translation: Texts = Field(description="the translation of each")
+    source: str
+    target: str
     api_key: str = ""
 
 
 class DetectRequest(BaseModel):
     q: Texts
-    api_key: str = ""
-
-
-class FileRequest(BaseModel):
-    source: str
-    target: str
     api_key: str = ""
 
 
@@ -63,12 +74,13 @@ def make_router(service: Service) -> APIRouter:
             raise APIError(400, f"Invalid request: alternatives parameter must be <= {service.limits.alternatives}")
         characters = service.check_size(call.q)
         directions = await service.directions(call.q, _source(call.source), call.target)
+        glossary = await _glossary(service, call, directions, account)
         with service.accounts.charged(account, characters):
             if call.format == "html":
                 markup = await service.in_thread(lambda: [read_html(text) for text in call.q])
-                results = await service.translate_markup(markup, directions)
+                results = await service.translate_markup(markup, directions, glossary)
             else:
-                results = await service.translate(call.q, directions, 1 + call.alternatives)
+                results = await service.translate(call.q, directions, 1 + call.alternatives, glossary)
         answer: dict[str, Any] = {"translatedText": [result.hypotheses[0] for result in results]}
         if detected := [direction.detected for direction in directions if direction.detected]:
             answer["detectedLanguage"] = [{"confidence": one.confidence, "language": one.language} for one in detected]
@@ -80,8 +92,24 @@ def make_router(service: Service) -> APIRouter:
             answer = {name: values[0] for name, values in answer.items()}
         return JSONResponse(answer)  # FastAPI's own way looks at each of many texts
 
+    @router.post("/align", openapi_extra=body_of(JSON, FORM, model=AlignRequest))
+    async def align(request: Request) -> Response:
+        """Where the words of texts and of their translations are, and which source and target word correspond."""
+        fields = await service.read_fields(request)
+        service.authenticate(request, fields)
+        call = _call(AlignRequest, fields)
+        if len(call.q) != len(call.translation):
+            raise APIError(400, "Invalid request: each text needs its translation")
+        service.check_size([*call.q, *call.translation])
+        found = await service.align(call.q, call.translation, service.route(call.source, call.target))
+        alignments = [
+            {"source": word_spans(text), "target": word_spans(translation), "links": sorted(links or ())}
+            for text, translation, links in zip(call.q, call.translation, found)
+        ]
+        return JSONResponse({"alignments": alignments})
+
     @router.post("/detect", openapi_extra=body_of(JSON, FORM, model=DetectRequest))
-    async def detect(request: Request) -> list[dict[str, Any]]:
+    async def detect(request: Request) -> list[dict[str, object]]:
         """Guess the language of a text."""
         fields = await service.read_fields(request)
         service.authenticate(request, fields)
@@ -91,14 +119,14 @@ def make_router(service: Service) -> APIRouter:
         return [{"confidence": one.confidence, "language": one.language} for one in ranked]
 
     @router.get("/languages")
-    async def languages() -> list[dict[str, Any]]:
+    async def languages() -> list[dict[str, object]]:
         """The languages that are served, and what each is translated into."""
         catalog = service.catalog
         codes = sorted({*catalog.sources(), *catalog.targets()})
         return [{"code": code, "name": language_name(code), "targets": catalog.targets(code)} for code in codes]
 
     @router.post("/translate_file", openapi_extra=body_of(UPLOAD, model=FileRequest))
-    async def translate_file(request: Request) -> dict[str, Any]:
+    async def translate_file(request: Request) -> dict[str, object]:
         """Translate a file; the answer says where to download the translation."""
         fields = await service.read_fields(request)
         account = service.authenticate(request, fields)
@@ -107,9 +135,10 @@ def make_router(service: Service) -> APIRouter:
         texts = await service.reader.read(file.name, file.content)
         characters = service.check_size(texts.texts)
         [direction] = await service.directions(["\n".join(texts.texts)], _source(call.source), call.target)
+        glossary = await _glossary(service, call, [direction], account)
         document = Document(safe_name(file.name), len(file.content), account, characters)
         with service.accounts.charged(account, characters), service.files.kept(document):
-            document.result, warnings = await service.translate_document(texts, direction)
+            document.result, warnings = await service.translate_document(texts, direction, glossary)
         path = f"download_file/{document.id}.{quote(document.name)}"
         answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}{path}"}
         return answer | {"warnings": warnings} if warnings else answer
@@ -123,10 +152,11 @@ def make_router(service: Service) -> APIRouter:
         return download(document)
 
     @router.get("/frontend/settings")
-    async def settings() -> dict[str, Any]:
+    async def settings() -> dict[str, object]:
         """What LibreTranslate's page, and pages like it, need to know."""
         (source, target), *_ = sorted(service.catalog.routes)
         return {
+            "alternativesLimit": service.limits.alternatives,
             "apiKeys": service.accounts.needs_key,
             "charLimit": service.limits.characters,
             "filesTranslation": True,
@@ -143,13 +173,26 @@ def make_router(service: Service) -> APIRouter:
     return router
 
 
-def _call(kind: type[Model], fields: dict[str, Any]) -> Model:
+def _call(kind: type[Model], fields: dict[str, object]) -> Model:
     """The fields of a request; one that is empty is missing, as forms send them."""
     return checked(kind, {name: value for name, value in fields.items() if value != ""})
 
 
 def _source(code: str) -> str | None:
     return None if code.lower() == "auto" else code
+
+
+async def _glossary(
+    service: Service, call: FileRequest, directions: Sequence[Direction], account: str
+) -> Glossary | None:
+    """The terms that a translation is to obey, if any."""
+    if call.glossary:
+        return await service.in_thread(typed_glossary, call.glossary)
+    if not call.glossary_id or not directions:
+        return None
+    if _source(call.source) is None:
+        raise APIError(400, "Invalid request: with glossary_id, source must be a language")
+    return await service.in_thread(service.glossaries.terms, [call.glossary_id], directions[0].pair, account)
 
 
 def _warnings(results: Sequence[Translation]) -> list[list[str]]:

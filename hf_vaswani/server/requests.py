@@ -41,6 +41,10 @@ LARGE_BYTES = 1_500_000
 MOST_NAME = 255  # characters of a file's name
 
 
+# The fields of a request by name: texts, numbers, lists, and uploads, until [`checked`] makes a typed value of them.
+Fields = dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Upload:
     """A file that a form has."""
@@ -49,9 +53,7 @@ class Upload:
     content: bytes
 
 
-async def read_fields(
-    request: Request, limits: Limits, in_thread: Callable[..., Awaitable[dict[str, Any]]]
-) -> dict[str, Any]:
+async def read_fields(request: Request, limits: Limits, in_thread: Callable[..., Awaitable[Fields]]) -> Fields:
     """The fields of a request; those of a form that occur several times as lists.
 
     All text is UTF-8, percent-encoded or not.
@@ -70,7 +72,7 @@ async def read_fields(
     return fields | await in_thread(_read_body, *arguments)
 
 
-def sent_key(request: Request, fields: Mapping[str, Any] | None = None) -> Any:
+def sent_key(request: Request, fields: Mapping[str, object] | None = None) -> object:
     """The key of a request: from its header as DeepL's clients send it, or else from its fields; `None` without one.
 
     Args:
@@ -90,7 +92,7 @@ def sent_key(request: Request, fields: Mapping[str, Any] | None = None) -> Any:
     return next((fields[name] for name in KEY_FIELDS if fields.get(name)), None)
 
 
-def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
+def _read_body(body: bytes, content_type: str, limits: Limits) -> Fields:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == FORM:
         return _read_form(body, limits)
@@ -114,7 +116,7 @@ def _read_body(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]
     return content
 
 
-def _read_form(encoded: bytes, limits: Limits) -> dict[str, Any]:
+def _read_form(encoded: bytes, limits: Limits) -> Fields:
     most = limits.texts + MOST_FIELDS
     try:
         items = parse_qsl(encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=most)
@@ -125,7 +127,7 @@ def _read_form(encoded: bytes, limits: Limits) -> dict[str, Any]:
     return _grouped(items)
 
 
-def _read_multipart(body: bytes, content_type: str, limits: Limits) -> dict[str, Any]:
+def _read_multipart(body: bytes, content_type: str, limits: Limits) -> Fields:
     items: list[tuple[str, Any]] = []
 
     def add(name: bytes | None, value: object) -> None:
@@ -154,8 +156,8 @@ def _read_multipart(body: bytes, content_type: str, limits: Limits) -> dict[str,
     return _grouped(items)
 
 
-def _grouped(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _grouped(items: list[tuple[str, Any]]) -> Fields:
+    fields: Fields = {}
     for name, value in items:
         name = name.removesuffix("[]")
         if name not in fields:
@@ -167,7 +169,7 @@ def _grouped(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def checked(kind: type[Model], fields: dict[str, Any]) -> Model:
+def checked(kind: type[Model], fields: Fields) -> Model:
     """Fields as a value of a pydantic model.
 
     Raises:
@@ -184,7 +186,7 @@ def checked(kind: type[Model], fields: dict[str, Any]) -> Model:
         raise APIError(400, f"Invalid request: {name}: {message}" if name else f"Invalid request: {message}") from None
 
 
-def uploaded_file(fields: dict[str, Any], most: int) -> Upload:
+def uploaded_file(fields: Fields, most: int) -> Upload:
     """The uploaded file of a request.
 
     Raises:
@@ -202,7 +204,7 @@ def uploaded_file(fields: dict[str, Any], most: int) -> Upload:
     return Upload(upload.name or "document.txt", upload.content)
 
 
-def body_of(*kinds: str, model: type[BaseModel]) -> dict[str, Any]:
+def body_of(*kinds: str, model: type[BaseModel]) -> dict[str, object]:
     """What the OpenAPI page says of the body of a request that is read with [`read_fields`]."""
     schema = model.model_json_schema()
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}

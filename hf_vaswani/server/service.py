@@ -22,7 +22,7 @@ from .detection import Detected, Detector
 from .documents import DocumentReader, Documents, Texts
 from .glossaries import Glossaries
 from .messages import Chunk, Pairs, Translated, Translation
-from .requests import read_fields, sent_key
+from .requests import Fields, read_fields, sent_key
 
 # Of a chunk; and how many of them a request may have under way, so that a large one leaves room for others.
 CHUNK_TEXTS, CHUNK_CHARACTERS, CHUNKS = 32, 4_000, 8
@@ -106,11 +106,11 @@ class Service:
         """The result of some work of this process, which others need not wait for."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
-    async def read_fields(self, request: Request) -> dict[str, Any]:
+    async def read_fields(self, request: Request) -> Fields:
         """The fields of a request; errors as in [`requests.read_fields`]."""
         return await read_fields(request, self.limits, self.in_thread)
 
-    def authenticate(self, request: Request, fields: Mapping[str, Any]) -> str:
+    def authenticate(self, request: Request, fields: Fields) -> str:
         """The account of a request; errors as in [`Accounts.authenticate`]."""
         return self.accounts.authenticate(sent_key(request, fields))
 
@@ -288,6 +288,13 @@ class Service:
         alignments = await self._in_time(self._align(document.texts, best, document.has_tags, directions))
         target = language_code(direction.pair.target)
         return await self.reader.fill(document, best, alignments, target), warnings
+
+    async def align(
+        self, texts: Sequence[str], translations: Sequence[str], direction: Direction
+    ) -> list[Alignment | None]:
+        """The words of texts and translations that correspond, if that can be known; errors as in [`translate`]."""
+        count = len(texts)
+        return await self._in_time(self._align(texts, translations, [True] * count, [direction] * count))
 
     async def _in_time(self, work: Awaitable[Result]) -> Result:
         """The result of some work.

@@ -220,7 +220,7 @@ def inspect_model(model: GivenModel, arguments: ServerArguments) -> Inspection:
     return Inspection(pairs, warning, content_digest(model.path))
 
 
-def open_model(model: GivenModel, arguments: ServerArguments) -> Any:
+def open_model(model: GivenModel, arguments: ServerArguments) -> object:
     """What translates; errors as when a model is loaded."""
     _import_libraries()
     import torch

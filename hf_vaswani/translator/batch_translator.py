@@ -59,7 +59,7 @@ class BatchTranslator:
         self._translate: LineTranslator | None = None
         self._content = ""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # `datasets.map` recognizes its cached results by the state: with other weights, it must not be the same.
         content = self.settings.content_digest()
         if content != self._content:
@@ -96,7 +96,7 @@ class BatchTranslator:
             logger.warning("%s may be wrong; the first: %s", counted(len(doubtful), "translation"), doubtful[0])
         return _with_columns(batch, added)
 
-    def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str], list[str]]:
+    def _translated(self, values: list[object]) -> tuple[list[str | None], list[str], list[str]]:
         """The translation of each value, why it has none ("" if it has one), and which translations may be wrong."""
         doubtful: list[str] = []
         translations: list[str | None] = [None] * len(values)
@@ -122,7 +122,7 @@ class BatchTranslator:
         return translations, errors, doubtful
 
 
-def _values(column: object) -> list[Any]:
+def _values(column: object) -> list[object]:
     """The values of a list, an array, or a column of pandas or Arrow."""
     for method in ("to_pylist", "tolist"):
         if hasattr(column, method):
@@ -135,7 +135,7 @@ def _is_missing(value: object) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
-def _with_columns(batch: object, added: Mapping[str, Sequence[str | None]]) -> Any:
+def _with_columns(batch: object, added: Mapping[str, Sequence[str | None]]) -> object:
     if hasattr(batch, "assign"):  # pandas
         import pandas as pd
 

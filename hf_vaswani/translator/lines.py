@@ -313,6 +313,6 @@ def error_message(error: Exception) -> str:
     return reason(error) if is_out_of_memory(error) else " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _as_record(hypothesis: Hypothesis) -> dict[str, Any]:
+def _as_record(hypothesis: Hypothesis) -> dict[str, object]:
     further = {name: value for name, value in hypothesis.items() if name != "translation_text"}
     return {"text": hypothesis["translation_text"], **further}

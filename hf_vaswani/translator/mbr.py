@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from sacrebleu.metrics import BLEU
@@ -207,7 +206,7 @@ def translate_mbr(
     return rankings(partial(translator, **options), texts, utility, is_weighted=not do_sample)
 
 
-def candidate_arguments(samples: int, epsilon: float = DEFAULT_EPSILON, do_sample: bool = True) -> dict[str, Any]:
+def candidate_arguments(samples: int, epsilon: float = DEFAULT_EPSILON, do_sample: bool = True) -> dict[str, object]:
     """Arguments with which a translation pipeline returns candidates; arguments and errors as in [`translate_mbr`]."""
     check_number("samples", samples, least=2)
     if samples is None or samples > MOST_SAMPLES:

@@ -116,7 +116,7 @@ class TranslationPipeline(Pipeline):
         self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
         self._check_pair(self._preprocess_params)
 
-    def _check_pair(self, preprocess: dict[str, Any]) -> None:
+    def _check_pair(self, preprocess: dict[str, object]) -> None:
         remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
         check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
@@ -426,7 +426,7 @@ def as_texts(inputs: object) -> tuple[Iterable, bool]:
     return inputs, not is_sequence
 
 
-def _own_options(options: dict[str, Any]) -> dict[str, Any]:
+def _own_options(options: dict[str, object]) -> dict[str, object]:
     """Take the translator's options out of a call's or a pipeline's; `None` counts as not given."""
     for old, name in RENAMED.items():
         if old in options:

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..errors import InputError
 from ..models.load import check_gives_probabilities, load
 from ..text.languages import LanguagePair, fits_pair, language_pairs, pairs_in_words
-from .pairs import score_pairs
-from .segments import Result
+from .pairs import PairScore, score_pairs
+from .segments import Hypothesis, Result
 
 DEFAULT_WEIGHT = 0.2
 
@@ -55,11 +55,11 @@ class Reranker:
             for result in results
         ]
 
-    def _sorted(self, result: list[Any], scores: list[Any]) -> list[Any]:
+    def _sorted(self, result: list[Hypothesis], scores: list[PairScore | None]) -> list[Hypothesis]:
         of_source = [score and score.log_probability / score.length for score in scores]
         scored = [{**hypothesis, "source_score": mean} for hypothesis, mean in zip(result, of_source)]
 
-        def total(hypothesis: dict[str, Any]) -> float:
+        def total(hypothesis: Mapping[str, Any]) -> float:
             mean = hypothesis["source_score"]
             return float("-inf") if mean is None else hypothesis["score"] + self.weight * mean
 

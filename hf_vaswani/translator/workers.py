@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -103,7 +103,7 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], workers: 
             connection.close()
 
 
-def _serve(connection: Connection, work: Callable[[Any], Any], items: Sequence[Any]) -> None:
+def _serve(connection: Connection, work: Callable[[object], object], items: Sequence[object]) -> None:
     """Run a worker: do the work on the items whose positions it receives, until it receives `None`."""
     # Ctrl-C reaches all processes of a terminal: the main one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -14,7 +14,6 @@ from transformers import generation as processors
 
 from hf_vaswani.cli import main
 from hf_vaswani.core.sentence_splitting import split_text
-from hf_vaswani.engines import web_page
 from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.errors import InputError
@@ -22,6 +21,7 @@ from hf_vaswani.generation.alignment import alignment_layer, forced_attentions
 from hf_vaswani.models.load import load
 from hf_vaswani.models.model_files import is_page
 from hf_vaswani.text.normalization import BLANK
+from hf_vaswani.web.files import FOLDER
 
 from ..conftest import save_tiny_model, tiny_model
 from ..core.test_modeling_vaswani import randomize
@@ -30,7 +30,6 @@ from .variants import MASK, SOURCES
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-SOURCE_FILES = Path(web_page.__file__).with_name("web")
 VERSIONS = {"@huggingface/tokenizers": "0.2.99", "onnxruntime-web": "1.30.99"}
 
 
@@ -64,7 +63,7 @@ def page(page_once, tmp_path) -> Path:
 
 def test_folder_contains_page_int8_model_and_runtime(page):
     assert sorted(path.relative_to(page).as_posix() for path in page.rglob("*") if path.is_file()) == [
-        "README.md", "icon.svg", "index.html", "manifest.webmanifest", "marks.js",
+        "README.md", "browser.js", "icon.svg", "index.html", "manifest.webmanifest", "marks.js",
         "model/config.json", "model/generation_config.json", "model/onnx/decoder_model_merged_quantized.onnx",
         "model/onnx/encoder_model_quantized.onnx", "model/tokenizer.json", "model/tokenizer_config.json",
         "page.js", "page.json", "runtime/onnxruntime-wasm.js", "runtime/onnxruntime.js", "runtime/onnxruntime.wasm",
@@ -115,7 +114,7 @@ def test_links_are_relative_and_point_to_files_of_the_page(page):
 
 
 def test_scripts_never_set_html():
-    for path in SOURCE_FILES.glob("*.js"):
+    for path in FOLDER.glob("*.js"):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", path.read_text())
 
 

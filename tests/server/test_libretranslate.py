@@ -55,6 +55,55 @@ def test_warnings_are_given_with_the_texts_that_have_them(client):
     assert "warnings" not in translate(client, q="sure").json()
 
 
+@pytest.mark.parametrize("source", ["de", "auto"])
+def test_terms_of_a_request_reach_the_model_with_the_lines_that_have_them(client, model, source):
+    terms = "Hund\thound\nKatze\tcat"
+    assert translate(client, q="Das ist ein Hund.\nWer ist das?", source=source, glossary=terms).status_code == 200
+    [chunk] = model.chunks
+    assert [[(entry.source, entry.targets) for entry in one.entries] for one in chunk.glossaries] == [
+        [("Hund", ("hound",))], [],
+    ]  # fmt: skip
+    file = {"file": ("a.txt", b"Katze")}
+    client.post("/translate_file", data={"source": source, "target": "en", "glossary": terms}, files=file)
+    assert [entry.source for one in model.chunks[1].glossaries for entry in one.entries] == ["Katze"]
+
+
+def test_glossary_of_deepls_calls_is_used_by_its_id(client, model):
+    fields = {"name": "a", "source_lang": "de", "target_lang": "en", "entries": "Hund\thound", "entries_format": "tsv"}
+    number = client.post("/v2/glossaries", json=fields).json()["glossary_id"]
+    assert translate(client, q="Hund", glossary_id=number).status_code == 200
+    assert [entry.source for entry in model.chunks[0].glossaries[0].entries] == ["Hund"]
+    answer = translate(client, q="Hund", source="auto", glossary_id=number)
+    assert (answer.status_code, answer.json()["error"]) == (
+        400, "Invalid request: with glossary_id, source must be a language",
+    )  # fmt: skip
+    assert translate(client, q="Hund", glossary_id="other").status_code == 404
+
+
+@pytest.mark.parametrize("terms, message", [
+    ("Hund", "line 1 has no source and target term"), ("a\tb\na\tc", "line 2 repeats a source term"),
+    ("a\t" + "b" * 100_000, "glossary: String should have at most 100000 characters"),
+])  # fmt: skip
+def test_wrong_terms_are_named(client, terms, message):
+    answer = translate(client, q="Hund", glossary=terms)
+    assert answer.status_code == 400 and message in answer.json()["error"]
+
+
+def test_alignment_tells_where_words_are_and_which_correspond(client, model):
+    async def remote(pairs):
+        assert (pairs.texts, pairs.translations) == (("Ein Hund!", "Ja"), ("A dog", "Yes"))
+        return [{(1, 1), (0, 0)}, None]
+
+    model.remote = remote
+    fields = {"q": ["Ein Hund!", "Ja"], "translation": ["A dog", "Yes"], "source": "de", "target": "en"}
+    assert client.post("/align", json=fields).json() == {"alignments": [
+        {"source": [[0, 3], [4, 8], [8, 9]], "target": [[0, 1], [2, 5]], "links": [[0, 0], [1, 1]]},
+        {"source": [[0, 2]], "target": [[0, 3]], "links": []},
+    ]}  # fmt: skip
+    answer = client.post("/align", json={**fields, "translation": "A dog"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: each text needs its translation")
+
+
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "query"])
 @pytest.mark.parametrize("text", ["Ein Hund läuft.", "Ein%20Hund%20l%C3%A4uft."])
 def test_forms_are_read_as_utf_8(client, kind, text):

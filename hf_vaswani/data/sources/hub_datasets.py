@@ -173,7 +173,7 @@ def _split_names(split: str) -> list[str]:
     return [part.partition("[")[0].strip() for part in split.split("+")]
 
 
-def _flat_features(features: "Features | dict[str, Any]") -> dict[str, Any]:
+def _flat_features(features: "Features | dict[str, Any]") -> dict[str, object]:
     """The type of each column, including those in `translation`, whose own type names its languages."""
     nested = features.get(NESTED)
     languages = getattr(nested, "languages", None)

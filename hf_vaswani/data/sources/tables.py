@@ -87,7 +87,7 @@ def looks_like_names(cells: Iterable[str], candidates: list[tuple[str, str]]) ->
     )
 
 
-def flat_record(record: dict[str, Any]) -> dict[str, Any]:
+def flat_record(record: dict[str, object]) -> dict[str, object]:
     """A record with the fields of its `translation` added; if names clash, the record's own fields win."""
     nested = record.get(NESTED)
     return {**nested, **record} if isinstance(nested, dict) else record

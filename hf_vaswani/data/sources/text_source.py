@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ...configuration.name_hints import hint
 from ...errors import InputError, counted
@@ -330,7 +329,7 @@ def _column_errors(source: TextSource) -> list[str]:
     return []
 
 
-def _typed(key: str, value: object) -> Any:
+def _typed(key: str, value: object) -> object:
     """Convert a recipe's value to the type of a field.
 
     Raises:

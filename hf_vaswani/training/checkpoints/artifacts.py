@@ -132,7 +132,7 @@ def has_edited_card(folder: Path) -> bool:
 def matches(folder: Path, report: "RunReport") -> bool:
     """Whether the artifacts in a folder describe the same model as a report."""
 
-    def measured(results: dict[str, Any]) -> dict[str, Any]:
+    def measured(results: dict[str, object]) -> dict[str, object]:
         # "teacher" contains speeds, which differ each time.
         others = (CARD_DIGEST, CARD_NAME, "recipe", "versions", "teacher")
         return {key: results[key] for key in results if key not in others}

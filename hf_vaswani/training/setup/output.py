@@ -3,7 +3,7 @@
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -158,7 +158,7 @@ def weight_digests(recipe: Recipe, model: PreTrainedModel, teacher: "WordTeacher
     return {section: {DIGEST: digest} for section, digest in digests.items()}
 
 
-def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
+def _store_recipe(folder: Path, content: dict[str, object]) -> None:
     with atomic_write(folder / RECIPE_FILE) as part:
         part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
 

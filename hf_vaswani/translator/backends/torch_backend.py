@@ -44,9 +44,9 @@ class TorchBackend:
         return True
 
 
-def own_arguments(batch: SearchBatch, device: torch.device) -> dict[str, Any]:
+def own_arguments(batch: SearchBatch, device: torch.device) -> dict[str, object]:
     """The arguments of `generate()` that belong to one batch."""
-    own: dict[str, Any] = {}
+    own: dict[str, object] = {}
     if batch.prompts:
         own["decoder_input_ids"] = torch.tensor(batch.prompts, device=device)
     if batch.unfinished:
@@ -121,7 +121,7 @@ def search_batch(
 
 def _scores(
     model: PreTrainedModel,
-    inputs: dict[str, Any],
+    inputs: dict[str, torch.Tensor],
     arguments: GenerateArguments,
     output_ids: torch.LongTensor,
     lengths: torch.LongTensor,
@@ -133,7 +133,7 @@ def _scores(
     return sums / arguments.scoring().penalty((lengths - prompt).clamp(min=1))
 
 
-def _candidates(outputs: dict[str, Any], row: int) -> Iterator[Candidate]:
+def _candidates(outputs: dict[str, torch.Tensor], row: int) -> Iterator[Candidate]:
     ids, lengths = outputs["output_ids"][row].tolist(), outputs["lengths"][row].tolist()
     scores = outputs["scores"][row].tolist() if "scores" in outputs else [None] * len(ids)
     alignments = outputs["alignments"][row] if "alignments" in outputs else [None] * len(ids)

@@ -4,8 +4,7 @@
 // attention weights. So the worker runs the graphs itself, with transformers.js's tokenizer, ONNX Runtime for
 // WebAssembly, and the search in search.js.
 //
-// It receives {id, text} and sends messages of these types: "loading" with byte counts, "ready", "pieces" with where
-// the parts of the text are, "translations" of some of them, "done", and "error".
+// What it receives and sends is described in page.js.
 
 import * as ort from "./runtime/onnxruntime.js";
 import { Tokenizer } from "./runtime/tokenizers.js";

@@ -1,31 +1,47 @@
-// The page: sends what is typed to the worker, shows its translations, and marks words that correspond.
+// The page: sends what is typed to what translates, shows the translations, and marks words that correspond.
+//
+// What translates is started by browser.js or server.js. It gets {id, text}, and answers with `receive` and messages of
+// these types: "loading" with byte counts, "ready", "pieces" with where the parts of the text are, "translations" of
+// some of them, "done", and "error".
 //
 // Text is only ever inserted as text, never as HTML.
 
 import { Marks } from "./marks.js";
 import { Translation } from "./translation.js";
 
-const DELAY = 120; // milliseconds without typing after which a text is translated
 const element = (id) => document.getElementById(id);
 const source = element("source");
 const state = element("state");
 const progress = element("progress");
 const marks = new Marks(source, element("mirror"), element("link"));
-const translation = new Translation(element("translation"), marks);
+export const translation = new Translation(element("translation"), marks);
 
 document.documentElement.classList.add("started");
 nameLanguages();
 
-let worker = startWorker();
-let isReady = false;
 let id = 0;
 let timer;
+let translate;
 
-source.addEventListener("input", () => {
-  translation.showNothing();
+/**
+ * @param {(request: {id: number, text: string}) => void} given translates a text, unless a later one follows
+ * @param {number} delay milliseconds without typing after which a text is translated
+ */
+export function start(given, delay) {
+  translate = given;
+  source.addEventListener("input", () => {
+    translation.showNothing();
+    marks.setText(source.value);
+    clearTimeout(timer);
+    timer = setTimeout(send, delay);
+  });
+  // A browser may keep what was typed when the page is reloaded.
   marks.setText(source.value);
-  clearTimeout(timer);
-  timer = setTimeout(send, DELAY);
+  if (source.value) send();
+}
+
+source.addEventListener("keydown", ({ key, ctrlKey, metaKey }) => {
+  if (key === "Enter" && (ctrlKey || metaKey)) send();
 });
 element("clear").addEventListener("click", () => {
   source.value = "";
@@ -35,7 +51,7 @@ element("clear").addEventListener("click", () => {
   source.focus();
 });
 element("copy").addEventListener("click", async () => {
-  const isCopied = await navigator.clipboard.writeText(translation.text).then(() => true, () => false);
+  const isCopied = await copy(translation.text).catch(() => false);
   state.textContent = isCopied ? "Copied." : "The browser does not allow copying.";
 });
 document.addEventListener("selectionchange", () => {
@@ -47,31 +63,28 @@ source.addEventListener("pointermove", ({ clientX, clientY }) => {
 });
 source.addEventListener("pointerleave", () => translation.showNothing());
 
-// A browser may keep what was typed when the page is reloaded.
-marks.setText(source.value);
-if (source.value) send();
-keepForOffline();
-
 /** Shows how a word was translated, unless the translation on display is that of an earlier text. */
 function showSource(place) {
   if (translation.source === source.value) translation.showSource(place);
 }
 
-function send() {
+/** Translates the text anew. */
+export function send() {
+  clearTimeout(timer);
   id += 1;
   translation.source = source.value;
   document.body.classList.add("busy");
-  worker.postMessage({ id, text: source.value });
+  translate({ id, text: source.value });
 }
 
-function receive({ data }) {
+/** Shows what a message says. */
+export function receive(data) {
   if (data.type === "loading") {
     progress.value = data.loaded / data.total;
     const isLoaded = data.loaded >= data.total;
     const size = `${megabytes(data.loaded)} of ${megabytes(data.total)} MB`;
     state.textContent = isLoaded ? "Starting the model…" : `Loading the model: ${size}.`;
   } else if (data.type === "ready") {
-    isReady = true;
     progress.hidden = true;
     state.textContent = "Ready.";
   } else if (data.type === "error") {
@@ -96,24 +109,6 @@ function done({ sentences, tokens, seconds }) {
   Object.assign(speed.dataset, { sentences, tokens, seconds });
 }
 
-/**
- * A worker made from a blob obeys this page's Content-Security-Policy; one made from a file does not. The latter is for
- * browsers that do not let the former load its modules.
- */
-function startWorker(isPlain = false) {
-  const address = new URL("worker.js", import.meta.url).href;
-  const blob = new Blob([`import ${JSON.stringify(address)};`], { type: "text/javascript" });
-  const started = new Worker(isPlain ? address : URL.createObjectURL(blob), { type: "module" });
-  started.addEventListener("message", receive);
-  started.addEventListener("error", (event) => {
-    event.preventDefault();
-    if (isReady || isPlain) return receive({ data: { type: "error", message: event.message || "The page cannot start." } });
-    worker = startWorker(true);
-    if (source.value) send();
-  });
-  return started;
-}
-
 function nameLanguages() {
   for (const label of document.querySelectorAll("[data-language]")) {
     const code = label.dataset.language;
@@ -121,16 +116,15 @@ function nameLanguages() {
   }
 }
 
-async function keepForOffline() {
-  if (!navigator.serviceWorker) return;
-  try {
-    await navigator.serviceWorker.register(new URL("service_worker.js", import.meta.url));
-    await navigator.serviceWorker.ready;
-    document.body.classList.add("offline");
-    element("offline").hidden = false;
-  } catch {
-    // The page still translates without it.
-  }
+/** Copies a text; pages that are not served by https have no `navigator.clipboard`. */
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true);
+  const set = (event) => {
+    event.preventDefault();
+    event.clipboardData.setData("text/plain", text);
+  };
+  document.addEventListener("copy", set, { once: true });
+  return document.execCommand("copy");
 }
 
 function megabytes(bytes) {

@@ -45,11 +45,12 @@ export class Translation {
     this.view.replaceChildren(...lines);
   }
 
-  /** @param {[number, object][]} translations indices of sentences, and the worker's results for them */
+  /** @param {[number, object][]} translations indices of sentences, and their results */
   add(translations) {
     for (const [i, result] of translations) {
       this.results[i] = result;
-      this.spans[i].textContent = result.text;
+      // The same text may come again with its words linked: what is selected of it stays so.
+      if (this.spans[i].textContent !== result.text) this.spans[i].textContent = result.text;
       this.spans[i].className = "sentence";
     }
   }
@@ -106,7 +107,7 @@ export class Translation {
   open(piece) {
     const span = this.spans[piece];
     const { text, target } = this.results[piece];
-    if (!span.firstElementChild) {
+    if (target.length && !span.firstElementChild) {
       const nodes = [];
       let end = 0;
       target.forEach(([from, to], i) => {
