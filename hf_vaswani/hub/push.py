@@ -12,6 +12,7 @@ from huggingface_hub import SpaceCardData
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..backends import BACKENDS
+from ..core.modeling_base import remote_code_files
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json, writing
@@ -49,7 +50,7 @@ PUSHED = (
     "added_tokens.json", "*vocab.json", "*vocabulary.json", "vocab*", "vmap.txt", "merges.txt", "dict.*.txt",
     "bpecodes", "codes", "*.model", "*.spm", "*.jinja", "configuration_*.py", "generation_*.py", "modeling_*.py",
     "pipeline_*.py", "tokenization_*.py", "handler.py", "README.md", "results.json", "*.png", "*.svg",
-    "LICENSE*", "NOTICE*",
+    "LICENSE*", "NOTICE*", *(file.name for file in remote_code_files()),
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 # Of a Space.
