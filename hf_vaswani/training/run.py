@@ -26,7 +26,7 @@ from ..runtime.signals import StopSignals
 from .build import TrainingSetup
 from .checkpoints.artifacts import CHECKPOINTS
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
-from .describe import Stopwatch
+from .listeners import Stopwatch
 from .optimization.optimizer import make_optimizer
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
