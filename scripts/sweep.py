@@ -37,7 +37,7 @@ from hf_vaswani.ledger import check_new, exclusive, locked
 from hf_vaswani.runtime.cores import available_cores
 from hf_vaswani.runtime.imports import import_extra
 from hf_vaswani.runtime.launcher import PARENT, is_set
-from hf_vaswani.runtime.ray_actors import ray_session
+from hf_vaswani.runtime.ray_session import ray_session
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.setup.splits import load_test_sets
 

@@ -21,8 +21,7 @@ from pyarrow import parquet
 from transformers.utils.logging import disable_progress_bar
 
 from hf_vaswani.cli import main
-from hf_vaswani.commands.options import MODEL, CommandParser, with_option_names
-from hf_vaswani.commands.prepare_on_ray import add_ray_options
+from hf_vaswani.commands.options import MODEL, CommandParser, add_ray_options, with_option_names
 from hf_vaswani.commands.reports import LineReports
 from hf_vaswani.commands.translate import (
     add_batch_options,
@@ -38,7 +37,7 @@ from hf_vaswani.errors import InputError, counted, reason
 from hf_vaswani.files import InputPath, OutputPath, atomic_write, collect_errors, path_error, read_json, replace_files
 from hf_vaswani.ledger import differences, exclusive
 from hf_vaswani.runtime.imports import import_extra
-from hf_vaswani.runtime.ray_actors import ray_session
+from hf_vaswani.runtime.ray_session import ray_session
 from hf_vaswani.translator import BatchTranslator
 from hf_vaswani.translator.lines import without_line_breaks
 

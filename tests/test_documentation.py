@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from hf_vaswani.cli import _parser, main
-from hf_vaswani.commands import prepare_on_ray
 from hf_vaswani.training.recipe.recipe import load_recipe
 
 from .conftest import tiny_model
@@ -32,7 +31,7 @@ SWEEP = load_script("sweep")
 PARSERS = {
     "scripts/sweep.py": SWEEP,
     "scripts/translate_shards.py": load_script("translate_shards"),
-    "scripts/prepare_on_ray.py": prepare_on_ray,
+    "scripts/prepare_on_ray.py": load_script("prepare_on_ray"),
 }
 
 

@@ -97,7 +97,7 @@ def test_an_import_without_memory_is_no_missing_library(failing_import):
 
 
 def test_ray_that_takes_too_long_to_start_is_one_error(monkeypatch):
-    from hf_vaswani.runtime.ray_actors import ray_session
+    from hf_vaswani.runtime.ray_session import ray_session
 
     def init(**settings):
         raise Exception("The current node timed out during startup.")  # as Ray does

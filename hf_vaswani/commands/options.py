@@ -245,6 +245,22 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_ray_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--num_actors` and `--address`, for scripts that work on Ray."""
+    parser.add_argument(
+        "--num_actors",
+        type=up_to(100_000),
+        metavar="N",
+        help="number of actors (default: one per GPU, or else per core)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="address of the Ray cluster; local: a new one on this machine (default: RAY_ADDRESS, or else the cluster "
+        "of this machine, or a new one)",
+    )
+
+
 def add_engine_option(parser: argparse._ActionsContainer) -> None:
     """The option `--engine` of commands that translate."""
     parser.add_argument(

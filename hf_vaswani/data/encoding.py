@@ -22,7 +22,7 @@ from .sources.text_files import Pair
 from .tokenizers.tokenizer import side_backends
 
 if TYPE_CHECKING:
-    from .token_alignment import TokenAligner
+    from .alignment import TokenAligner
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from ..errors import InputError
 from ..generation.alignment import to_tokens
 from ..generation.settings import position_limit
 from ..ledger import new_folder
-from ..models.engine_folders import weights_size
-from ..models.model_files import SHORTLIST_FILE
+from ..models.model_files import SHORTLIST_FILE, weights_size
 from ..text.languages import own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .formats import Format, formats

@@ -13,8 +13,8 @@ import numpy as np
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
+from ..data.alignment import learn_translations
 from ..data.encoding import encode_in_slices, plain_encoder
-from ..data.lexical_translation import learn_translations
 from ..errors import InputError
 from ..files import reading
 from ..models.model_files import SHORTLIST_FILE

@@ -26,7 +26,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
 from ..files import file_digest, read_json
-from ..models.engine_folders import PAGE_FILE
+from ..models.model_files import PAGE_FILE
 from ..text.normalization import BLANK
 from ..web.files import page_files, render
 from . import transformers_js_export

@@ -13,8 +13,7 @@ from ..backends import BACKENDS
 from ..configuration.keys import Keys
 from ..configuration.yaml_reader import read_yaml
 from ..errors import InputError
-from ..models.engine_folders import weights_size
-from ..models.model_files import CONFIG_FILE
+from ..models.model_files import CONFIG_FILE, weights_size
 from ..records import RESULTS_FILE
 from ..records.run_report import read_report
 from ..text.languages import own_languages

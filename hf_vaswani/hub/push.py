@@ -12,11 +12,19 @@ from huggingface_hub import SpaceCardData
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..backends import BACKENDS
+from ..core.modeling_base import remote_code_files
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..errors import InputError
 from ..files import check_types, collect_errors, read_json, writing
-from ..models.engine_folders import PAGE_FILE, is_exported, is_page
-from ..models.model_files import CONFIG_FILE, GENERATION_FILE, check_config_exists, weight_file_errors
+from ..models.model_files import (
+    CONFIG_FILE,
+    GENERATION_FILE,
+    PAGE_FILE,
+    check_config_exists,
+    is_exported,
+    is_page,
+    weight_file_errors,
+)
 from ..records import EVAL_RESULTS
 from .markdown import one_line, quoted
 from .repository import GRADIO, MODEL, MODEL_PATTERNS, SPACE, check_links, commit_folder, is_hub_id, open_repository
@@ -42,7 +50,7 @@ PUSHED = (
     "added_tokens.json", "*vocab.json", "*vocabulary.json", "vocab*", "vmap.txt", "merges.txt", "dict.*.txt",
     "bpecodes", "codes", "*.model", "*.spm", "*.jinja", "configuration_*.py", "generation_*.py", "modeling_*.py",
     "pipeline_*.py", "tokenization_*.py", "handler.py", "README.md", "results.json", "*.png", "*.svg",
-    "LICENSE*", "NOTICE*",
+    "LICENSE*", "NOTICE*", *(file.name for file in remote_code_files()),
 )  # fmt: skip
 NOT_PUSHED = ("optimizer*", "scheduler*", "random_states*", "training_args.bin", *RUN_FILES)
 # Of a Space.

@@ -27,10 +27,17 @@ from ..generation.adapters import base_error
 from ..generation.model_checks import vocabulary_error
 from ..generation.settings import generation_config_in
 from ..text.vocabularies import target_vocab_size, vocabularies
-from .engine_folders import is_engine_folder, is_page
 from .ensemble import Ensemble
 from .model_digest import adapter_base
-from .model_files import check_config_exists, check_settings, has_weights, model_kind, weight_file_errors
+from .model_files import (
+    check_config_exists,
+    check_settings,
+    has_weights,
+    is_engine_folder,
+    is_page,
+    model_kind,
+    weight_file_errors,
+)
 from .model_loading import damage_errors, read_weights, weight_errors
 
 

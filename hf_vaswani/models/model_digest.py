@@ -10,8 +10,7 @@ from ..data.tokenizers.tokenizer import SAVED_FILES
 from ..errors import InputError
 from ..files import file_digest, read_json
 from ..runtime.imports import import_extra
-from .engine_folders import weight_patterns
-from .model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE
+from .model_files import CONFIG_FILE, GENERATION_FILE, SHORTLIST_FILE, weight_patterns
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 SETTINGS_FILES = (CONFIG_FILE, GENERATION_FILE, ADAPTER_CONFIG_NAME)

@@ -1,4 +1,4 @@
-"""Checks the files in a model's folder, says which is damaged or missing, and renews the code that it carries.
+"""Checks the files in a model's folder: what kind of model they hold, and which is damaged or missing.
 
 transformers raises many types of exceptions for damaged files, mostly without the file name, and ignores some damage
 silently. Commands and importers run these checks before loading, to catch what nothing else would notice, and after a
@@ -30,6 +30,8 @@ SHORTLIST_FILE = "vmap.txt"
 FLOAT_BYTES = 4
 # Every file of the code says this of itself, in this version and in earlier ones.
 MARK = re.compile(r"travels\s+with\s+(each\s+checkpoint|such\s+checkpoints)")
+# The files of a web page that its script and browsers read first.
+PAGE_FILE, INDEX_FILE = "page.json", "index.html"
 
 
 def model_kind(folder: Path) -> str:
@@ -193,3 +195,34 @@ def _renew_tokenizer_class(file: Path) -> None:
         settings["tokenizer_class"] = "VaswaniTokenizer"
         with atomic_write(file) as part:
             part.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def weight_patterns() -> list[str]:
+    """Patterns of the weight files of transformers, of all engines, and of web pages."""
+    engines = [pattern for record in BACKENDS.values() for pattern in record.weights]
+    return ["*.safetensors", "pytorch_model*.bin", *engines, "model/onnx/*.onnx"]
+
+
+def is_engine_folder(folder: Path) -> bool:
+    """Whether a folder holds the weights of an engine whose models this package can open.
+
+    Raises:
+        InputError: the folder has such weights, but its config is damaged.
+    """
+    # transformers.js has graphs with the same names as ONNX Runtime.
+    return any(record.is_folder(folder) and model_kind(folder) == record.model_type for record in BACKENDS.values())
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds the weights of any engine, including transformers.js."""
+    return any(record.is_folder(folder) for record in BACKENDS.values())
+
+
+def is_page(folder: Path) -> bool:
+    """Whether a folder holds a web page with a model."""
+    return (folder / PAGE_FILE).is_file() and (folder / INDEX_FILE).is_file()
+
+
+def weights_size(folder: Path) -> int:
+    """The total size in bytes of a folder's weight files, regardless of the engine."""
+    return sum(path.stat().st_size for pattern in weight_patterns() for path in folder.glob(pattern))

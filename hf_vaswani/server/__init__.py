@@ -1,9 +1,9 @@
 """A translation server with the HTTP APIs of LibreTranslate and DeepL, whose clients need no changes.
 
 `api` is the application that clients reach, with the routes of `libretranslate` and `deepl` and a `page` for people.
-`catalog` tells which model translates which pair, and `replica` translates with one of them. On one machine, `launch`
-starts the application, and `workers` the processes that replicas run in. On several, both are deployments of Ray
-Serve, in `application`; `cluster` starts them.
+`catalog` tells which model translates which pair, and `model_translator` translates with one of them. On one machine,
+`launch` starts the application, and `workers` the processes in which models translate. On several, both are Ray Serve
+deployments, in `application`; `cluster` starts them.
 """
 
 import os

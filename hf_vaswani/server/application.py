@@ -15,7 +15,7 @@ from .api import MOST_REQUESTS, make_app
 from .arguments import DRAIN_SECONDS, MANY_CHUNKS, MOST_CHUNKS, ServerArguments, log_requests
 from .catalog import Catalog, read_catalog
 from .glossaries import Glossaries
-from .replica import Translator
+from .model_translator import ModelTranslator
 from .service import Service
 
 NAME, API = "hf_vaswani", "Api"
@@ -61,7 +61,7 @@ def _translator(arguments: ServerArguments, name: str, model: str) -> serve.Appl
         scaling = {"min_replicas": arguments.replicas, "max_replicas": arguments.max_replicas}
         options = {"autoscaling_config": {**scaling, "target_ongoing_requests": MANY_CHUNKS}}
     deployment = serve.deployment(
-        Translator,
+        ModelTranslator,
         name=name,
         max_ongoing_requests=MOST_CHUNKS,
         max_queued_requests=MOST_CHUNKS,

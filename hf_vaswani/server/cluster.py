@@ -9,7 +9,7 @@ from ray import serve
 from ray.serve.config import HTTPOptions, ProxyLocation
 
 from ..errors import InputError, reason
-from ..runtime.ray_actors import ray_session
+from ..runtime.ray_session import ray_session
 from ..runtime.signals import StopSignals
 from ..translator.translator_settings import content_digest
 from .application import API, IMPORT_PATH, NAME, build, read_arguments

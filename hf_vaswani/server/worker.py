@@ -225,10 +225,10 @@ def open_model(model: GivenModel, arguments: ServerArguments) -> object:
     _import_libraries()
     import torch
 
-    from .replica import Translator
+    from .model_translator import ModelTranslator
 
     if torch.cuda.device_count() < arguments.gpus:
         raise InputError(
             f"--gpus {arguments.gpus:g}: this machine has too few GPUs for all processes. Lower --gpus or --replicas."
         )
-    return Translator(model.path, arguments.engine, arguments.quantize, arguments.keep)
+    return ModelTranslator(model.path, arguments.engine, arguments.quantize, arguments.keep)

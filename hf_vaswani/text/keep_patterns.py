@@ -52,10 +52,10 @@ def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
             raise ValueError(f"keep must be one of {', '.join(KINDS)}, a regular expression or a list, got {each!r}.")
         if isinstance(each, str) and each not in KINDS and _looks_like_kinds(each):
             meant = nearest(each.lower(), KINDS) if re.fullmatch(r"\w+", each) else None
+            hint = f"Did you mean {meant}? " if meant else ""
             raise ValueError(
-                f"keep: {each!r} is not one of {', '.join(KINDS)}. "
-                + (f"Did you mean {meant}? " if meant else "Name each of them separately. ")
-                + "To keep a word, write it as a regular expression: \\bword\\b."
+                f"keep: {each!r} is not one of {', '.join(KINDS)}. {hint}Name each of them "
+                "separately; to keep a word, write it as a regular expression: \\bword\\b."
             )
         try:
             patterns.append(re.compile(KINDS.get(each, each) if isinstance(each, str) else each))

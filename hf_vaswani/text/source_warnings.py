@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from ..core.tokenization_vaswani import FOLDS_CAPITALS, fold_capitals
 from .inputs import looks_like_mojibake
+from .language_evidence import other_language
 from .markers import has_keep_tokens
 from .normalization import clean, normalized
-from .other_language import other_language
 
 if TYPE_CHECKING:  # importing it takes seconds
     from transformers import PreTrainedTokenizerBase

@@ -1,7 +1,7 @@
 """The second phase: from a checked recipe to everything that the first step needs."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,12 @@ from ..evaluation.score_settings import score_settings
 from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, find_teacher, path_errors
-from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS
+from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS, locked_output
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .optimization.step_batches import Corpus
 from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs, open_model
-from .setup.output import begin_output, check_weights, lock_output
+from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
@@ -35,7 +35,7 @@ from .setup.training_batches import aligned_sample, describe_training_text, make
 from .validation import Validator
 
 if TYPE_CHECKING:
-    from ..data.token_alignment import TokenAligner
+    from ..data.alignment import TokenAligner
     from .optimization.word_distillation import WordTeacher
 
 # Pairs from which it is found out what the training text is like.
@@ -168,7 +168,8 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         remove_oldest(setup.folder / CHECKPOINTS, recipe.training.save_total_limit)
         return checkpoint
 
-    with lock_output(setup.folder, processes):
+    with ExitStack() as stack:
+        on_main_process(processes, lambda: stack.enter_context(locked_output(setup.folder)))
         yield on_main_process(processes, begin)
 
 

@@ -13,7 +13,8 @@ from ..runtime.processes import on_main_process, print_main
 from .build import TrainingSetup
 from .checkpoints.artifacts import BEST
 from .checkpoints.best_weights import BestWeights
-from .describe import DeviceListener, EnergyListener, describe
+from .describe import describe
+from .listeners import DeviceListener, EnergyListener
 from .optimization.progress import Progress, StepListener
 from .recorder import TrailRecorder
 from .reporting.log import TrainingLog

@@ -26,11 +26,12 @@ from ..runtime.signals import StopSignals
 from .build import TrainingSetup
 from .checkpoints.artifacts import CHECKPOINTS
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
-from .describe import Stopwatch
+from .listeners import Stopwatch
 from .optimization.optimizer import make_optimizer
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
 from .optimization.step_batches import StepBatches, StepDataset, pass_tokens, split_batch, steps_loader
+from .optimization.weights import MovingAverage
 from .schedule import learning_rate
 from .setup.tokenizer_and_model import drops_layers
 
@@ -88,11 +89,7 @@ class TrainingRun:
             self.teacher = self.teacher.copy_to(accelerator.device, accelerator.mixed_precision)
         # Accelerate also had the forward pass return a copy of all logits in float32. Loops call autocast themselves.
         accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
-        self.ema = None
-        if arguments.ema_decay:
-            from .optimization.ema import MovingAverage
-
-            self.ema = MovingAverage(self.raw_model, arguments.ema_decay)
+        self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
         self.progress = Progress()
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)

@@ -23,7 +23,7 @@ import numpy as np
 from measuring import compare, in_own_process, machine
 from transformers import pipeline
 
-from hf_vaswani.data.lexical_translation import learn_translations
+from hf_vaswani.data.alignment import learn_translations
 from hf_vaswani.evaluation.score import bleu
 from hf_vaswani.text.glossary import Entry, Glossary, words
 

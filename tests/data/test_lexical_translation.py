@@ -5,8 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from hf_vaswani.data import lexical_translation
-from hf_vaswani.data.lexical_translation import learn_translations
+from hf_vaswani.data import alignment
+from hf_vaswani.data.alignment import learn_translations
 
 # A token may repeat in a sentence; one pair has an empty side.
 PAIRS = [([5, 6], [7, 4]), ([5, 8], [7, 9]), ([6], [4]), ([5, 5, 9], [7, 7]), ([], [3]), ([8, 6, 5], [9, 4, 7, 3])]
@@ -30,7 +30,7 @@ def model_1(pairs, iterations):
 
 @pytest.mark.parametrize("chunk", [2**22, 5])
 def test_probabilities_are_those_of_model_1(chunk, monkeypatch):
-    monkeypatch.setattr(lexical_translation, "CHUNK_POSITIONS", chunk)
+    monkeypatch.setattr(alignment, "CHUNK_POSITIONS", chunk)
     table = learn_translations(*zip(*[(np.array(s, int), np.array(t, int)) for s, t in PAIRS]), iterations=4)
     found = zip(table.sources.tolist(), table.targets.tolist(), table.probabilities.tolist())
     assert {(s, t): p for s, t, p in found} == pytest.approx(model_1(PAIRS, 4))
@@ -38,7 +38,7 @@ def test_probabilities_are_those_of_model_1(chunk, monkeypatch):
 
 def test_best_translations_are_in_the_order_of_their_probabilities():
     table = learn_translations(*zip(*[(np.array(s, int), np.array(t, int)) for s, t in PAIRS]))
-    expected = model_1(PAIRS, lexical_translation.ITERATIONS)
+    expected = model_1(PAIRS, alignment.ITERATIONS)
     for source in (5, 6, 8, 9):
         ranked = sorted((t for s, t in expected if s == source), key=lambda t: -expected[source, t])
         assert table.best(2)[source] == ranked[:2]
@@ -46,7 +46,7 @@ def test_best_translations_are_in_the_order_of_their_probabilities():
 
 
 def test_a_large_corpus_is_sampled(monkeypatch):
-    monkeypatch.setattr(lexical_translation, "MOST_POSITIONS", 40)
+    monkeypatch.setattr(alignment, "MOST_POSITIONS", 40)
     rows = [np.array([number, number]) for number in range(100)]
     assert len(learn_translations(rows, rows).best(1)) == 40 // 6
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from hf_vaswani.data.alignment import TokenAligner
 from hf_vaswani.data.encoding import Collator
-from hf_vaswani.data.token_alignment import TokenAligner
 
 EOS = 2
 # Token t is translated as t + 10, in reverse order in the first pair; 9 has no translation.

@@ -18,8 +18,8 @@ from hf_vaswani.engines.checked_export import export_model
 from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.errors import InputError
 from hf_vaswani.generation.alignment import alignment_layer, forced_attentions
-from hf_vaswani.models.engine_folders import is_page
 from hf_vaswani.models.load import load
+from hf_vaswani.models.model_files import is_page
 from hf_vaswani.text.normalization import BLANK
 from hf_vaswani.web.files import FOLDER
 

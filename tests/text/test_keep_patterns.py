@@ -48,13 +48,18 @@ def test_empty_matches_are_none():
 @pytest.mark.parametrize(("keep", "message"), [("(", "neither one of code, url"), (5, "must be"), ([""], "must be")])
 def test_wrong_patterns_are_refused(keep, message):
     with pytest.raises(ValueError, match=f"^keep.*{message}"):
-        keep_patterns([keep] if isinstance(keep, int) else keep)
+        keep_patterns(keep)
 
 
 @pytest.mark.parametrize("keep", ["urls", "url,email", "url email", "URL", "Numbers", "emojis", "mail", "dates"])
 def test_misspelled_kind_is_refused_and_not_taken_for_a_pattern(keep):
     with pytest.raises(ValueError, match=r"^keep: .* is not one of code, url, email, .* separately; .*\\bword\\b"):
         keep_patterns([keep])
+
+
+def test_misspelled_kind_is_corrected():
+    with pytest.raises(ValueError, match="Did you mean url?"):
+        keep_patterns("urls")
 
 
 def test_name_may_be_kept_as_it_is():

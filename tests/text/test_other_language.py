@@ -2,8 +2,7 @@
 
 import pytest
 
-from hf_vaswani.text.language_evidence import WORDS
-from hf_vaswani.text.other_language import other_language
+from hf_vaswani.text.language_evidence import WORDS, other_language
 
 
 @pytest.mark.parametrize(

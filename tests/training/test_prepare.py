@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.cli import main
-from hf_vaswani.commands.prepare_on_ray import make_parser
 from hf_vaswani.data import prepared
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.build import prepare
 from hf_vaswani.training.train import train
+
+from ..scripts.conftest import load_script
 
 PROJECT = Path(__file__).parents[2]
 
@@ -65,12 +66,15 @@ def test_all_errors_are_reported_together(recipe):
 @pytest.mark.slow
 def test_ray_fills_the_cache_with_the_same_bytes_as_one_process(large_recipe, recipe, tmp_path, monkeypatch, capsys):
     pytest.importorskip("ray")
+    script = load_script("prepare_on_ray")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     monkeypatch.setenv("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
     assert prepare(large_recipe("one")) == 2500
     sides = [f"--train_{side}={tmp_path / f'large.{side}'}" for side in ("source", "target")]
     options = ["--num_actors", "2", "--address", "local", *recipe.command, *sides]
-    status = main([*options, f"--cache_dir={tmp_path / 'ray'}", f"--output_dir={tmp_path / 'out'}"], make_parser())
+    status = main(
+        [*options, f"--cache_dir={tmp_path / 'ray'}", f"--output_dir={tmp_path / 'out'}"], script.make_parser()
+    )
     assert (status, capsys.readouterr().out) == (0, "2,500 training pairs prepared.\n")
     assert contents(tmp_path / "ray") == contents(tmp_path / "one")
     assert not (tmp_path / "out").exists()

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...text.words import Span, word_spans
-from ..lexical_translation import LexicalTable, learn_translations
+from ..alignment import LexicalTable, Lexicon, agreed_links, learn_translations
 from ..sources.text_files import Pair
-from ..token_alignment import Lexicon, agreed_links
 
 # The lowest probability of translations, and that above which they are certain. A word that always becomes two has no
 # certain one, as neither is above one half.

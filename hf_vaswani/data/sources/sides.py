@@ -55,7 +55,7 @@ def language_warning(name: str, texts: Sequence[str], language: str | None, othe
 
 def _language_of_few(texts: Sequence[str], language: str, other: str | None) -> str | None:
     """The one other language that each of some texts is certainly in, if so."""
-    from ...text.other_language import other_language
+    from ...text.language_evidence import other_language
 
     found = {other_language(text, language) for text in texts if text.strip()}
     return found.pop() if len(texts) > 1 and len(found) == 1 else None

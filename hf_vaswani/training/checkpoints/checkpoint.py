@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -26,10 +25,7 @@ from ...errors import InputError, TrainingError, reason, write_remedy
 from ...files import file_digest, sync
 from ..optimization.progress import Progress, read_progress
 from ..optimization.sharding import StateDict, full_tensor, optimizer_state, set_optimizer_state
-from ..optimization.weights import Tensors, check_shapes, gather_weights, set_weights
-
-if TYPE_CHECKING:
-    from ..optimization.ema import MovingAverage
+from ..optimization.weights import MovingAverage, Tensors, check_shapes, gather_weights, set_weights
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -56,7 +52,7 @@ class TrainingState:
 
 
 def gather_state(
-    accelerator: Accelerator, model: nn.Module, optimizer, ema: "MovingAverage | None", progress: Progress
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, progress: Progress
 ) -> TrainingState:
     """Everything that a checkpoint holds. Must be called in every process."""
     return TrainingState(
@@ -69,7 +65,7 @@ def gather_state(
 
 
 def restore_state(
-    accelerator: Accelerator, model: nn.Module, optimizer, ema: "MovingAverage | None", checkpoint: Path
+    accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, checkpoint: Path
 ) -> Progress:
     """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
 

@@ -14,10 +14,10 @@ from transformers import PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import IGNORED_LABEL, VaswaniForConditionalGeneration
+from ...data.alignment import TokenAligner
 from ...data.encoding import encode_in_slices
 from ...data.epochs import TokenizedCorpus
 from ...data.sources.text_files import Pair
-from ...data.token_alignment import TokenAligner
 from ...generation.alignment import alignment_layer
 from ...text.markers import KEEP_TOKENS
 from ...text.vocabularies import vocabularies

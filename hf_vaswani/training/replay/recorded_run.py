@@ -2,7 +2,6 @@
 
 import json
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,15 +24,9 @@ from ..recipe.recipe import SECTIONS, Recipe, apply_options, make_recipe, option
 IN_CARD = re.compile(
     r"<summary>((?:recipe|provenance|trail)\.(?:yaml|json))</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL
 )
-# What a run scores and says about its model does not concern its replay. Neither do private keys, such as those that
-# say where to write.
-LEFT_OUT = {
-    "data": {"test", "test_source", "test_target", "tests", "name", "license"},
-    "training": {"license"},
-    "evaluation": {"rerank_with", "compare_with"},
-}
-# Applied as options, these would replace what the recipe says about the model.
-PLACES = (("training", "start_from"), ("training", "distill_from"), ("tokenizer", "path"))
+# Sections and keys of what follows the steps: how the model translates, how it is tested, and what its card says.
+NOT_REPLAYED = {"generation", "evaluation", "test", "test_source", "test_target", "tests", "name", "license"}
+MODELS = [("training", "start_from"), ("training", "distill_from"), ("tokenizer", "path")]
 
 
 @dataclass(frozen=True)
@@ -41,10 +34,9 @@ class RecordedRun:
     """The recipe of a run, and the trail that it left.
 
     Attributes:
-        name: of the run, if it is an earlier one from the card of another.
-        file: the file that its recipe was read from, in words.
+        file: what its recipe was read from, in words.
         record: what its trail was read from, in words.
-        is_copy: whether that is only a copy, since trail.json is missing or damaged.
+        name: of the run, if it is an earlier one from the card of another.
         checkpoints: those that exist, oldest first.
     """
 
@@ -53,7 +45,6 @@ class RecordedRun:
     record: str
     trail: RunTrace
     name: str = ""
-    is_copy: bool = False
     checkpoints: list[Path] = field(default_factory=list)
 
     def __post_init__(self):
@@ -72,73 +63,60 @@ def read_run(where: str) -> RecordedRun:
     path = Path(where)
     if (path / RECIPE_FILE).is_file():
         return _read_folder(path)
-    for card in (path, path / CARD_FILE):
-        if card.is_file():
-            return _read_card(card, str(card))
-    if path.is_dir():
-        raise InputError(f"{where} is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}.")
-    if not hub_id(where):
-        raise InputError(
-            f"{where} does not exist. Specify the folder of a run, its card, or its model's id on the Hub."
-        )
-    from huggingface_hub import hf_hub_download
+    card = path / CARD_FILE if path.is_dir() else path
+    if hub_id(where):
+        from huggingface_hub import hf_hub_download
 
-    try:
-        card = Path(hf_hub_download(where, CARD_FILE))
-    except Exception as error:  # network errors, Hub errors, unknown names
-        raise InputError(f"{where}{where_not_found(where)} its card cannot be loaded: {reason(error)}") from None
+        try:
+            card = Path(hf_hub_download(where, CARD_FILE))
+        except Exception as error:  # network errors, Hub errors, unknown names
+            raise InputError(f"{where}{where_not_found(where)} its card cannot be loaded: {reason(error)}") from None
+    elif not card.is_file():
+        what = f"is not the folder of a run: it has neither {RECIPE_FILE} nor {CARD_FILE}."
+        remedy = "does not exist. Specify the folder of a run, its card, or its model's id on the Hub."
+        raise InputError(f"{where} {what if path.is_dir() else remedy}")
     return _read_card(card, where)
 
 
 def _read_folder(folder: Path) -> RecordedRun:
     record, trail = f"{TRAIL_FILE} in {folder}", read_trail(folder)
-    if is_copy := trail is None:
+    if trail is None:
         problem = "damaged" if (folder / TRAIL_FILE).exists() else "missing"
         record = f"the copy in {RESULTS_FILE}, since {TRAIL_FILE} is {problem}"
         trail = parse_trail(json.dumps(read_results(folder).get("trail")))
     if trail is None:
-        raise InputError(
-            f"{folder} contains no readable trail ({TRAIL_FILE}), nor a copy in {RESULTS_FILE}: there is nothing to "
-            "compare a replay with."
-        )
+        raise InputError(f"{folder} contains no readable trail ({TRAIL_FILE}), nor a copy in {RESULTS_FILE}.")
     file, checkpoints = folder / RECIPE_FILE, checkpoint_folders(folder / CHECKPOINTS)
-    return RecordedRun(str(file), read_stored(file), record, trail, "", is_copy, checkpoints)
+    return RecordedRun(str(file), read_stored(file), record, trail, "", checkpoints)
 
 
 def _read_card(card: Path, where: str) -> RecordedRun:
     with reading(card):
         files = {file: content for file, _, content in IN_CARD.findall(card.read_text(encoding="utf-8"))}
-
-    def damaged(file: str) -> InputError:
-        return InputError(f"{where}: its {file} is damaged. Copy or download the card again.")
-
     if missing := [file for file in ("recipe.yaml", TRAIL_FILE) if file not in files]:
         raise InputError(
             f"{where} is not the card of a run: it contains no {' and no '.join(missing)}. If the model was exported "
             "or copied from a run, verify that run."
         )
-    recipe, trail, name, file = None, parse_trail(files[TRAIL_FILE]), "", "recipe.yaml"
-    with suppress(yaml.YAMLError):
+    name, file, trail, earlier = "", "recipe.yaml", parse_trail(files[TRAIL_FILE]), None
+    try:
         recipe = read_yaml(files[file])
-    if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
-        raise damaged(file)
-    if "stages" in recipe:
-        raise InputError(f"{where} is the card of a run in stages, which this version cannot replay.")
-    if PROVENANCE_FILE in files:
-        try:
+        if PROVENANCE_FILE in files:
             earlier = next(Provenance.model_validate_json(files[PROVENANCE_FILE]).replayable(), None)
-        except (ValidationError, RecursionError):
-            raise damaged(PROVENANCE_FILE) from None
-        if earlier:  # unlike the last run, it needed nothing that the card does not contain
-            name, file, recipe = earlier[0], PROVENANCE_FILE, earlier[1].settings
-            trail = parse_trail(json.dumps(earlier[1].results["trail"]))
-    if trail is None:
-        raise damaged(TRAIL_FILE)
+    except (yaml.YAMLError, ValidationError, RecursionError):
+        recipe = None
+    if isinstance(recipe, dict) and "stages" in recipe:
+        raise InputError(f"{where} is the card of a run in stages, which this version cannot replay.")
+    if earlier:  # unlike the last run, it needed nothing that the card does not contain
+        name, file, recipe = earlier[0], PROVENANCE_FILE, earlier[1].settings
+        trail = parse_trail(json.dumps(earlier[1].results["trail"]))
+    if trail is None or not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
+        raise InputError(f"{where}: its {' or '.join(files)} is damaged. Copy or download the card again.")
     return RecordedRun(f"{file} in {where}", recipe, f"{TRAIL_FILE} in {where}", trail, name)
 
 
 def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recipe:
-    """The recipe of a replay: the run's, with local paths to its text and without what the steps do not need.
+    """The recipe of a replay: the keys that the steps need, with local paths to text and models.
 
     Args:
         options: recipe keys, as on the command line.
@@ -161,14 +139,14 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recip
         }
         for section, keys in SECTIONS.items()
     }
+    apply_options(values, {"data": given.pop("data", {})})  # removes what the recipe says about another text
+    for section, texts in given.items():
+        keys = SECTIONS[section].model_fields
+        values[section] |= {name: option_value(text, keys[name]) for name, text in texts.items()}
     if not values["peft"]:
         del values["peft"]
     values["data"]["test_split"] = None
-    places = [(*place, given[place[0]].pop(place[1])) for place in PLACES if place[1] in given.get(place[0], {})]
-    apply_options(values, given)
     values["training"]["output_dir"] = str(folder)
-    for section, name, text in places:
-        values[section][name] = option_value(text, SECTIONS[section].model_fields[name])
     recipe, found = make_recipe(values, run.file)
     if errors + found:
         raise InputError.of(errors + found)
@@ -176,16 +154,16 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> Recip
 
 
 def _is_replayed(section: str, name: str) -> bool:
-    """Whether a key of a run's recipe, which may be that of a stranger's card, has a place in its replay."""
+    """Whether a key of a run's recipe, which may come from a stranger's card, has a place in its replay."""
     key = SECTIONS[section].model_fields.get(name)
-    return key is not None and name not in LEFT_OUT.get(section, ()) and not traits(key).private
+    return key is not None and not {section, name} & NOT_REPLAYED and not traits(key).private
 
 
 def with_hint(error: InputError, recipe: Recipe) -> InputError:
     """The error, with the options for the text and models that are not where the recipe says."""
-    texts = [] if recipe.data.dataset else [("data", key) for split in SPLITS[:2] for key in text_keys(split)]
+    texts = [("data", key) for split in SPLITS[:2] for key in text_keys(split) if not recipe.data.dataset]
     missing = []
-    for section, name in [*texts, *PLACES]:
+    for section, name in texts + MODELS:
         value = getattr(getattr(recipe, section), name)
         is_wrong = f"\n{section}." + (name if section != "data" else "") in f"\n{error}"
         # A value that is no text lists several sources or models.

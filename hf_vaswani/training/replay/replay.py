@@ -1,84 +1,72 @@
 """Replays steps of a run, recorded as the run recorded them: with its precision, threads, loop, and processes.
 
-Each process draws its own dropout. A run with several is therefore replayed by as many, which exchange two files with
-this one.
+Each process draws its own dropout. A run with several is therefore replayed by as many, which a launcher starts.
 """
 
 import copy
+import itertools
 import math
-import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import torch
+from accelerate.utils import patch_environment
 from safetensors.torch import load_file
 from tqdm import tqdm
 
 from ...errors import InputError, TrainingError, TrainingInterrupted
 from ...files import collect_errors
 from ...records.trail import RunTrace
-from ...runtime.launcher import BETWEEN_LOOKS, end_with_launcher
-from ...runtime.signals import StopSignals
+from ...runtime.launcher import BETWEEN_LOOKS, end_with_launcher, is_set
+from ...runtime.signals import StopSignals, is_first_process
 from ...runtime.threads import share_of_cores
-from ..build import TrainingSetup, build
+from ..build import build
 from ..check import check
 from ..checkpoints.checkpoint import WEIGHTS_FILE, check_fits
 from ..optimization.progress import Progress, StepResult
 from ..optimization.step_batches import StepBatches
-from ..optimization.weights import Tensors, gather_weights
+from ..optimization.weights import gather_weights
 from ..recipe.recipe import Recipe
 from ..recorder import TrailRecorder, describe_beginning
 from ..run import TrainingRun
 from ..train import processes_of
+from .recorded_run import RecordedRun
 
 USE_CPU, TRAINER = "ACCELERATE_USE_CPU", "trainer"
 WORKER = "import sys; from hf_vaswani.training.replay.replay import work; work(sys.argv[1])"
 JOB_FILE, RESULT_FILE = "job.pickle", "result.pickle"
-# How many lines of output to show from processes that failed.
-SHOWN = 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
-    """Consecutive steps of a run, made with the same device, processes, precision and loop.
+    """Consecutive steps of a run, made with the same device, processes, precision and loop, and their replay.
 
     Attributes:
         first, last: the first and the last step; the last one is recorded in the trail.
         checkpoint: the one that the steps start from; `None` for the start of the run.
         target: the checkpoint that the steps lead to, if it still exists.
+        trail: the trail of the replay, with the steps that the run recorded. There are none if the model made here has
+            other shapes than the checkpoint.
+        distance: between the final weights and those of the target, relative to the norm of the latter.
     """
 
     first: int
     last: int
     checkpoint: Path | None = None
     target: Path | None = None
+    trail: RunTrace | None = None
+    distance: float | None = None
 
     def __str__(self) -> str:
         steps = f"steps {self.first:,} to {self.last:,}" if self.last > self.first else f"step {self.first:,}"
         return f"{steps}, from {self.checkpoint.name}" if self.checkpoint else steps
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """The result of replaying a part.
-
-    Attributes:
-        trail: how the run began here, the environments here, and the steps that the run recorded, too.
-        distance: between the final weights and those of the run, relative to the norm of the latter; `None` if the
-            run's weights are missing, or have other names or shapes.
-        fits: whether the model made here has the shapes of the checkpoint; otherwise nothing was replayed.
-    """
-
-    part: Part
-    trail: RunTrace
-    distance: float | None
-    fits: bool
 
 
 class ReplayRun(TrainingRun):
@@ -90,7 +78,7 @@ class ReplayRun(TrainingRun):
         return self.progress.step >= self.last
 
     def needs_sync(self, batches: StepBatches) -> bool:
-        return super().needs_sync(batches) or self.progress.step + 1 >= self.last
+        return True
 
     def validate(self) -> None:
         pass
@@ -100,28 +88,23 @@ class ReplayRun(TrainingRun):
 
 
 class ReplayRecorder(TrailRecorder):
-    """Computes each step with as many threads as the run, up to this process's share, and keeps its trail in memory.
+    """Records the same steps as the run, in memory, and computes each with as many threads, if this machine has them.
 
-    Args:
-        then: the trail of the run; steps that it has are recorded here, too.
+    Attributes:
+        then: the trail of the run.
     """
 
-    def __init__(self, setup: TrainingSetup, run: ReplayRun, then: RunTrace, part: Part):
-        super().__init__(setup, run, steps_function(then.environment_at(part.first).loop))
-        self.then, self.part = then, part
-        self.recorded = {record.step for record in then.steps}
-        # Shown only on a terminal, and by one process.
-        is_shown = None if run.accelerator.is_main_process else True
-        self.bar = tqdm(total=part.last - part.first + 1, unit=" steps", disable=is_shown)
-        self.set_threads(part.first)
+    then: RunTrace
 
     def on_run_begin(self, progress: Progress) -> None:
-        pass
+        self.recorded = {record.step for record in self.then.steps}
+        # Shown only on a terminal, and by one process.
+        is_hidden = None if self.run.accelerator.is_main_process else True
+        self.bar = tqdm(total=self.run.last - progress.step, unit=" steps", disable=is_hidden)
 
     def on_step_end(self, result: StepResult) -> None:
         self.bar.update()
-        if result.progress.step < self.part.last:
-            self.set_threads(result.progress.step + 1)
+        self.set_threads(result.progress.step + 1)
         super().on_step_end(result)
 
     def on_run_end(self) -> None:
@@ -137,126 +120,110 @@ class ReplayRecorder(TrailRecorder):
         pass
 
 
-def replay(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Replayed]:
-    """Replay parts of the run that left a trail. Must be called in every process.
+def replay_parts(run: RecordedRun, recipe: Recipe, parts: list[Part], report: Callable[[str], None]) -> list[Part]:
+    """Replay parts, with as many processes as the run had, on the same kind of device if this machine has it.
+
+    Neighbors with the same device, processes, precision and loop are replayed together.
+
+    Args:
+        report: called with a line about what is to be replayed, before that begins.
 
     Raises:
         InputError: errors in the recipe, the texts or the model to start from, all at once.
-        TrainingError: if a checkpoint cannot be read.
+        TrainingError: if a checkpoint cannot be read, or processes fail.
         TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
-    results, beginning = [], None
+    replayed: list[Part] = []
+    groups = itertools.groupby(parts, key=lambda part: run.trail.environment_at(part.first).launch)
+    for (device, processes, recipe.training.mixed_precision, loop), group in groups:
+        together = list(group)
+        by = [f"{processes} processes"] * (processes > 1) + ["transformers' Trainer"] * (loop == TRAINER)
+        words = " and ".join(map(str, together)) + (f", with {' and '.join(by)}" if by else "")
+        report(f"Replaying {f'{run.name}, ' if run.name else ''}{words}")
+        is_on_cpu = is_set(USE_CPU) or device == "cpu" or torch.cuda.device_count() < processes
+        # What a run prints while it trains does not belong in the output of a verification.
+        with patch_environment(**{USE_CPU: str(is_on_cpu).lower()}), redirect_stdout(sys.stderr):
+            replayed += (launch if processes > 1 else replay)(recipe, run.trail, together)
+    return replayed
+
+
+def replay(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Part]:
+    """Replay parts of the run that left a trail. Must be called in every process."""
+    beginning = None
+    if then.environment_at(parts[0].first).loop == TRAINER:
+        from ..trainer import run_steps  # takes seconds to import
+    else:
+        from ..loop import run_steps
     with processes_of(recipe) as processes:
         setup = build(check(recipe, processes))
         for part in parts:
-            # The initial model stays unchanged for the next part.
-            own = replace(setup, model=copy.deepcopy(setup.model))
+            own = replace(setup, model=copy.deepcopy(setup.model))  # the next part begins with the same model
             misfits: list[str] = []
             if part.checkpoint:
                 collect_errors(misfits, partial(check_fits, own.model, part.checkpoint))
             run = ReplayRun(own, None if misfits else part.checkpoint)
-            run.last = part.last
-            recorder = ReplayRecorder(own, run, then, part)
+            recorder = ReplayRecorder(own, run, run_steps)
+            run.last, recorder.then = part.last, then
+            recorder.set_threads(part.first)
             here = recorder.describe_environment()
             beginning = beginning or describe_beginning(setup, setup.model, here)
             recorder.trail = beginning.model_copy(update={"environments": [here]})
             run.listeners.append(recorder)
-            distance = None if misfits else make_steps(run, recorder, part)
-            results.append(Replayed(part, recorder.trail, distance, fits=not misfits))
-    return results
+            part.distance = None if misfits else make_steps(run, run_steps, part.target)
+            part.trail = recorder.trail
+    return parts
 
 
-def make_steps(run: ReplayRun, recorder: ReplayRecorder, part: Part) -> float | None:
-    """Make the steps of a part, and return the distance of the weights from those of the run, if these still exist."""
+def make_steps(run: ReplayRun, run_steps: Callable[[TrainingRun], None], target: Path | None) -> float | None:
+    """Make the steps of a replay, and return the distance of the weights from those of a checkpoint, if any."""
     try:
         with run.active():
-            steps_function(recorder.loop)(run)
+            run_steps(run)
     except TrainingInterrupted as error:
         raise TrainingInterrupted(f"Stopped by {run.stop.name}.", error.signal) from None
-    own = gather_weights(run.raw_model)
-    return weights_distance(own, load_file(part.target / WEIGHTS_FILE)) if part.target else None
-
-
-def steps_function(loop: str) -> Callable[[TrainingRun], None]:
-    """The function that makes the steps, by the name that a trail uses for its loop."""
-    if loop == TRAINER:
-        # The Trainer takes seconds to import.
-        from ..trainer import run_steps
-    else:
-        from ..loop import run_steps
-    return run_steps
-
-
-def weights_distance(own: Tensors, others: Tensors) -> float | None:
-    """The norm of the difference between weights, relative to that of `others`; `None` if names or shapes differ."""
-    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in others.items()}:
-        return None
+    own, others = gather_weights(run.raw_model), load_file(target / WEIGHTS_FILE) if target else {}
     difference = math.hypot(*(float((own[name].cpu().double() - others[name]).norm()) for name in others))
-    return difference / (math.hypot(*(float(value.double().norm()) for value in others.values())) or 1.0)
+    norm = math.hypot(*(float(value.double().norm()) for value in others.values()))
+    return difference / (norm or 1.0) if target else None
 
 
-def replay_as_launched(recipe: Recipe, then: RunTrace, parts: list[Part], folder: Path) -> list[Replayed]:
-    """Replay parts with as many processes as the run had, on the same kind of device if this machine has it.
-
-    Args:
-        folder: for the files that processes exchange.
-
-    Raises:
-        InputError, TrainingError, TrainingInterrupted: as [`replay`] does.
-    """
-    environment, before = then.environment_at(parts[0].first), os.environ.get(USE_CPU)
-    if environment.device == "cpu" or torch.cuda.device_count() < environment.processes:
-        os.environ[USE_CPU] = "true"
-    try:
-        if environment.processes > 1:
-            (folder / JOB_FILE).write_bytes(pickle.dumps((recipe, then, parts)))
-            return _launch(environment.processes, folder)
-        # What a run prints while it trains does not belong in the output of a verification.
-        with redirect_stdout(sys.stderr):
-            return replay(recipe, then, parts)
-    finally:
-        os.environ.pop(USE_CPU, None)
-        if before is not None:
-            os.environ[USE_CPU] = before
-
-
-def _launch(processes: int, folder: Path) -> list[Replayed]:
-    result = folder / RESULT_FILE
-    result.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}",
-               "--no-python", sys.executable, "-c", WORKER, str(folder)]  # fmt: skip
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-    # In a session of their own, where Ctrl-C does not reach them.
-    with StopSignals() as stop, subprocess.Popen(command, **streams, start_new_session=True) as launcher:
-        output = None
-        while output is None:
-            try:
-                output = launcher.communicate(timeout=BETWEEN_LOOKS)[0]
-            except subprocess.TimeoutExpired:
-                if stop.received:
-                    launcher.terminate()
-                    launcher.communicate()
+def launch(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Part]:
+    """Call [`replay`] in as many processes as the run had, and return what the first one returns."""
+    processes = then.environment_at(parts[0].first).processes
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder, StopSignals() as stop:
+        (Path(folder) / JOB_FILE).write_bytes(pickle.dumps((recipe, then, parts)))
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}",
+                   "--no-python", sys.executable, "-c", WORKER, folder]  # fmt: skip
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+        # In a session of its own, where Ctrl-C does not reach it.
+        with subprocess.Popen(command, **streams, start_new_session=True) as launcher:
+            output = None
+            while output is None and not stop.received:
+                with suppress(subprocess.TimeoutExpired):
+                    output, _ = launcher.communicate(timeout=BETWEEN_LOOKS)
+            launcher.terminate()
+            output = launcher.communicate()[0] if output is None else output
         if stop.received:
             raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received)
-    found = pickle.loads(result.read_bytes()) if result.exists() else None
-    if isinstance(found, str):
-        raise InputError(found)
-    if found is None:
-        last = "\n".join(output.splitlines()[-SHOWN:])
+        file = Path(folder) / RESULT_FILE
+        result = pickle.loads(file.read_bytes()) if file.exists() else None
+    if result is None:
+        last = "\n".join(output.splitlines()[-20:])
         raise TrainingError(f"{processes} processes could not replay the run:\n{last}")
-    return found
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def work(folder: str) -> None:
-    """One of several processes that replay the job in a folder; one of them writes the result, or the errors."""
+    """One of several processes that replay the job in a folder; the first writes the result, or the error."""
     from hf_vaswani import load
 
     load()
     end_with_launcher()
     try:
         result = replay(*pickle.loads((Path(folder) / JOB_FILE).read_bytes()))
-        is_writer = os.environ["RANK"] == "0"
-    except InputError as error:
-        result, is_writer = str(error), not error.is_repeated
-    if is_writer:
+    except (InputError, TrainingError) as error:
+        result = type(error)(str(error))
+    if is_first_process():
         (Path(folder) / RESULT_FILE).write_bytes(pickle.dumps(result))

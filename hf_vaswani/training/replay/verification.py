@@ -1,6 +1,5 @@
 """Verifies a run: replays parts of it on the same text, and compares the results with what the run recorded."""
 
-import itertools
 import json
 import math
 import tempfile
@@ -20,9 +19,9 @@ from ...records.trail import FIRST_STEPS, Environment, RunTrace, StepRecord, Tex
 from ...runtime.launcher import is_launched
 from ..checkpoints.checkpoint import EMA_FILE, WEIGHTS_FILE, step_of
 from ..optimization.weights import tensors_digest
-from ..recipe.recipe import SECTIONS, Recipe
+from ..recipe.recipe import SECTIONS
 from .recorded_run import RecordedRun, read_run, replayed_recipe, with_hint
-from .replay import TRAINER, Part, Replayed, replay_as_launched
+from .replay import Part, replay_parts
 
 # Relative, for losses and weights: more than another order of summation causes in a few steps, and less than any
 # change to the training itself.
@@ -101,14 +100,12 @@ def verify(
         raise InputError("hf-vaswani verify starts as many processes as it needs. Run it without a launcher.")
     run = read_run(where)
     stored = {path: finding for path in run.checkpoints if (finding := check_weights(run.trail, path))}
-    changed = {path for path, finding in stored.items() if finding.outcome == Outcome.DIFFERENT}
+    intact = [path for path in run.checkpoints if path not in stored or stored[path].outcome == Outcome.EQUAL]
     errors: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as name:
-        folder = Path(name)
-        recipe = collect_errors(errors, lambda: replayed_recipe(run, options or [], folder / "run"))
-        whole = [path for path in run.checkpoints if path not in changed]
-        later = collect_errors(errors, lambda: choose_checkpoint(run.trail, whole, checkpoint))
-        first = choose_first_steps(run.trail, steps)
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder:
+        recipe = collect_errors(errors, lambda: replayed_recipe(run, options or [], Path(folder)))
+        first = first_part(run.trail, steps or FIRST_STEPS)
+        later = collect_errors(errors, lambda: part_from_checkpoint(run.trail, intact, checkpoint))
         parts = [part for part in (first, later) if part]
         if not parts and not errors:
             errors.append(f"{where} has no recorded steps to replay")
@@ -116,23 +113,26 @@ def verify(
             raise InputError.of(errors)
         report(f"record: {run.record}")
         if first and steps and first.last != steps:
-            report(f"--steps {steps}: {why_fewer(run.trail, first.last)}")
+            following = next((record.step for record in run.trail.steps if record.step > first.last), None)
+            more = f"The next recorded one is {following:,}." if following else "No later one is recorded."
+            why = "the last such step that is recorded and was made like the first"
+            report(f"--steps {steps}: replaying up to {first.last:,}, {why}. {more}")
         try:
-            replayed = replay_parts(run, recipe, parts, folder, report)
+            parts = replay_parts(run, recipe, parts, report)
         except InputError as error:
             raise with_hint(error, recipe) from None
-    findings, causes = compare(run, replayed)
+    findings, causes = compare(run, parts)
     findings += stored.values()
-    outcome, words = max(finding.outcome for finding in findings), "identical bit for bit"
+    outcome, verdict = max(finding.outcome for finding in findings), "identical bit for bit"
     if outcome == Outcome.CLOSE:
-        words = "equal to 1e-5"
+        verdict = "equal to 1e-5"
     elif outcome == Outcome.DIFFERENT:
-        words = f"different: {', '.join(finding.part for finding in findings if finding.outcome == outcome)}"
+        verdict = f"different: {', '.join(finding.part for finding in findings if finding.outcome == outcome)}"
     if outcome >= Outcome.CLOSE and causes:
-        words += f" ({'; '.join(causes)})"
+        verdict += f" ({'; '.join(causes)})"
     if missing := run.trail.environments[0].first_step - 1:
-        words += f", but the record is incomplete: the steps up to {missing:,} are missing"
-    return Verification(findings, outcome, f"{words}, compared with {run.record}" if run.is_copy else words)
+        verdict += f", but the record is incomplete: the steps up to {missing:,} are missing"
+    return Verification(findings, outcome, verdict)
 
 
 def check_weights(trail: RunTrace, checkpoint: Path) -> Finding | None:
@@ -140,36 +140,25 @@ def check_weights(trail: RunTrace, checkpoint: Path) -> Finding | None:
     record = next((record for record in trail.steps if record.step == step_of(checkpoint)), None)
     if record is None:
         return None
-    part, changed = f"checkpoint {checkpoint.name}", []
     for file, recorded in ((WEIGHTS_FILE, record.weights), (EMA_FILE, record.ema)):
         try:
-            if recorded and tensors_digest(load_file(checkpoint / file)) != recorded:
-                changed.append(file)
+            is_equal = recorded is None or tensors_digest(load_file(checkpoint / file)) == recorded
         except (OSError, SafetensorError):
-            changed.append(file)
-    if not changed:
-        return Finding(part, Outcome.EQUAL, "its weights match the recorded ones")
-    differ = "differs" if len(changed) == 1 else "differ"
-    words = f"{' and '.join(changed)} {differ} from what the run wrote; nothing is replayed from there"
-    return Finding(part, Outcome.DIFFERENT, words)
+            is_equal = False
+        if not is_equal:
+            words = f"{file} differs from what the run wrote; nothing is replayed from there"
+            return Finding(f"checkpoint {checkpoint.name}", Outcome.DIFFERENT, words)
+    return Finding(f"checkpoint {checkpoint.name}", Outcome.EQUAL, "its weights match the recorded ones")
 
 
-def choose_first_steps(trail: RunTrace, steps: int | None) -> Part | None:
-    """The part with a run's first steps, as many as are recorded; `None` if its start is not recorded."""
-    recorded = [record.step for record in trail.steps if trail.is_one_launch(1, record.step)]
-    within = [step for step in recorded if step <= (steps or FIRST_STEPS)]
-    return Part(1, within[-1]) if within and trail.initial else None
+def first_part(trail: RunTrace, steps: int) -> Part | None:
+    """A run's first steps, as many as are recorded; `None` if its start is not recorded."""
+    ends = [record.step for record in trail.steps if record.step <= steps and trail.is_one_launch(1, record.step)]
+    return Part(1, ends[-1]) if ends and trail.initial else None
 
 
-def why_fewer(trail: RunTrace, last: int) -> str:
-    """Why the first part ends at a step, in words."""
-    following = next((f"{record.step:,}" for record in trail.steps if record.step > last), "")
-    more = f"The next recorded one is {following}." if following else "No later one is recorded."
-    return f"replaying up to {last:,}, the last such step that is recorded and was made like the first. {more}"
-
-
-def choose_checkpoint(trail: RunTrace, checkpoints: list[Path], wanted: str | None) -> Part | None:
-    """The part from a checkpoint to the next recorded one; `None` if there is no such part.
+def part_from_checkpoint(trail: RunTrace, checkpoints: list[Path], wanted: str | None) -> Part | None:
+    """The steps from a checkpoint to the next recorded one; `None` if there are no such steps.
 
     Args:
         checkpoints: those that can be resumed from.
@@ -200,40 +189,22 @@ def choose_checkpoint(trail: RunTrace, checkpoints: list[Path], wanted: str | No
     return parts[found.name]
 
 
-def replay_parts(
-    run: RecordedRun, recipe: Recipe, parts: list[Part], folder: Path, report: Callable[[str], None]
-) -> list[Replayed]:
-    """Replay parts: neighbors with the same device, processes, precision and loop share one launch."""
-    results: list[Replayed] = []
-    groups = itertools.groupby(parts, key=lambda part: run.trail.environment_at(part.first).launch)
-    for (_, processes, precision, loop), group in groups:
-        together = list(group)
-        by = [f"{processes} processes"] * (processes > 1) + ["transformers' Trainer"] * (loop == TRAINER)
-        words = " and ".join(map(str, together)) + (f", with {' and '.join(by)}" if by else "")
-        report(f"Replaying {f'{run.name}, ' if run.name else ''}{words}")
-        recipe.training.mixed_precision = precision
-        results += replay_as_launched(recipe, run.trail, together, folder)
-    return results
-
-
-def compare(run: RecordedRun, replayed: list[Replayed]) -> tuple[list[Finding], list[str]]:
+def compare(run: RecordedRun, parts: list[Part]) -> tuple[list[Finding], list[str]]:
     """Compare a run with its replay, and list what differs in the environment and may change the last bits of sums."""
-    then, here = run.trail, replayed[0].trail
-    causes: list[str] = []
-    steps = [compare_steps(then, result, causes) for result in replayed]
-    is_close = bool(causes) and steps[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
+    then, here, causes = run.trail, parts[0].trail, []
+    steps = [compare_steps(then, part, causes) for part in parts]
     findings = [compare_recipes(then.recipe, here.recipe, run.file)]
     findings += [compare_texts(split, text, here.texts[split]) for split, text in then.texts.items()]
-    for name, before, now, close in (
-        ("tokenizer", then.tokenizer, here.tokenizer, "different files, but the same token ids in the first steps"),
-        ("initial weights", then.initial, here.initial, "different in the last bits, but the losses agree"),
-        ("teacher", then.teacher, here.teacher, "different in the last bits, but the losses agree"),
-    ):
-        if before == now and now:
+    for key, name in (("tokenizer", "tokenizer"), ("initial", "initial weights"), ("teacher", "teacher")):
+        before, now = getattr(then, key), getattr(here, key)
+        if before is None and (now is None or key != "teacher"):  # the record of the beginning may be lost
+            continue
+        if before == now:
             findings.append(Finding(name, Outcome.EQUAL, "the same"))
-        elif before != now and (before or name == "teacher"):  # the record of the beginning may be lost
-            outcome = (Outcome.CLOSE, close) if is_close else (Outcome.DIFFERENT, "different from the run's")
-            findings.append(Finding(name, *outcome))
+        elif causes and steps[0].outcome != Outcome.DIFFERENT:
+            findings.append(Finding(name, Outcome.CLOSE, "different, but the steps agree"))
+        else:
+            findings.append(Finding(name, Outcome.DIFFERENT, "different from the run's"))
     return findings + steps, list(dict.fromkeys(causes))
 
 
@@ -243,27 +214,20 @@ def compare_recipes(recorded: Sections, now: Sections, file: str) -> Finding:
     Args:
         file: the file that they were read from now, for messages.
     """
-    keys = dict.fromkeys(
-        (section, name) for recipe in (recorded, now) for section in recipe for name in recipe[section]
-    )
-    changed = []
-    for section, name in keys:
-        then, here = (recipe.get(section, {}).get(name) for recipe in (recorded, now))
-        if not _is_same(section, name, then, here):
-            before, after = ("unset" if value is None else repr(value) for value in (then, here))
-            changed.append(f"{section}.{name} was {before} in the run, but is {after} in {file} or an option")
-    if changed:
-        return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
-    return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
-
-
-def _is_same(section: str, name: str, then: object, here: object) -> bool:
-    """Whether a key means the same in the run and now; `None` stands for a key that is not given."""
-    key = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
-    default = VaswaniConfig().to_dict().get(name) if section == "model" else key and key.default
-    if then is None:  # an earlier version did not have the key, or recorded no 0
-        return not here or here == default
-    return json.dumps(then) == json.dumps(here) or (section == "model" and here is None and then == default)
+    changed, of_model = [], VaswaniConfig().to_dict()
+    for section in recorded | now:
+        keys = SECTIONS[section].model_fields if section in SECTIONS else {}
+        before, after = recorded.get(section, {}), now.get(section, {})
+        for name in before | after:
+            then, here = before.get(name), after.get(name)
+            default = of_model.get(name) if section == "model" else name in keys and keys[name].default
+            if then is None and (not here or here == default):
+                continue  # an earlier version did not have the key, or recorded no 0
+            if json.dumps(then) != json.dumps(default if here is None and section == "model" else here):
+                words = ["unset" if value is None else repr(value) for value in (then, here)]
+                changed.append(f"{section}.{name} was {words[0]} in the run, but is {words[1]} in {file} or an option")
+    words = "; ".join(changed) or "the keys that determine the steps are those of the run"
+    return Finding("recipe", Outcome.DIFFERENT if changed else Outcome.EQUAL, words)
 
 
 def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
@@ -276,30 +240,31 @@ def compare_texts(split: str, then: TextDigest, here: TextDigest) -> Finding:
     words = "different from the run's"
     if then.pairs != here.pairs:
         words += f": {counted(then.pairs, 'pair')} then, {here.pairs:,} here"
-    ranges = [number for number, pair in enumerate(zip(then.ranges, here.ranges)) if pair[0] != pair[1]]
-    if ranges and then.range_length == here.range_length:
-        first = ranges[0] * here.range_length
-        words += f"; it first differs in pairs {first + 1:,} to {min(first + here.range_length, here.pairs):,}"
+    size = here.range_length
+    first = next(
+        (number * size for number, pair in enumerate(zip(then.ranges, here.ranges)) if pair[0] != pair[1]), None
+    )
+    if first is not None and then.range_length == size:
+        words += f"; it first differs in pairs {first + 1:,} to {min(first + size, here.pairs):,}"
         words += ", counted after filtering" if split == "train" else ""
     return Finding(part, Outcome.DIFFERENT, words)
 
 
-def compare_steps(trail: RunTrace, result: Replayed, causes: list[str]) -> Finding:
+def compare_steps(trail: RunTrace, part: Part, causes: list[str]) -> Finding:
     """Compare the steps of a part with those of its replay.
 
     Args:
         causes: gets what differs in the environment and may have changed their last bits.
     """
-    part = result.part
-    if not result.fits:
+    replayed = {record.step: record for record in part.trail.steps}
+    if not replayed:
         words = "not replayed: the checkpoint has weights of other shapes than this text and recipe give"
         return Finding(str(part), Outcome.DIFFERENT, words)
-    replayed = {record.step: record for record in result.trail.steps}
     pairs = [(then, replayed.get(then.step)) for then in trail.steps if part.first <= then.step <= part.last]
     different = [(then.step, words) for then, here in pairs if (words := difference(then, here))]
     is_explained = False
     for then in trail.environments_within(part.first, part.last):
-        found = environment_causes(then, result.trail.environment_at(max(then.first_step, part.first)))
+        found = environment_causes(then, part.trail.environment_at(max(then.first_step, part.first)))
         is_explained |= bool(found and different and then.first_step <= different[0][0])
         causes += found
     if not different:
@@ -308,16 +273,16 @@ def compare_steps(trail: RunTrace, result: Replayed, causes: list[str]) -> Findi
               for then, here in pairs if here and then.loss and here.loss]  # fmt: skip
     gap = max((abs(here - then) / max(abs(then), 1e-30) for then, here in losses), default=math.inf)
     differ = f"losses differ by up to {gap:.1e}"
-    differ += "" if result.distance is None else f", weights by up to {result.distance:.1e}"
+    differ += "" if part.distance is None else f", weights by up to {part.distance:.1e}"
     is_same_text = all(here and (not then.batches or then.batches == here.batches) for then, here in pairs)
-    if is_explained and is_same_text and max(gap, result.distance or 0) <= TOLERANCE:
+    if is_explained and is_same_text and max(gap, part.distance or 0) <= TOLERANCE:
         return Finding(str(part), Outcome.CLOSE, differ)
     (first, words), more = different[0], f" ({differ} in these steps)" if losses else ""
     return Finding(str(part), Outcome.DIFFERENT, f"they first differ at step {first:,}: {words}{more}")
 
 
-def difference(then: StepRecord, here: StepRecord | None) -> str | None:
-    """How a replayed step differs, in words; `None` if it is the same bit for bit."""
+def difference(then: StepRecord, here: StepRecord | None) -> str:
+    """How a replayed step differs, in words; empty if it is the same bit for bit."""
     if here is None:
         return "it was skipped here, since the loss or a gradient was not finite"
     words = []
@@ -326,24 +291,24 @@ def difference(then: StepRecord, here: StepRecord | None) -> str | None:
     if then.loss and then.loss != here.loss:
         shown = [f"{float.fromhex(record.loss):.9g}" if record.loss else "none" for record in (then, here)]
         words.append(f"loss {shown[0]} in the run, {shown[1]} here")
-    if not words and then.weights != here.weights:
-        words.append("the same loss, but different weights after it")
-    if not words and then.ema != here.ema:
-        words.append("the same weights, but a different moving average")
-    return "; ".join(words) or None
+    if not words and (then.weights, then.ema) != (here.weights, here.ema):
+        what = "weights" if then.weights != here.weights else "moving average of the weights"
+        words.append(f"the same loss, but different {what} after it")
+    return "; ".join(words)
 
 
 def environment_causes(then: Environment, here: Environment) -> list[str]:
     """What differs in an environment and may change the last bits of sums."""
-    causes = []
-    if then.processor != here.processor:
-        causes.append(f"different processor: {then.processor} then, {here.processor} here")
-    elif then.device != "cpu":
+    before, now = (
+        {"processor": environment.processor, "number of threads": environment.threads}
+        | {f"version of {name}": version for name, version in sorted(environment.versions.items())}
+        for environment in (then, here)
+    )
+    causes = [
+        f"different {name}: {before.get(name, 'unknown')} then, {now.get(name, 'unknown')} here"
+        for name in before | now
+        if before.get(name) != now.get(name) and (name != "number of threads" or then.device == here.device)
+    ]
+    if then.device != "cpu" and then.processor == here.processor:
         causes.append(f"{then.processor}, whose sums may differ from run to run")
-    if then.threads != here.threads and then.device == here.device:
-        causes.append(f"different number of threads: {then.threads} then, {here.threads} here")
-    for name in sorted(then.versions.keys() | here.versions.keys()):
-        before, now = then.versions.get(name, "unknown"), here.versions.get(name, "unknown")
-        if before != now:
-            causes.append(f"different version of {name}: {before} then, {now} here")
     return causes

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from ...files import atomic_write, replace_link, writing
 from ...runtime.processes import print_main
 from ..checkpoints.artifacts import LOG_FILE, saving
-from ..describe import Stopwatch
+from ..listeners import Stopwatch
 from ..optimization.progress import Progress, StepListener, StepResult, ValidationResult
 
 # Drawing takes a second, which should not slow down a run noticeably.

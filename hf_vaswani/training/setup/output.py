@@ -1,14 +1,11 @@
 """The output folder before the first step: checks whether a run can use it, and prepares it."""
 
-import contextlib
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from accelerate import Accelerator, PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
@@ -17,7 +14,6 @@ from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError
 from ...files import atomic_write, leads_out, left_parts, writing
 from ...records.trail import TRAIL_FILE
-from ...runtime.processes import on_main_process
 from ..checkpoints.artifacts import (
     ALL_TRANSLATIONS,
     ARCHITECTURE,
@@ -33,7 +29,6 @@ from ..checkpoints.artifacts import (
     UPLOADS,
     artifacts,
     is_checkpoint,
-    locked_output,
     read_stored,
     remove_stale,
 )
@@ -95,18 +90,6 @@ def endangered_inputs(recipe: Recipe, sources: Sources) -> list[str]:
         if os.path.realpath(path) in emptied
         or any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)) for place in replaced)
     ]
-
-
-@contextlib.contextmanager
-def lock_output(folder: Path, processes: Accelerator | PartialState) -> Iterator[None]:
-    """Lock the output folder while the block runs, so that no other run writes to it.
-
-    Raises:
-        InputError: if another run has locked it, or if it cannot be written.
-    """
-    with contextlib.ExitStack() as stack:
-        on_main_process(processes, lambda: stack.enter_context(locked_output(folder)))
-        yield
 
 
 def begin_output(

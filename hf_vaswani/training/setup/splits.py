@@ -167,13 +167,12 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return list(text) if is_held_out else text
     if split not in sources:
         return None
-    return [pair for source in sources[split] for pair in _read_pairs(source, data)]
-
-
-def _read_pairs(source: TextSource, data: DataArguments) -> Iterator[Pair]:
-    """The pairs of a source that is not held out of the training text."""
-    # If the dataset is not streamed, all of its splits are downloaded for this one.
-    return iterate_pairs(source, column_languages(data), data.streaming and is_whole_split(source.split))
+    return [
+        pair
+        for source in sources[split]
+        # If the dataset is not streamed, all of its splits are downloaded for this one.
+        for pair in iterate_pairs(source, languages, data.streaming and is_whole_split(source.split))
+    ]
 
 
 def held_out_settings(data: DataArguments) -> HeldOut:

@@ -61,9 +61,9 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     elif source := recipe.training.start_from:
         tokenizer = named("training.start_from", lambda: require_trainable(tokenizer_of(source), source))
     if tokenizer is not None and recipe.augmentation.shares:
-        from .augmentation import check_tokens
+        from ...data.augmentation.augmenter import check_tokens
 
-        check_tokens(recipe, tokenizer)
+        check_tokens(recipe.augmentation, tokenizer, recipe.tokenizer_source)
     if tokenizer is not None and (probability := recipe.tokenizer.bpe_dropout):
         named("tokenizer.bpe_dropout", lambda: dropout_encoder(tokenizer, probability))
     return tokenizer

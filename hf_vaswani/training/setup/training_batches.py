@@ -32,7 +32,7 @@ def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs that a new tokenizer is trained on; from streams, the first million in total."""
     text = splits.train if splits.train is not None else StreamSample(recipe, splits)
     if recipe.augmentation.uppercase:
-        from ...data.augmentation.noise import PartlyLowercase
+        from ...data.augmentation.augmenter import PartlyLowercase
 
         return PartlyLowercase(text, recipe.augmentation.uppercase)
     return text
@@ -73,10 +73,10 @@ def make_corpus(
     probability = recipe.tokenizer.bpe_dropout
     encode = dropout_encoder(tokenizer, probability) if probability else plain
     if recipe.augmentation.shares:
-        from .augmentation import augmented_encoder
+        from ...data.augmentation.augmenter import augmented_encoder
 
-        sample = aligned_sample(recipe, splits)
-        encode = augmented_encoder(recipe, tokenizer, sample, inputs.augmenting_glossary)
+        sample, glossary = aligned_sample(recipe, splits), inputs.augmenting_glossary
+        encode = augmented_encoder(recipe.augmentation, probability, tokenizer, sample, glossary)
 
     def budget() -> Budget:
         return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from hf_vaswani.data.augmentation.arguments import AugmentationArguments
-from hf_vaswani.data.augmentation.augmenter import Augmenter
-from hf_vaswani.data.augmentation.noise import uppercase, with_typos, without_punctuation
+from hf_vaswani.data.augmentation.augmenter import Augmenter, uppercase, with_typos, without_punctuation
 from hf_vaswani.data.augmentation.word_alignment import WordAligner
 from hf_vaswani.text.glossary import Entry, Glossary
 from hf_vaswani.text.markers import END, KEEPS, RESERVED, TERM

@@ -1,7 +1,6 @@
 import torch
 
-from hf_vaswani.training.optimization.ema import MovingAverage
-from hf_vaswani.training.optimization.weights import weights
+from hf_vaswani.training.optimization.weights import MovingAverage, weights
 
 from ...conftest import tiny_model
 

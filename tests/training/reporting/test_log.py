@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hf_vaswani.training.describe import Stopwatch
+from hf_vaswani.training.listeners import Stopwatch
 from hf_vaswani.training.optimization.progress import Progress, StepResult
 from hf_vaswani.training.reporting import log
 from hf_vaswani.training.reporting.log import TrainingLog

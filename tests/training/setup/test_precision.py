@@ -149,7 +149,7 @@ def test_unsupported_precision_is_rejected_with_a_list_of_the_supported_ones(rec
 
 
 def test_gpu_trains_in_bf16_if_it_supports_it_natively(recipe, monkeypatch):
-    monkeypatch.setattr("hf_vaswani.runtime.precision.is_fp8_available", lambda: False)  # asks the GPU itself
+    monkeypatch.setattr("hf_vaswani.training.setup.precision.is_fp8_available", lambda: False)  # asks the GPU itself
     for is_native, expected in ((True, "bf16"), (False, "no")):
         monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation=True, native=is_native: native)
         assert precision_to_begin_with(recipe(AUTO), torch.device("cuda")) == expected

@@ -21,7 +21,7 @@ from ..text.languages import NO_LANGUAGES, Languages
 from ..translator.backends.selection import CONVERT_NOW, BackendSelection
 from ..translator.pipeline import TranslationPipeline
 from ..translator.segments import SourceTooLong
-from ..translator.translator import Translator as TextTranslator
+from ..translator.translator import Translator
 from ..translator.translator_settings import content_digest
 from .messages import Chunk, Pairs, TextError, Translated, Translation
 
@@ -124,7 +124,7 @@ class Batcher:
         return batch
 
 
-class Translator:
+class ModelTranslator:
     """Opens a model and translates chunks with it; what a deployment of Ray Serve runs.
 
     Args:
@@ -279,7 +279,7 @@ class _Worker:
             for result in results
         ]  # fmt: skip
 
-    def _engine(self, languages: Languages, n_best: int, split: bool | None = None) -> TextTranslator:
+    def _engine(self, languages: Languages, n_best: int, split: bool | None = None) -> Translator:
         if languages not in self.pipelines:
             arguments = {"engine": self.selection, **languages.arguments()}
             self.pipelines[languages] = TranslationPipeline(self.model, tokenizer=self.tokenizer, **arguments)

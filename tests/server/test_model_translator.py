@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hf_vaswani.server.messages import Chunk, TextError
-from hf_vaswani.server.replica import Batcher, Translator
+from hf_vaswani.server.model_translator import Batcher, ModelTranslator
 from hf_vaswani.text.glossary import Glossary, words
 from hf_vaswani.text.languages import Languages
 
@@ -100,7 +100,7 @@ def test_terms_are_obeyed_and_those_that_cannot_be_spelled_are_an_error_for_thei
     model, tokenizer = family("Marian", tmp_path)
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    [lane, *_] = Translator(str(tmp_path / "model")).loaded.lanes
+    [lane, *_] = ModelTranslator(str(tmp_path / "model")).loaded.lanes
     plain, obeys, strange = (
         Chunk(("ein hund",), glossaries=(Glossary.of({"hund": term}),) if term else ()) for term in ("", "wiese", "Ж")
     )
@@ -116,7 +116,7 @@ def test_what_a_server_keeps_stays_as_it_is(tmp_path):
     tokenizer.save_pretrained(tmp_path / "model")
     chunk = Chunk(("ein hund",))
     for keep in ([], [r"\bhund\b"]):
-        [lane, *_] = Translator(str(tmp_path / "model"), keep=keep).loaded.lanes
+        [lane, *_] = ModelTranslator(str(tmp_path / "model"), keep=keep).loaded.lanes
         assert ("hund" in words(lane.translate([chunk])[0][0].hypotheses[0])) == bool(keep)
 
 
@@ -128,7 +128,7 @@ def test_languages_of_clients_do_not_mix(tmp_path):
     codes = languages("M2M100")
     there, back = Languages(*codes.values()), Languages(*reversed(codes.values()))
     chunks = [Chunk(("ein hund", "die wiese"), kind) for kind in (there, back) * 4]
-    [lane, *_] = Translator(str(tmp_path / "model")).loaded.lanes
+    [lane, *_] = ModelTranslator(str(tmp_path / "model")).loaded.lanes
     together = lane.translate(chunks)
     alone = [lane.translate([chunk])[0] for chunk in chunks]
     assert together == alone and together[0] != together[1]
@@ -138,7 +138,7 @@ def test_model_that_cannot_be_opened_again_leaves_the_old_one(tmp_path):
     model, tokenizer = family("Marian", tmp_path)
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    translator = Translator(str(tmp_path / "model"))
+    translator = ModelTranslator(str(tmp_path / "model"))
     before, [lane, *_] = translator.version, translator.loaded.lanes
     weights = tmp_path / "model" / "model.safetensors"
     whole = weights.read_bytes()

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from hf_vaswani.runtime import precision
-from hf_vaswani.runtime.precision import bf16_speedup, has_native_bf16, possible_precisions
+from hf_vaswani.training.setup import precision
+from hf_vaswani.training.setup.precision import bf16_speedup, has_native_bf16, possible_precisions
 
-from ..conftest import tiny_model
+from ...conftest import tiny_model
 
 
 @pytest.mark.parametrize(
