@@ -227,6 +227,25 @@ def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang,
 
 
 @torch.inference_mode()
+def encode_translations(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    with_alignments: bool = False,
+) -> list[tuple[torch.LongTensor, dict[str, list]]]:
+    """The token ids of given translations, as a search returns them, and if requested their alignments, as in [`align`];
+    arguments as in [`align_pairs`]."""
+    encoded = encode_with_languages(tokenizer, pairs, src_lang, tgt_lang)
+    found = []
+    for pair in encoded:
+        ids = forced_output(model, torch.tensor([pair[1]], device=model.device))[0]
+        found.append((ids, _align_batch(model, tokenizer, [pair])[0] if with_alignments else {}))
+    return found
+
+
+@torch.inference_mode()
 def _score_batch(
     model: PreTrainedModel,
     tokenizer,
@@ -363,4 +382,4 @@ def _align_batch(
     return [aligned for [aligned] in align(model, tokenizer, inputs, output_ids, lengths)]
 
 
-__all__ = ["PairScore", "WordScores", "align_pairs", "score_pairs", "score_words"]
+__all__ = ["PairScore", "WordScores", "align_pairs", "encode_translations", "score_pairs", "score_words"]

@@ -1,7 +1,7 @@
 """What passes between the stages of a translation: pieces of texts, what is searched for and found, and errors."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import torch
@@ -13,6 +13,7 @@ from ..generation.settings import GenerateArguments
 if TYPE_CHECKING:  # only texts with terms need them
     from ..generation.term_automaton import TermAutomata, TermAutomaton
     from ..text.glossary import TermConstraint
+    from .term_placement import Placement
 
 # What stands for each span that is to be kept while a text is divided into sentences.
 MASK = "\ufdef"
@@ -82,6 +83,7 @@ class Segment:
         target_lengths: number of tokens in each hypothesis.
         constraints: the terms that its translations must have.
         automata: the constraints as automata, if they are searched for.
+        placements: how terms were put into a hypothesis, by its number.
         is_unfinished: whether the search of its batch left it without a result, to be searched with others like it.
     """
 
@@ -98,6 +100,7 @@ class Segment:
     target_lengths: Sequence[int] = ()
     constraints: "Sequence[TermConstraint]" = ()
     automata: "Sequence[TermAutomaton]" = ()
+    placements: "dict[int, Placement]" = field(default_factory=dict)
     is_unfinished: bool = False
 
     @property

@@ -19,7 +19,7 @@ from .pairs import WordScores
 # one says.
 TRANSLATED, GUESSED, AGAIN = 1.0, 0.04, 2.0
 # A neighbor of the word to replace may belong to it if its log-probability drops by this share as much. It is replaced,
-# too, if the translation gets more probable by this much.
+# too, if that makes the translation more probable by this much.
 SHARE, GAIN = 0.4, 1.0
 # The log-probability of a term that the model may choose itself. Synonyms that it never chooses have -8 to -30.
 PROBABLE = -8.0
@@ -103,11 +103,16 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: S
         for (source, translation, _), own in zip(texts, variants) for _, _, edits in own
     ]))  # fmt: skip
     combined = []
-    for (_, translation, _), edits, own, placement in zip(texts, choices, variants, placements):
+    for (_, translation, _), own_drops, edits, own, placement in zip(texts, all_drops, choices, variants, placements):
         found = [(number, choice, next(scored)) for number, choice, _ in own]
         best = [_best(number, each, found) for number, each in enumerate(edits)]
         placement.text = _edited(translation, best)
-        replaced = [word for start, end, _ in best for word in _lower_words(translation[start:end])]
+        spans = word_spans(translation)
+        replaced = {
+            translation[slice(*spans[word])].lower()
+            for (start, end, _), drops in zip(best, own_drops) for word in _words_in(spans, (start, end))
+            if drops[word] >= TRANSLATED
+        }  # fmt: skip
         placement.replaced = {word: _lower_words(placement.text).count(word) for word in replaced}
         known = [one for (_, _, each), (*_, one) in zip(own, found) if each == best]
         combined.append((placement, best, known))
@@ -124,24 +129,25 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: S
     return placements
 
 
-def repeated_words(
-    texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score
-) -> list[list[tuple[str, Occurrence]]]:
-    """The words of translations that say again what a term says, each with the term; arguments as in [`place_terms`],
-    with the occurrences of all terms that the translation has."""
-    return [
-        [
-            found
-            for occurrence, own in zip(occurrences, drops)
-            for found in _repeated(
-                translation,
-                occurrence,
-                own,
-                [(*place, term) for term in occurrence.terms for place in term.places(translation)],
-            )
-        ]
-        for (_, translation, occurrences), drops in zip(texts, _drops(texts, score))
-    ]
+def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score, align: Align) -> list[list[bool]]:
+    """Whether translations have each term where its source words are translated, and no other words that say the same;
+    arguments as in [`place_terms`], with the occurrences of all terms."""
+    found = []
+    aligned = align([text[:2] for text in texts]) if texts else []
+    for (source, translation, occurrences), drops, links in zip(texts, _drops(texts, score), aligned):
+        spans, of_source, judged = word_spans(translation), word_spans(source), []
+        for occurrence, own in zip(occurrences, drops):
+            words = {
+                word for term in occurrence.terms for place in term.places(translation)
+                for word in _words_in(spans, place)
+            }  # fmt: skip
+            numbers = _words_in(of_source, (occurrence.start, occurrence.end))
+            linked = {target for number, target in links or () if number in numbers}
+            is_there = bool(words & linked) or max((own[word] for word in words), default=0) >= TRANSLATED
+            again = [word for word in linked - words if word + 1 not in words and own[word] > AGAIN]
+            judged.append(is_there and not again)
+        found.append(judged)
+    return found
 
 
 def _drops(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score) -> Iterator[list[list[float]]]:
@@ -214,15 +220,12 @@ def _edits(
             taken |= has
             continue
 
-        def belongs(
-            other: int, own: list[float] = drops[number], least: float = max(SHARE * drop, TRANSLATED)
-        ) -> bool:
-            return 0 <= other < len(own) and other not in taken and is_word[other] and own[other] >= least
-
+        least = max(SHARE * drop, TRANSLATED)
+        belongs = [each not in taken and is_word[each] and value >= least for each, value in enumerate(drops[number])]
         first = last = word
-        while belongs(first - 1):
+        while first > 0 and belongs[first - 1]:
             first -= 1
-        while belongs(last + 1):
+        while last + 1 < len(belongs) and belongs[last + 1]:
             last += 1
         places = [spans[word]] + [(spans[first][0], spans[last][1])] * (first != last)
         found[number] = [(*place, term) for place in places for term in terms[:MOST_TERMS]]
@@ -267,14 +270,13 @@ def _best(number: int, choices: Sequence[Edit], found: Sequence[tuple[int, int, 
 def _repeated(
     text: str, occurrence: Occurrence, drops: Sequence[float], own: Sequence[Edit]
 ) -> list[tuple[str, Occurrence]]:
-    """Words that depend on a source word as the term does; not the one before the term, such as an article."""
-    spans = word_spans(text)
+    """Other words like those that a term replaces, and from the same source word."""
+    spans, lower = word_spans(text), _lower_words(text)
     words = {word for start, end, _ in own for word in _words_in(spans, (start, end))}
-    most = max((drops[word] for word in words), default=0.0)
     return [
-        (text[slice(*spans[word])], occurrence)
+        (lower[word], occurrence)
         for word, drop in enumerate(drops)
-        if word not in words and word + 1 not in words and drop > max(AGAIN, most / 2)
+        if word not in words and drop > AGAIN and lower[word] in {lower[other] for other in words}
     ]
 
 
@@ -291,4 +293,4 @@ def _edited(translation: str, edits: Sequence[Edit]) -> str:
     return translation
 
 
-__all__ = ["Occurrence", "Placement", "place_terms", "repeated_words"]
+__all__ = ["Occurrence", "Placement", "are_placed", "place_terms"]

@@ -4,7 +4,7 @@ A model that has learned to use terms reads them in its sources (Dinu et al. 201
 without terms. Most translations have theirs; for the others, PyTorch searches again.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -15,10 +15,11 @@ from ...errors import listed
 from ...generation.constrained_search import MOST_STATES, SearchSize
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
-from ...text.glossary import Glossary, Term, TermConstraint, shown_constraints
+from ...text.glossary import Glossary, Term, TermConstraint, shortened, shown_constraints
 from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ..pairs import encode_translations
 from ..search import Search
-from ..segments import Hypothesis, MissingTerm, Result, Segment
+from ..segments import Hypothesis, MissingTerm, Segment
 from ..term_placement import Align, Occurrence, Placement, Score, place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
@@ -58,7 +59,6 @@ class Terms:
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
         self.penalty = search.request.arguments.scoring().penalty
-        self.placements: dict[int, Placement] = {}
 
     def before(self, segments: list[Segment]) -> list[Segment]:
         if not self.glossaries:
@@ -80,12 +80,23 @@ class Terms:
 
     def missing(self, segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
         """The terms of a segment that a hypothesis lacks."""
-        if not segment.constraints:
-            return []
+        text = self._text(hypothesis) if segment.constraints else ""
+        return [each for each in segment.constraints if each.count_in(text) < each.count]
+
+    def _text(self, hypothesis: Hypothesis) -> str:
         text = hypothesis.get("translation_text")
         if text is None:
             text = self.search.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
-        return [each for each in segment.constraints if each.count_in(text) < each.count]
+        return text
+
+    @staticmethod
+    def repeated(segment: Segment, number: int) -> str | None:
+        """What a hypothesis says besides a term that means the same, in words; or None."""
+        placed = segment.placements.get(number)
+        if placed is None or not placed.repeated:
+            return None
+        word, occurrence = placed.repeated[0]
+        return f"has {word!r}, too, for {shortened(occurrence.source)}"
 
     def finally_missing(self, segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
         """What a finished translation lacks: terms, and what was to be kept."""
@@ -150,10 +161,10 @@ class Terms:
         obstacle = self.search.constraint_error("terms") if left else None
         obstacles = {segment: obstacle or self._prepare(segment) for segment in left}
         again = [segment for segment in left if segment.automata]
-        placed = {segment: segment.result for segment in again}
-        for segment in again:
-            segment.result = None
         if again:
+            placed = [replace(segment) for segment in again]
+            for segment in again:
+                segment.result = None
             self._search(again)
             self._choose(again, placed)
         for segment in lacking if self.options.on_missing_term == "error" else []:
@@ -164,24 +175,41 @@ class Terms:
                     raise ValueError(f"inputs[{self.first + segment.owner}]: {segment.result}.")
 
     def _place(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Put terms where their source words are translated; return the segments for which another search is due."""
+        """Put terms where their source words are translated; return the segments to search again."""
         texts, owners = [], []
         for segment in segments:
-            for hypothesis in segment.hypotheses:
+            # A prefix is to stay as it is.
+            for number, hypothesis in enumerate(segment.hypotheses if not segment.prefix else ()):
                 missing = {each.terms for each in self.missing(segment, hypothesis)}
-                occurrences = [each for each in self._occurrences(segment) if each.terms in missing]
-                if occurrences:
-                    texts.append((segment.piece.text, hypothesis["translation_text"], occurrences))
-                    owners.append((segment, hypothesis))
-        left = []
-        for (segment, hypothesis), placed in zip(owners, place_terms(texts, self.score, self.align)):
-            hypothesis["translation_text"] = placed.text
-            if "score" in hypothesis and placed.score:
-                hypothesis["score"] = placed.score.pair.log_probability / self.penalty(placed.score.pair.length)
-            self.placements[id(hypothesis)] = placed
-            if placed.is_probable or self.missing(segment, hypothesis):
+                if occurrences := [each for each in self._occurrences(segment) if each.terms in missing]:
+                    texts.append((segment.piece.text, self._text(hypothesis), occurrences))
+                    owners.append((segment, number))
+        left = [segment for segment in segments if segment.prefix]
+        for (segment, number), placed in zip(owners, place_terms(texts, self.score, self.align)):
+            self._set(segment, number, placed)
+            if placed.is_probable or self.missing(segment, segment.hypotheses[number]):
                 left.append(segment)
         return list(dict.fromkeys(left))
+
+    def _set(self, segment: Segment, number: int, placed: Placement) -> None:
+        """Change a hypothesis of a segment into one with terms."""
+        hypothesis = segment.hypotheses[number]
+        segment.placements[number] = placed
+        if "translation_text" in hypothesis:
+            hypothesis["translation_text"] = placed.text
+        if placed.score:
+            length = placed.score.pair.length
+            segment.target_lengths = [*segment.target_lengths[:number], length, *segment.target_lengths[number + 1 :]]
+            if "score" in hypothesis:
+                hypothesis["score"] = placed.score.pair.log_probability / self.penalty(length)
+        if self.options.return_tensors or "alignment" in hypothesis:
+            [(ids, alignment)] = encode_translations(
+                self.search.model, self.search.tokenizer, [(segment.piece.text, placed.text)], self.options.src_lang,
+                self.options.tgt_lang, "alignment" in hypothesis,
+            )  # fmt: skip
+            hypothesis.update(alignment)
+            if self.options.return_tensors:
+                hypothesis["translation_token_ids"] = ids
 
     def _occurrences(self, segment: Segment) -> list[Occurrence]:
         """The source terms of a segment."""
@@ -190,20 +218,21 @@ class Terms:
         found = self.glossaries[segment.owner].find(segment.piece.text)
         return [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in found]
 
-    def _choose(self, segments: Sequence[Segment], placed: Mapping[Segment, Result | None]) -> None:
-        """Keep the translations with placed terms unless those that were searched for are better by the model's own
-        judgment, and do not say what a term says in another word, too."""
-        best = [segment.hypotheses[0]["translation_text"] if segment.hypotheses else "" for segment in segments]
-        scores = self.score([(segment.piece.text, text) for segment, text in zip(segments, best)])
-        for segment, text, score in zip(segments, best, scores):
-            before = placed[segment]
-            own = self.placements.get(id(before[0])) if isinstance(before, list) and before else None
-            if own is None or own.score is None:
-                continue
-            is_worse = score is None or score.pair.log_probability < own.score.pair.log_probability
-            lacks, lacked = (bool(self.missing(segment, each)) for each in (segment.hypotheses[0], before[0]))
-            if (lacks, is_worse or own.is_said_again_in(text)) > (lacked, False):
-                segment.result = before
+    def _choose(self, searched: Sequence[Segment], placed: Sequence[Segment]) -> None:
+        """Keep translations into which terms were put unless those with terms that were searched for are better by the
+        model's own judgment, and do not have the words that the terms replace."""
+        best = [self._text(segment.hypotheses[0]) if segment.hypotheses else "" for segment in searched]
+        scores = self.score([(segment.piece.text, text) for segment, text in zip(searched, best)])
+        for segment, before, text, score in zip(searched, placed, best, scores):
+            own = before.placements.get(0)
+            if own and own.score and segment.hypotheses:
+                is_worse = score is None or score.pair.log_probability < own.score.pair.log_probability
+                lacks, lacked = (bool(self.missing(segment, each.hypotheses[0])) for each in (segment, before))
+                if (lacks, is_worse or own.is_said_again_in(text)) <= (lacked, False):
+                    segment.placements = {}
+                    continue
+            if own or not segment.hypotheses:
+                segment.result, segment.target_lengths = before.result, before.target_lengths
 
     def _prepare(self, segment: Segment) -> str | None:
         """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why there are
@@ -244,7 +273,8 @@ def check_terms(search: Search, speller: Callable[[], TermSpeller], glossaries: 
         speller: makes what spells terms in target tokens.
     """
     is_learned = has_term_tokens(search.tokenizer)
-    if not is_learned and (obstacle := search.constraint_error("terms")):
+    # Other engines put terms into translations, but do not search for them.
+    if not is_learned and search.backend.takes_constraints and (obstacle := search.constraint_error("terms")):
         raise ValueError(obstacle)
     if search.options.on_missing_term == "accept" and not is_learned:
         raise ValueError(

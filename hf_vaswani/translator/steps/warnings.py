@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..segments import Hypothesis, Segment
+from ..segments import Segment
 
 if TYPE_CHECKING:
     from .terms import Terms
@@ -46,8 +46,8 @@ class TranslationWarnings:
         found: dict[int, str] = {}
         for segment in segments:
             source = segment.source
-            for hypothesis in segment.hypotheses if self.gives else segment.hypotheses[:1]:
-                if (warning := self._warning(segment, source, hypothesis)) is None:
+            for number, hypothesis in enumerate(segment.hypotheses if self.gives else segment.hypotheses[:1]):
+                if (warning := self._warning(segment, source, number)) is None:
                     continue
                 if self.gives:
                     hypothesis["warning"] = warning
@@ -61,11 +61,14 @@ class TranslationWarnings:
             )
         return segments
 
-    def _warning(self, segment: Segment, source: str, hypothesis: Hypothesis) -> str | None:
+    def _warning(self, segment: Segment, source: str, number: int) -> str | None:
+        hypothesis = segment.hypotheses[number]
         if self.terms and (missing := self.terms.finally_missing(segment, hypothesis)):
             from ...text.glossary import shown_constraints
 
             return f"lacks {shown_constraints(missing)}"
+        if self.terms and (repeated := self.terms.repeated(segment, number)):
+            return repeated
         text = hypothesis.get("translation_text")
         return None if text is None else translation_warning(source, text, self.ratio)
 
