@@ -235,7 +235,7 @@ def encode_translations(
     tgt_lang: str | None = None,
     with_alignments: bool = False,
 ) -> list[tuple[torch.LongTensor, dict[str, list]]]:
-    """The token ids of given translations, as a search returns them, and if requested their alignments, as in [`align`];
+    """The token ids of given translations, as from a search, and if requested their alignments, as in [`align`];
     arguments as in [`align_pairs`]."""
     encoded = encode_with_languages(tokenizer, pairs, src_lang, tgt_lang)
     found = []

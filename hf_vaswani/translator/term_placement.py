@@ -18,8 +18,8 @@ from .pairs import WordScores
 # could be guessed from the others drops less, so that attention decides. And of a word that says again what another
 # one says.
 TRANSLATED, GUESSED, AGAIN = 1.0, 0.04, 2.0
-# A neighbor of the word to replace may belong to it if its log-probability drops by this share as much. It is replaced,
-# too, if that makes the translation more probable by this much.
+# A neighbor of the word to replace may belong to it if its log-probability drops by this share as much. It is replaced
+# as well if that makes the translation more probable by this much.
 SHARE, GAIN = 0.4, 1.0
 # The log-probability of a term that the model may choose itself. Synonyms that it never chooses have -8 to -30.
 PROBABLE = -8.0

@@ -265,12 +265,22 @@ class Translator:
             return score_words(self.model, self.tokenizer, pairs, *languages, self.selection)
 
         def align(pairs: Sequence[tuple[str, str]]) -> Sequence[Links | None]:
-            if isinstance(self.model, EngineModel):  # which has no attention
+            if not pairs or isinstance(self.model, EngineModel):  # which has no attention
                 return [None] * len(pairs)
             return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans)
 
+        def translate(segments: list[Segment]) -> None:
+            filled = [segment for segment in segments if not is_blank(segment.piece.text)]
+            if filled:
+                attempt(self.encoder.set_rows, filled, self.options.on_error)
+            self.own_search([segment for segment in filled if segment.is_open])
+            for segment in segments:
+                segment.result = self.empty() if segment.result is None else segment.result
+
         tokens = self.encoder.source_tokens
-        return Terms(glossaries, self.own_search, score, align, self._speller, tokens, self.empty, keeps_spans, first)
+        return Terms(
+            glossaries, self.own_search, translate, score, align, self._speller, tokens, self.empty, keeps_spans, first
+        )
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):

@@ -4,6 +4,7 @@ A model that has learned to use terms reads them in its sources (Dinu et al. 201
 without terms. Most translations have theirs; for the others, PyTorch searches again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -11,16 +12,18 @@ from functools import partial
 
 import torch
 
+from ...core.sentence_splitting import Piece
 from ...errors import listed
 from ...generation.constrained_search import MOST_STATES, SearchSize
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Glossary, Term, TermConstraint, shortened, shown_constraints
-from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ...text.markers import END, KEEPS, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from ..pairs import encode_translations
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Segment
 from ..term_placement import Align, Occurrence, Placement, Score, place_terms
+from .warnings import translation_warning
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
@@ -34,6 +37,7 @@ class Terms:
     Args:
         glossaries: the terms of each text; empty if only spans are to be kept.
         search: a search with the model itself.
+        translate: encodes segments and searches for their translations.
         score, align: scores pairs of texts word by word, and aligns their words by attention.
         speller: makes what spells terms in target tokens, which is needed only where some are missing.
         source_tokens: returns the tokens of a text, as alignments have them.
@@ -46,6 +50,7 @@ class Terms:
         self,
         glossaries: Sequence[Glossary],
         search: Search,
+        translate: Callable[[list[Segment]], None],
         score: Score,
         align: Align,
         speller: Callable[[], TermSpeller],
@@ -54,7 +59,8 @@ class Terms:
         keeps_spans: bool = False,
         first: int = 0,
     ):
-        self.glossaries, self.search, self.score, self.align = glossaries, search, score, align
+        self.glossaries, self.search, self.translate = glossaries, search, translate
+        self.score, self.align = score, align
         self.speller, self.source_tokens = speller, source_tokens
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
@@ -156,6 +162,7 @@ class Terms:
         Raises:
             ValueError: a translation still lacks a term, and that is to be raised.
         """
+        self._translate_around_spans(segments)
         lacking = [segment for segment in segments if any(self.missing(segment, each) for each in segment.hypotheses)]
         left = self._place(lacking)
         obstacle = self.search.constraint_error("terms") if left else None
@@ -184,12 +191,13 @@ class Terms:
                 if occurrences := [each for each in self._occurrences(segment) if each.terms in missing]:
                     texts.append((segment.piece.text, self._text(hypothesis), occurrences))
                     owners.append((segment, number))
-        left = [segment for segment in segments if segment.prefix]
         for (segment, number), placed in zip(owners, place_terms(texts, self.score, self.align)):
             self._set(segment, number, placed)
-            if placed.is_probable or self.missing(segment, segment.hypotheses[number]):
-                left.append(segment)
-        return list(dict.fromkeys(left))
+        return [
+            segment for segment in segments
+            if any(placed.is_probable for placed in segment.placements.values())
+            or any(self.missing(segment, each) for each in segment.hypotheses)
+        ]  # fmt: skip
 
     def _set(self, segment: Segment, number: int, placed: Placement) -> None:
         """Change a hypothesis of a segment into one with terms."""
@@ -212,11 +220,53 @@ class Terms:
                 hypothesis["translation_token_ids"] = ids
 
     def _occurrences(self, segment: Segment) -> list[Occurrence]:
-        """The source terms of a segment."""
-        if not self.glossaries:
-            return []
-        found = self.glossaries[segment.owner].find(segment.piece.text)
-        return [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in found]
+        """The terms and placeholders of a segment."""
+        text, found = segment.piece.text, []
+        if self.glossaries:
+            terms = self.glossaries[segment.owner].find(text)
+            found = [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in terms]
+        for each in segment.constraints if segment.placeholders else ():
+            if each.terms[0].text in KEEPS:
+                start = text.index(each.terms[0].text)
+                found.append(Occurrence(start, start + 1, each.source, each.terms))
+        return found
+
+    def _translate_around_spans(self, segments: Sequence[Segment]) -> None:
+        """Translate segments that lack spans for which the model has no placeholders without these spans, and insert
+        these between the words that translate their neighbors."""
+        if not self.keeps_spans or self.options.return_tensors:
+            return
+        from .kept_spans import insert_spans, without_spans
+
+        lacking = [
+            segment for segment in segments
+            if len(segment.contents) > len(segment.placeholders) and not segment.prefix
+            and any(self._is_spoiled(segment, each) for each in segment.hypotheses)
+        ]  # fmt: skip
+        texts = [without_spans(segment) for segment in lacking]
+        copies = [
+            replace(segment, piece=Piece(text), text_with_terms="", row=None, result=None, constraints=())
+            for segment, (text, _) in zip(lacking, texts)
+        ]
+        self.translate(copies)
+        pairs = [(copy.piece.text, self._text(each)) for copy in copies for each in copy.hypotheses]
+        links = iter(self.align(pairs))
+        for segment, copy, (text, gaps) in zip(lacking, copies, texts):
+            if isinstance(copy.result, Exception):
+                continue
+            spans = segment.contents[len(segment.placeholders) :]
+            for hypothesis in copy.hypotheses:
+                translation = insert_spans(text, gaps, self._text(hypothesis), next(links), spans)
+                hypothesis["translation_text"] = translation
+            segment.result, segment.target_lengths = copy.result, copy.target_lengths
+            segment.constraints = [each for each in segment.constraints if each.source not in spans]
+
+    def _is_spoiled(self, segment: Segment, hypothesis: Hypothesis) -> bool:
+        """Whether a hypothesis does not have the spans to be kept as they are, or these have spoiled it."""
+        text, counts = hypothesis["translation_text"], Counter(segment.contents[len(segment.placeholders) :])
+        ratio = getattr(self.search.model.config, "length_ratio", None)
+        is_changed = any(text.count(span) != count for span, count in counts.items())
+        return is_changed or translation_warning(segment.source, text, ratio) is not None
 
     def _choose(self, searched: Sequence[Segment], placed: Sequence[Segment]) -> None:
         """Keep translations into which terms were put unless those with terms that were searched for are better by the
