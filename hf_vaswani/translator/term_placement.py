@@ -5,6 +5,7 @@ Which words of a translation come from a source word shows when that is left out
 adds a term that the model does not expect to what the model would have said anyway.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from .pairs import WordScores
 # one says.
 TRANSLATED, GUESSED, AGAIN = 1.0, 0.04, 2.0
 # A neighbor of the word to replace may belong to it if its log-probability drops by this share as much. It is replaced
-# as well if that makes the translation more probable by this much.
-SHARE, GAIN = 0.4, 1.0
+# as well if that makes the translation more probable.
+SHARE = 0.4
 # The log-probability of a term that the model may choose itself. Synonyms that it never chooses have -8 to -30.
 PROBABLE = -8.0
 # Of several target terms, and of places for a term whose source word is not translated.
@@ -238,10 +239,10 @@ def _edits(
 
 def _insertions(translation: str, spans: Sequence[Span], occurrence: Occurrence, length: int) -> list[Edit]:
     """Where a term may be added: at the end, and at the places that are in proportion nearest to its own."""
-    ends = [start for start, end in spans if any(map(str.isalnum, translation[start:end]))]
-    middle = round(occurrence.start / length * len(ends))
-    places = ends[max(middle - PLACES // 2, 0) :][: PLACES - 1]
-    return [(place, place, occurrence.terms[0]) for place in (*places, len(translation.rstrip(" .!?…。")))]
+    starts = [start for start, end in spans if any(map(str.isalnum, translation[start:end]))][1:]
+    middle = round(occurrence.start / length * len(starts))
+    places = [*starts[max(middle - PLACES // 2, 0) :][: PLACES - 1], len(translation.rstrip(" .!?…。"))]
+    return [(place, place, term) for place in places for term in occurrence.terms[:MOST_TERMS]]
 
 
 def _variants(choices: Sequence[list[Edit]]) -> Iterator[tuple[int, int, list[Edit]]]:
@@ -257,14 +258,8 @@ def _variants(choices: Sequence[list[Edit]]) -> Iterator[tuple[int, int, list[Ed
 
 def _best(number: int, choices: Sequence[Edit], found: Sequence[tuple[int, int, WordScores | None]]) -> Edit:
     """The edit of an occurrence with which the model finds the translation most probable."""
-    narrow = choices[0][1] - choices[0][0]
-
-    def value(one: tuple[int, int, WordScores | None]) -> float:
-        start, end, _ = choices[one[1]]
-        return one[2].pair.log_probability - GAIN * (end - start > narrow) if one[2] else float("-inf")
-
     own = [(number, choice, score) for other, choice, score in found if other in (-1, number)]
-    return choices[max(own, key=value)[1]]
+    return choices[max(own, key=lambda one: one[2].pair.log_probability if one[2] else -math.inf)[1]]
 
 
 def _repeated(

@@ -28,6 +28,8 @@ from .warnings import translation_warning
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
+# Of a text: the translation is scored once for each.
+MOST_PLACED = 64
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
 
 
@@ -188,7 +190,8 @@ class Terms:
             # A prefix is to stay as it is.
             for number, hypothesis in enumerate(segment.hypotheses if not segment.prefix else ()):
                 missing = {each.terms for each in self.missing(segment, hypothesis)}
-                if occurrences := [each for each in self._occurrences(segment) if each.terms in missing]:
+                occurrences = [each for each in self._occurrences(segment) if each.terms in missing]
+                if 0 < len(occurrences) <= MOST_PLACED:
                     texts.append((segment.piece.text, self._text(hypothesis), occurrences))
                     owners.append((segment, number))
         for (segment, number), placed in zip(owners, place_terms(texts, self.score, self.align)):
