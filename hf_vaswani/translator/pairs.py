@@ -30,6 +30,7 @@ from ..text.words import Span, word_spans
 from .backends.selection import TORCH, BackendSelection
 from .encoder import translation_task
 from .search import token_batches
+from .segments import WordScores
 
 logger = logging.getLogger(__name__)
 
@@ -132,19 +133,6 @@ def score_pairs(
     return scores()
 
 
-@dataclass(frozen=True)
-class WordScores:
-    """The score of a pair, and how much each word of the target contributes.
-
-    Attributes:
-        pair: the score of the pair.
-        words: the log-probability of each word of the target, as [`word_spans`] finds them: the sum of its tokens.
-    """
-
-    pair: PairScore
-    words: tuple[float, ...]
-
-
 def score_words(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -189,7 +177,7 @@ def score_words(
             for word, value in zip(word_of, values):
                 if word is not None:
                     sums[word] += value
-            found[row] = WordScores(score, tuple(sums))
+            found[row] = WordScores(score.log_probability, score.length, tuple(sums))
     return found
 
 
@@ -382,4 +370,4 @@ def _align_batch(
     return [aligned for [aligned] in align(model, tokenizer, inputs, output_ids, lengths)]
 
 
-__all__ = ["PairScore", "WordScores", "align_pairs", "encode_translations", "score_pairs", "score_words"]
+__all__ = ["PairScore", "align_pairs", "encode_translations", "score_pairs", "score_words"]

@@ -6,14 +6,12 @@ adds a term that the model does not expect to what the model would have said any
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
-from ..text.glossary import Term
+from ..text.glossary import Term, joins_words
 from ..text.words import Span, word_spans
-from .pairs import WordScores
+from .segments import Occurrence, Placement, WordScores
 
 # By how much the log-probability of a word drops, at least, without the source word that it translates: a word that
 # could be guessed from the others drops less, so that attention decides. And of a word that says again what another
@@ -30,46 +28,6 @@ MOST_TERMS, PLACES = 4, 6
 Score = Callable[[Sequence[tuple[str, str]]], list[WordScores | None]]
 # Links (source word, target word) of each pair.
 Align = Callable[[Sequence[tuple[str, str]]], Sequence[set[tuple[int, int]] | None]]
-
-
-@dataclass(frozen=True)
-class Occurrence:
-    """A source term in a text.
-
-    Attributes:
-        start, end: where it is.
-        source: the term, for messages.
-        terms: the target terms to choose from.
-    """
-
-    start: int
-    end: int
-    source: str
-    terms: tuple[Term, ...]
-
-
-@dataclass
-class Placement:
-    """A translation with terms.
-
-    Attributes:
-        text: the translation.
-        score: the model's; `None` if the translation cannot be scored.
-        repeated: words that say the same as a term, each with the term.
-        replaced: the words that terms have replaced, and how many of each are left.
-        is_probable: whether the model may find a better translation with the terms.
-    """
-
-    text: str
-    score: WordScores | None = None
-    repeated: list[tuple[str, Occurrence]] = field(default_factory=list)
-    replaced: dict[str, int] = field(default_factory=dict)
-    is_probable: bool = False
-
-    def is_said_again_in(self, text: str) -> bool:
-        """Whether another translation has more of the words that terms have replaced here."""
-        counts = Counter(_lower_words(text))
-        return any(counts[word] > count for word, count in self.replaced.items())
 
 
 Edit = tuple[int, int, Term]  # first character that a term replaces, the one after the last, the term
@@ -259,7 +217,7 @@ def _variants(choices: Sequence[list[Edit]]) -> Iterator[tuple[int, int, list[Ed
 def _best(number: int, choices: Sequence[Edit], found: Sequence[tuple[int, int, WordScores | None]]) -> Edit:
     """The edit of an occurrence with which the model finds the translation most probable."""
     own = [(number, choice, score) for other, choice, score in found if other in (-1, number)]
-    return choices[max(own, key=lambda one: one[2].pair.log_probability if one[2] else -math.inf)[1]]
+    return choices[max(own, key=lambda one: one[2].log_probability if one[2] else -math.inf)[1]]
 
 
 def _repeated(
@@ -282,10 +240,10 @@ def _edited(translation: str, edits: Sequence[Edit]) -> str:
         begins = not any(map(str.isalnum, before)) or before.rstrip()[-1:] in (".", "!", "?", "…")
         if begins and not term.is_exact and translation[start : start + 1].isupper():
             new = new[:1].upper() + new[1:]
-        if start == end and any(character.isspace() for character in translation):
-            new = (" " if before and not before[-1].isspace() else "") + new + (" " if after[:1].isalnum() else "")
+        if start == end:  # between words, which have spaces between them in most scripts
+            new = " " * joins_words(before[-1:]) + new + " " * joins_words(after[:1])
         translation = before + new + after
     return translation
 
 
-__all__ = ["Occurrence", "Placement", "are_placed", "place_terms"]
+__all__ = ["are_placed", "place_terms"]

@@ -38,6 +38,7 @@ from .segments import (
     SearchRequest,
     Segment,
     SourceTooLong,
+    WordScores,
     attempt,
 )
 from .steps import Step
@@ -256,7 +257,7 @@ class Translator:
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
         from ..text.words import word_spans
-        from .pairs import Links, WordScores, align_pairs, score_words
+        from .pairs import Links, align_pairs, score_words
         from .steps.terms import Terms
 
         languages = self.options.src_lang, self.options.tgt_lang

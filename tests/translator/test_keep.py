@@ -143,7 +143,7 @@ def test_model_without_placeholders_keeps_all_of_several(plain):
         ("Siehe {} heute.", "See today.", {(0, 0), (1, 1), (2, 2)}, "See {} today."),
         ("{} hat geschrieben.", "wrote.", {(0, 0), (1, 0), (2, 1)}, "{} wrote."),
         ("Heute kam {}.", "It came today.", {(0, 2), (1, 1), (2, 3)}, "It came today {}."),
-        ("Klick ({}) hier", "Click ( ) here", {(0, 0), (1, 1), (2, 2), (3, 3)}, "Click ({} ) here"),
+        ("Klick ({}) hier", "Click ( ) here", {(0, 0), (1, 1), (2, 2), (3, 3)}, "Click ( {}) here"),
         ("Ja. {}", "Yes.", {(0, 0), (1, 1)}, "Yes. {}"),
         ("Datei{}", "file", {(0, 0)}, "file{}"),
         ("vor {} {} nach", "before after", {(0, 0), (1, 1)}, "before {} {} after"),

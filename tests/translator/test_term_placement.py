@@ -6,8 +6,8 @@ import pytest
 
 from hf_vaswani.text.glossary import Glossary
 from hf_vaswani.text.words import word_spans
-from hf_vaswani.translator.pairs import PairScore, WordScores
-from hf_vaswani.translator.term_placement import Occurrence, are_placed, place_terms
+from hf_vaswani.translator.segments import Occurrence, WordScores
+from hf_vaswani.translator.term_placement import are_placed, place_terms
 
 CAUSES = {
     "dog": "Hund", "man": "Mann", "runs": "läuft", "quickly": "schnell", "big": "großer", "mountain": "Bergrad",
@@ -25,7 +25,7 @@ def score(pairs):
             KNOWN.get(word, (-1.0 if CAUSES[word] in source else -9.0) if word in CAUSES else -15.0) for word in words
         ]
         total = math.fsum(values)
-        found.append(WordScores(PairScore(total, len(values), total), tuple(values)))
+        found.append(WordScores(total, len(values), tuple(values)))
     return found
 
 

@@ -19,11 +19,11 @@ from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Glossary, Term, TermConstraint, shortened, shown_constraints
 from ...text.markers import END, KEEPS, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ...text.source_warnings import translation_warning
 from ..pairs import encode_translations
 from ..search import Search
-from ..segments import Hypothesis, MissingTerm, Segment
-from ..term_placement import Align, Occurrence, Placement, Score, place_terms
-from .warnings import translation_warning
+from ..segments import Hypothesis, MissingTerm, Occurrence, Placement, Segment
+from ..term_placement import Align, Score, place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
@@ -209,10 +209,10 @@ class Terms:
         if "translation_text" in hypothesis:
             hypothesis["translation_text"] = placed.text
         if placed.score:
-            length = placed.score.pair.length
+            length = placed.score.length
             segment.target_lengths = [*segment.target_lengths[:number], length, *segment.target_lengths[number + 1 :]]
             if "score" in hypothesis:
-                hypothesis["score"] = placed.score.pair.log_probability / self.penalty(length)
+                hypothesis["score"] = placed.score.log_probability / self.penalty(length)
         if self.options.return_tensors or "alignment" in hypothesis:
             [(ids, alignment)] = encode_translations(
                 self.search.model, self.search.tokenizer, [(segment.piece.text, placed.text)], self.options.src_lang,
@@ -279,7 +279,7 @@ class Terms:
         for segment, before, text, score in zip(searched, placed, best, scores):
             own = before.placements.get(0)
             if own and own.score and segment.hypotheses:
-                is_worse = score is None or score.pair.log_probability < own.score.pair.log_probability
+                is_worse = score is None or score.log_probability < own.score.log_probability
                 lacks, lacked = (bool(self.missing(segment, each.hypotheses[0])) for each in (segment, before))
                 if (lacks, is_worse or own.is_said_again_in(text)) <= (lacked, False):
                     segment.placements = {}

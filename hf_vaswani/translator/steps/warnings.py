@@ -1,22 +1,18 @@
 """Warns of translations that may be wrong, and of sources that may not be what the model translates."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ...text.source_warnings import translation_warning
 from ..segments import Segment
 
 if TYPE_CHECKING:
     from .terms import Terms
 
 logger = logging.get_logger(__name__)
-
-# How many times shorter or longer than expected a translation may be, with a margin in bytes for short texts.
-USUAL_FACTOR, ANY_FACTOR, MARGIN = 2.5, 6, 10
-LOOP_LENGTH, LOOP_COUNT = 10, 4
 
 
 class TranslationWarnings:
@@ -102,29 +98,4 @@ class SourceWarnings:
         return segments
 
 
-def translation_warning(source: str, translation: str, ratio: float | None = None) -> str | None:
-    """What is suspicious about a translation, or `None`.
-
-    Args:
-        ratio: the usual length of a translation divided by its source's, both in UTF-8, if known.
-    """
-    expected, length = len(source.encode()) * (ratio or 1), len(translation.encode())
-    factor = USUAL_FACTOR if ratio else ANY_FACTOR
-    if length * factor + MARGIN < expected:
-        return "far shorter than usual"
-    if length > expected * factor + MARGIN:
-        return "far longer than usual"
-    repeated = _most_repeated(translation)
-    # Twice as often as the source: a loop, rather than a translated repetition.
-    if repeated >= LOOP_COUNT and repeated > 2 * _most_repeated(source):
-        return "repeats itself"
-    return None
-
-
-def _most_repeated(text: str) -> int:
-    """How often the most frequent sequence of ten characters occurs."""
-    sequences = (text[start : start + LOOP_LENGTH] for start in range(len(text) - LOOP_LENGTH + 1))
-    return max(Counter(sequences).values(), default=0)
-
-
-__all__ = ["SourceWarnings", "TranslationWarnings", "translation_warning"]
+__all__ = ["SourceWarnings", "TranslationWarnings"]
