@@ -18,7 +18,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..core.sentence_splitting import Piece, split_text
-from ..engines.engine_model import EngineModel
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
@@ -266,9 +265,10 @@ class Translator:
             return score_words(self.model, self.tokenizer, pairs, *languages, self.selection)
 
         def align(pairs: Sequence[tuple[str, str]]) -> Sequence[Links | None]:
-            if not pairs or isinstance(self.model, EngineModel):  # which has no attention
+            try:
+                return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans) if pairs else []
+            except ValueError:  # without attention
                 return [None] * len(pairs)
-            return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans)
 
         def translate(segments: list[Segment]) -> None:
             filled = [segment for segment in segments if not is_blank(segment.piece.text)]
