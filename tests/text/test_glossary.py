@@ -112,3 +112,20 @@ def test_many_terms_are_found_in_one_pass(monkeypatch):
     monkeypatch.setattr(glossary._lowered, "_next", Counting(glossary._lowered._next))
     assert len(glossary.demands(" ".join(f"a b{number}" for number in range(3000)))) == 3000
     assert len(looked_up) <= 4 * 3000
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ({"Hund": "dog"}, None),
+        ({"Katze": "cat"}, "no source term of the glossary occurs in a.de."),
+        (
+            {"dog": "Hund"},
+            "no source term of the glossary occurs in a.de. The target terms do: are the columns swapped?",
+        ),
+        ({"Hnud": "dog"}, "no source term of the glossary occurs in a.de. Did you mean 'Hund' by 'Hnud'?"),
+    ],
+)
+def test_a_glossary_of_which_nothing_occurs_is_reported(terms, expected):
+    warning = Glossary.of(terms).unused_warning(["Der Hund", "läuft."], "a.de")
+    assert warning == (None if expected is None else f"no source term of the glossary occurs in a.de.{expected}")
