@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..text.glossary import Glossary
-from ..text.words import word_spans
-from ..translator.pairs import Links, align_pairs, score_words
-from ..translator.segments import Occurrence, WordScores
+from ..translator.pairs import PairModel
+from ..translator.segments import Occurrence
 from ..translator.term_placement import are_placed
 
 
@@ -98,13 +97,4 @@ def _count_placed(
         found = [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in glossary.find(source)]
         texts += [(source, translation, found)] if found else []
 
-    def score(pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
-        return score_words(model, tokenizer, pairs, **languages)
-
-    def align(pairs: Sequence[tuple[str, str]]) -> Sequence[Links | None]:
-        try:
-            return align_pairs(model, tokenizer, pairs, **languages, words=word_spans)
-        except ValueError:  # without attention
-            return [None] * len(pairs)
-
-    return sum(map(sum, are_placed(texts, score, align)))
+    return sum(map(sum, are_placed(texts, PairModel(model, tokenizer, **languages))))

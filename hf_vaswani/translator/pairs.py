@@ -133,52 +133,72 @@ def score_pairs(
     return scores()
 
 
-def score_words(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    pairs: Sequence[tuple[str, str]],
-    src_lang: str | None = None,
-    tgt_lang: str | None = None,
-    selection: BackendSelection | None = None,
-) -> list[WordScores | None]:
-    """Score pairs word by word, with the model of any engine; arguments as in [`score_pairs`].
+@dataclass(frozen=True)
+class PairModel:
+    """What a model says of given translations, word by word.
 
     Args:
-        selection: chooses an engine in place of the model.
-
-    Returns:
-        The scores of each pair, or `None` for a pair that cannot be scored.
+        model: of any engine.
+        src_lang, tgt_lang: languages, for multilingual tokenizers.
+        selection: chooses an engine to compute in place of the model.
     """
-    if not pairs:
-        return []
-    prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
-    sources = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, tgt_lang))
-    targets = [target for _, target in pairs]
-    encoded = encode_with_languages(tokenizer, list(zip(sources, targets)), src_lang, tgt_lang)
-    limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
-    rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
-    rows.sort(key=longest.__getitem__)
-    engine = model if isinstance(model, EngineModel) else None
-    if engine is None and selection is not None and selection.is_possible:
-        obstacle = _engine_obstacle(model, [encoded[row][1] for row in rows])
-        engine = selection.scorer_for(model, obstacle, sum(longest))
-    found: list[WordScores | None] = [None] * len(pairs)
-    words: dict[str, tuple[int, list[int | None]]] = {}  # of each target: their number, and that of each token's word
-    for batch in token_batches(rows, longest.__getitem__, BATCH_TOKENS):
-        scores = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, True, engine)
-        for row, score in zip(batch, scores):
-            tokens, values = zip(*score.tokens or ())
-            if targets[row] not in words:
-                spans = word_spans(targets[row])
-                places = token_spans(readable_tokens(tokenizer, tokens), targets[row])
-                words[targets[row]] = len(spans), [next(iter(words_at(spans, place)), None) for place in places]
-            count, word_of = words[targets[row]]
-            sums = [0.0] * count
-            for word, value in zip(word_of, values):
-                if word is not None:
-                    sums[word] += value
-            found[row] = WordScores(score.log_probability, score.length, tuple(sums))
-    return found
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    src_lang: str | None = None
+    tgt_lang: str | None = None
+    selection: BackendSelection | None = None
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
+        """The scores of each pair of source and target, or `None` for a pair that cannot be scored."""
+        if not pairs:
+            return []
+        model, tokenizer, languages = self.model, self.tokenizer, (self.src_lang, self.tgt_lang)
+        prefix = translation_task(model, "translation", *languages)[1]["prefix"]
+        sources = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, self.tgt_lang))
+        targets = [target for _, target in pairs]
+        encoded = encode_with_languages(tokenizer, list(zip(sources, targets)), *languages)
+        limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
+        rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
+        rows.sort(key=longest.__getitem__)
+        engine = model if isinstance(model, EngineModel) else None
+        if engine is None and self.selection is not None and self.selection.is_possible:
+            obstacle = _engine_obstacle(model, [encoded[row][1] for row in rows])
+            engine = self.selection.scorer_for(model, obstacle, sum(longest))
+        found: list[WordScores | None] = [None] * len(pairs)
+        words: dict[str, tuple[int, list[int | None]]] = {}  # of each target: their number, and each token's word
+        for batch in token_batches(rows, longest.__getitem__, BATCH_TOKENS):
+            scores = _score_batch(model, tokenizer, [encoded[row] for row in batch], self.tgt_lang, True, engine)
+            for row, score in zip(batch, scores):
+                tokens, values = zip(*score.tokens or ())
+                if targets[row] not in words:
+                    spans = word_spans(targets[row])
+                    places = token_spans(readable_tokens(tokenizer, tokens), targets[row])
+                    words[targets[row]] = len(spans), [next(iter(words_at(spans, place)), None) for place in places]
+                count, word_of = words[targets[row]]
+                sums = [0.0] * count
+                for word, value in zip(word_of, values):
+                    if word is not None:
+                        sums[word] += value
+                found[row] = WordScores(score.log_probability, score.length, tuple(sums))
+        return found
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> "Sequence[Links | None]":
+        """Links between the words of each pair by attention, or `None` where there are none."""
+        languages = self.src_lang, self.tgt_lang
+        try:
+            return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans) if pairs else []
+        except ValueError:  # without attention
+            return [None] * len(pairs)
+
+    @torch.inference_mode()
+    def encode(
+        self, source: str, target: str, with_alignment: bool = False
+    ) -> tuple[torch.LongTensor, dict[str, list]]:
+        """The token ids of a translation, as from a search, and if requested its alignment, as in [`align`]."""
+        [pair] = encode_with_languages(self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
+        ids = forced_output(self.model, torch.tensor([pair[1]], device=self.model.device))[0]
+        return ids, _align_batch(self.model, self.tokenizer, [pair])[0] if with_alignment else {}
 
 
 def _token_limit(model: PreTrainedModel, most: int) -> int:
@@ -212,25 +232,6 @@ def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang,
     targets = [normalized(target, tokenizer, is_target=True) for _, target in pairs]
     encoded = tokenizer(sources, text_target=targets)
     return list(zip(encoded["input_ids"], encoded["labels"]))
-
-
-@torch.inference_mode()
-def encode_translations(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    pairs: Sequence[tuple[str, str]],
-    src_lang: str | None = None,
-    tgt_lang: str | None = None,
-    with_alignments: bool = False,
-) -> list[tuple[torch.LongTensor, dict[str, list]]]:
-    """The token ids of given translations, as from a search, and if requested their alignments, as in [`align`];
-    arguments as in [`align_pairs`]."""
-    encoded = encode_with_languages(tokenizer, pairs, src_lang, tgt_lang)
-    found = []
-    for pair in encoded:
-        ids = forced_output(model, torch.tensor([pair[1]], device=model.device))[0]
-        found.append((ids, _align_batch(model, tokenizer, [pair])[0] if with_alignments else {}))
-    return found
 
 
 @torch.inference_mode()
@@ -370,4 +371,4 @@ def _align_batch(
     return [aligned for [aligned] in align(model, tokenizer, inputs, output_ids, lengths)]
 
 
-__all__ = ["PairScore", "align_pairs", "encode_translations", "score_pairs", "score_words"]
+__all__ = ["PairModel", "PairScore", "align_pairs", "score_pairs"]

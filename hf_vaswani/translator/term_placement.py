@@ -6,11 +6,12 @@ adds a term that the model does not expect to what the model would have said any
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from ..text.glossary import Term, joins_words
 from ..text.words import Span, word_spans
+from .pairs import PairModel
 from .segments import Occurrence, Placement, WordScores
 
 # By how much the log-probability of a word drops, at least, without the source word that it translates: a word that
@@ -25,29 +26,23 @@ PROBABLE = -8.0
 # Of several target terms, and of places for a term whose source word is not translated.
 MOST_TERMS, PLACES = 4, 6
 
-Score = Callable[[Sequence[tuple[str, str]]], list[WordScores | None]]
-# Links (source word, target word) of each pair.
-Align = Callable[[Sequence[tuple[str, str]]], Sequence[set[tuple[int, int]] | None]]
-
-
 Edit = tuple[int, int, Term]  # first character that a term replaces, the one after the last, the term
 
 
-def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score, align: Align) -> list[Placement]:
+def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: PairModel) -> list[Placement]:
     """Put terms into translations, in place of the words that translate their sources.
 
     A term whose source is not translated is added where the model finds it most probable.
 
     Args:
         texts: source, translation, and the occurrences whose terms the translation lacks.
-        score: scores pairs word by word.
-        align: aligns pairs by attention.
+        model: scores and aligns pairs.
     """
-    placements, choices, all_drops = [], [], list(_drops(texts, score))
+    placements, choices, all_drops = [], [], list(_drops(texts, model))
     unsure = [
         number for number, drops in enumerate(all_drops) if any(max(own, default=0) < TRANSLATED for own in drops)
     ]
-    aligned = dict(zip(unsure, align([texts[number][:2] for number in unsure]) if unsure else ()))
+    aligned = dict(zip(unsure, model.align([texts[number][:2] for number in unsure]) if unsure else ()))
     for number, ((source, translation, occurrences), drops) in enumerate(zip(texts, all_drops)):
         choices.append(_edits(source, translation, occurrences, drops, aligned.get(number) or set()))
         repeated = chain.from_iterable(
@@ -57,7 +52,7 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: S
         placements.append(Placement(translation, repeated=list(repeated)))
     # In one pass: each translation with the first choice of each term, and with one other choice each.
     variants = [list(_variants(edits)) for edits in choices]
-    scored = iter(score([
+    scored = iter(model.score([
         (source, _edited(translation, edits))
         for (source, translation, _), own in zip(texts, variants) for _, _, edits in own
     ]))  # fmt: skip
@@ -76,7 +71,7 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: S
         known = [one for (_, _, each), (*_, one) in zip(own, found) if each == best]
         combined.append((placement, best, known))
     rest = iter(
-        score([(text[0], placement.text) for text, (placement, _, known) in zip(texts, combined) if not known])
+        model.score([(text[0], placement.text) for text, (placement, _, known) in zip(texts, combined) if not known])
     )
     for placement, best, known in combined:
         placement.score = known[0] if known else next(rest)
@@ -88,12 +83,12 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: S
     return placements
 
 
-def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score, align: Align) -> list[list[bool]]:
+def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: PairModel) -> list[list[bool]]:
     """Whether translations have each term where its source words are translated, and no other words that say the same;
     arguments as in [`place_terms`], with the occurrences of all terms."""
     found = []
-    aligned = align([text[:2] for text in texts]) if texts else []
-    for (source, translation, occurrences), drops, links in zip(texts, _drops(texts, score), aligned):
+    aligned = model.align([text[:2] for text in texts]) if texts else []
+    for (source, translation, occurrences), drops, links in zip(texts, _drops(texts, model), aligned):
         spans, of_source, judged = word_spans(translation), word_spans(source), []
         for occurrence, own in zip(occurrences, drops):
             words = {
@@ -109,7 +104,7 @@ def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Sc
     return found
 
 
-def _drops(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score) -> Iterator[list[list[float]]]:
+def _drops(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: PairModel) -> Iterator[list[list[float]]]:
     """For each occurrence, by how much each word of the translation is less probable without its source words.
 
     What the words have with all of the source is about what they have without another term, so that only texts with a
@@ -119,7 +114,7 @@ def _drops(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], score: Score)
     for source, translation, occurrences in texts:
         pairs += [(_without(source, occurrence), translation) for occurrence in occurrences]
         pairs += [(source, translation)] if len(occurrences) == 1 else []
-    scores = iter(score(pairs))
+    scores = iter(model.score(pairs))
     for _, translation, occurrences in texts:
         found = [next(scores) for _ in range(max(len(occurrences), 2))] if occurrences else []
         values = [one.words if one else () for one in found]

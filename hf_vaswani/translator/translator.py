@@ -37,7 +37,6 @@ from .segments import (
     SearchRequest,
     Segment,
     SourceTooLong,
-    WordScores,
     attempt,
 )
 from .steps import Step
@@ -255,20 +254,10 @@ class Translator:
         return [*steps, terms] if terms else steps
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
-        from ..text.words import word_spans
-        from .pairs import Links, align_pairs, score_words
+        from .pairs import PairModel
         from .steps.terms import Terms
 
-        languages = self.options.src_lang, self.options.tgt_lang
-
-        def score(pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
-            return score_words(self.model, self.tokenizer, pairs, *languages, self.selection)
-
-        def align(pairs: Sequence[tuple[str, str]]) -> Sequence[Links | None]:
-            try:
-                return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans) if pairs else []
-            except ValueError:  # without attention
-                return [None] * len(pairs)
+        model = PairModel(self.model, self.tokenizer, self.options.src_lang, self.options.tgt_lang, self.selection)
 
         def translate(segments: list[Segment]) -> None:
             filled = [segment for segment in segments if not is_blank(segment.piece.text)]
@@ -280,7 +269,7 @@ class Translator:
 
         tokens = self.encoder.source_tokens
         return Terms(
-            glossaries, self.own_search, translate, score, align, self._speller, tokens, self.empty, keeps_spans, first
+            glossaries, self.own_search, model, translate, self._speller, tokens, self.empty, keeps_spans, first
         )
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:

@@ -1,6 +1,7 @@
 """Where terms are put into translations, with a table in place of a model: which source words cause which words."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,13 +39,16 @@ def align(pairs):
     return links
 
 
+MODEL = SimpleNamespace(score=score, align=align)
+
+
 def occurrences(source, terms):
     found = Glossary.of(terms).find(source)
     return [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in found]
 
 
 def placed(source, translation, terms):
-    [placement] = place_terms([(source, translation, occurrences(source, terms))], score, align)
+    [placement] = place_terms([(source, translation, occurrences(source, terms))], MODEL)
     return placement.text
 
 
@@ -78,7 +82,5 @@ def test_of_several_terms_the_most_probable_one_is_taken():
     [("The hound runs.", False), ("The dog runs.", True), ("The hound dog runs.", True), ("The dog runs dog.", True)],
 )
 def test_a_term_counts_only_in_its_place_and_without_the_word_that_it_replaces(translation, expected):
-    [[found]] = are_placed(
-        [("Der Hund läuft.", translation, occurrences("Der Hund läuft.", {"Hund": "dog"}))], score, align
-    )
+    [[found]] = are_placed([("Der Hund läuft.", translation, occurrences("Der Hund läuft.", {"Hund": "dog"}))], MODEL)
     assert found == expected

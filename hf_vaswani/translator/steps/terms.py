@@ -20,10 +20,10 @@ from ...generation.term_spelling import TermSpeller
 from ...text.glossary import Glossary, Term, TermConstraint, shortened, shown_constraints
 from ...text.markers import END, KEEPS, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from ...text.source_warnings import translation_warning
-from ..pairs import encode_translations
+from ..pairs import PairModel
 from ..search import Search
 from ..segments import Hypothesis, MissingTerm, Occurrence, Placement, Segment
-from ..term_placement import Align, Score, place_terms
+from ..term_placement import place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
@@ -39,8 +39,8 @@ class Terms:
     Args:
         glossaries: the terms of each text; empty if only spans are to be kept.
         search: a search with the model itself.
+        model: scores and aligns given translations.
         translate: encodes segments and searches for their translations.
-        score, align: scores pairs of texts word by word, and aligns their words by attention.
         speller: makes what spells terms in target tokens, which is needed only where some are missing.
         source_tokens: returns the tokens of a text, as alignments have them.
         empty: hypotheses of a text with nothing to translate.
@@ -52,17 +52,15 @@ class Terms:
         self,
         glossaries: Sequence[Glossary],
         search: Search,
+        model: PairModel,
         translate: Callable[[list[Segment]], None],
-        score: Score,
-        align: Align,
         speller: Callable[[], TermSpeller],
         source_tokens: Callable[[str], list[str]],
         empty: Callable[[], list[Hypothesis]],
         keeps_spans: bool = False,
         first: int = 0,
     ):
-        self.glossaries, self.search, self.translate = glossaries, search, translate
-        self.score, self.align = score, align
+        self.glossaries, self.search, self.model, self.translate = glossaries, search, model, translate
         self.speller, self.source_tokens = speller, source_tokens
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
@@ -194,7 +192,7 @@ class Terms:
                 if 0 < len(occurrences) <= MOST_PLACED:
                     texts.append((segment.piece.text, self._text(hypothesis), occurrences))
                     owners.append((segment, number))
-        for (segment, number), placed in zip(owners, place_terms(texts, self.score, self.align)):
+        for (segment, number), placed in zip(owners, place_terms(texts, self.model)):
             self._set(segment, number, placed)
         return [
             segment for segment in segments
@@ -214,10 +212,7 @@ class Terms:
             if "score" in hypothesis:
                 hypothesis["score"] = placed.score.log_probability / self.penalty(length)
         if self.options.return_tensors or "alignment" in hypothesis:
-            [(ids, alignment)] = encode_translations(
-                self.search.model, self.search.tokenizer, [(segment.piece.text, placed.text)], self.options.src_lang,
-                self.options.tgt_lang, "alignment" in hypothesis,
-            )  # fmt: skip
+            ids, alignment = self.model.encode(segment.piece.text, placed.text, "alignment" in hypothesis)
             hypothesis.update(alignment)
             if self.options.return_tensors:
                 hypothesis["translation_token_ids"] = ids
@@ -253,7 +248,7 @@ class Terms:
         ]
         self.translate(copies)
         pairs = [(copy.piece.text, self._text(each)) for copy in copies for each in copy.hypotheses]
-        links = iter(self.align(pairs))
+        links = iter(self.model.align(pairs))
         for segment, copy, (text, gaps) in zip(lacking, copies, texts):
             if isinstance(copy.result, Exception):
                 continue
@@ -275,7 +270,7 @@ class Terms:
         """Keep translations into which terms were put unless those with terms that were searched for are better by the
         model's own judgment, and do not have the words that the terms replace."""
         best = [self._text(segment.hypotheses[0]) if segment.hypotheses else "" for segment in searched]
-        scores = self.score([(segment.piece.text, text) for segment, text in zip(searched, best)])
+        scores = self.model.score([(segment.piece.text, text) for segment, text in zip(searched, best)])
         for segment, before, text, score in zip(searched, placed, best, scores):
             own = before.placements.get(0)
             if own and own.score and segment.hypotheses:
