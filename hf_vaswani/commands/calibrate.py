@@ -47,7 +47,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import line_errors, read_lines
-    from ..evaluation.confidence import calibrate
+    from ..evaluation.calibration import calibrate
     from ..models.load import load
     from ..models.model_files import CONFIG_FILE
     from ..translator.pipeline import TranslationPipeline

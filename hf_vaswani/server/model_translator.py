@@ -1,4 +1,4 @@
-"""One process that translates with one model: texts of all clients that wait are translated together."""
+"""What runs in a process that translates with one model: texts of all clients that wait are translated together."""
 
 import asyncio
 import copy

@@ -134,14 +134,14 @@ def calibrate_confidence(setup: TrainingSetup, model: VaswaniForConditionalGener
     """Set `confidence` of the model's config from its translations of the validation set."""
     pairs = setup.splits.validation
     pairs = pairs[:: max(1, len(pairs) // MOST_PAIRS)]
-    from ..evaluation.confidence import calibrate
+    from ..evaluation.calibration import calibrate
     from ..translator.pipeline import TranslationPipeline
 
     translator = TranslationPipeline(model, tokenizer=setup.tokenizer, device=model.device)
     try:
         report = calibrate(translator, *zip(*pairs))
     except InputError as error:  # the model itself must not be lost
-        print_main(f"warning: evaluation.confidence: {error}")
+        print_main(f"warning: evaluation.calibration: {error}")
         return
     model.config.confidence = report.calibration.to_dict()
     print_main(str(report))

@@ -7,7 +7,7 @@ OPTIONS = ("--confidence=true", "--max_steps=2")
 
 
 def test_validation_set_calibrates_the_model(recipe, monkeypatch, capsys):
-    monkeypatch.setattr("hf_vaswani.evaluation.confidence.LEAST_PAIRS", 5)
+    monkeypatch.setattr("hf_vaswani.evaluation.calibration.LEAST_PAIRS", 5)
     model = VaswaniForConditionalGeneration.from_pretrained(train(recipe(*OPTIONS)).folder)
     assert model.config.confidence["samples"] == 8
     assert "Calibrated with 8 translations." in capsys.readouterr().out
@@ -16,4 +16,4 @@ def test_validation_set_calibrates_the_model(recipe, monkeypatch, capsys):
 def test_too_few_pairs_cost_the_confidence_not_the_model(recipe, capsys):
     model = VaswaniForConditionalGeneration.from_pretrained(train(recipe(*OPTIONS)).folder)
     assert model.config.confidence is None
-    assert "evaluation.confidence: 8 pairs cannot calibrate a model" in capsys.readouterr().out
+    assert "evaluation.calibration: 8 pairs cannot calibrate a model" in capsys.readouterr().out
