@@ -20,6 +20,13 @@ INLINE = (
     "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr",
     "code", "kbd", "samp", "var",
 )  # fmt: skip
+# Elements of HTML that end a sentence; of what else looks like a tag in a text, some is a placeholder.
+BLOCKS = (
+    "address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "li",
+    "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th",
+    "thead", "tr", "ul",
+)  # fmt: skip
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
 # A tag of XML, or how something else begins, and where that ends.
 XML_MARKUP = re.compile(
@@ -147,11 +154,19 @@ def _read_attributes(raw: str) -> str | Parts:
     return Parts([*parts, raw[done:]]) if parts else raw
 
 
-def add_tag(builder: Builder, raw: str) -> None:
-    """Add a tag of HTML, or one like it, to the current sentence."""
-    name = TAG_NAME.match(raw)[1]
-    is_single = raw.endswith("/>") or name.lower() in VOID
-    builder.tag(raw, Kind.CLOSE if raw.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name.lower())
+def add_tag(builder: Builder, raw: str, tag: str = "") -> None:
+    """Add a tag of HTML, or one like it, to the current sentence, which one of a block ends.
+
+    Args:
+        tag: what `raw` means, where that is another thing.
+    """
+    tag = tag or raw
+    name = TAG_NAME.match(tag)[1].lower()
+    is_single = tag.endswith("/>") or name in VOID
+    if name in BLOCKS:
+        builder.keep(raw)
+    else:
+        builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)
 
 
 def join_kept(tokens: Sequence[Token], skipped: Collection[str]) -> Iterator[Token]:

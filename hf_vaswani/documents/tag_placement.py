@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Protocol
@@ -53,10 +53,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Text:
-    """Text of the original, and what it means."""
+    """Text of the original, and what it means.
+
+    Attributes:
+        is_access_mark: it marks the next letter as a key to press, as in `_Open`, and is no text.
+    """
 
     raw: str
     text: str
+    is_access_mark: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -111,13 +116,16 @@ class Sentence:
     """
 
     def __init__(self, pieces: Sequence[Piece], escaping: Escaping, is_ordered: bool = False):
-        self.pieces, self._escaping = pieces, escaping
-        self.text, self._tags = _without_tags(pieces)
+        self.pieces, self._escaping = _unpaired_alone(pieces), escaping
+        self.text, self._tags = _without_tags(self.pieces)
         self._root = NO_TAGS
         if self._tags:
             self._root = _Node(_Placed(Tag(""), 0, False, False))
-            is_ordered |= not _nest(self._tags, self._root)
-        self._is_ordered = is_ordered
+            _nest(self._tags, self._root)
+        self._is_ordered = is_ordered or self.pieces is not pieces
+        mark = next((n for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.is_access_mark), None)
+        # The mark of an access key, and the letter after it.
+        self._access_key = None if mark is None else (pieces[mark].raw, pieces[mark + 1].text[:1])
 
     @property
     def texts(self) -> list[str]:
@@ -132,8 +140,22 @@ class Sentence:
     def _inner_texts(self) -> Iterator[InnerTexts]:
         return (piece.raw for piece in self.pieces if isinstance(piece, Tag) and not isinstance(piece.raw, str))
 
-    def _write(self, text: str) -> str:
-        return text.translate(self._table)
+    def _write(self, text: str, start: int, end: int) -> str:
+        """Part of a translation as the format writes it, with the mark of an access key."""
+        place = self._access_place(text)
+        if place is None or not start <= place < end:
+            return text[start:end].translate(self._table)
+        parts = text[start:place].translate(self._table), text[place:end].translate(self._table)
+        return self._access_key[0].join(parts)
+
+    def _access_place(self, text: str) -> int | None:
+        """Where the mark of an access key goes: before its letter, best at the start of a word, or any letter."""
+        if self._access_key is None:
+            return None
+        letter = re.escape(self._access_key[1])
+        patterns = (rf"(?<![^\W_]){letter}", letter, r"[^\W_]")
+        found = next(filter(None, (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)), None)
+        return found.start() if found else 0
 
     @cached_property
     def _table(self) -> dict[int, str]:
@@ -147,22 +169,24 @@ class Sentence:
         if SPACES.sub(" ", translation).strip(" ") == self.text:
             return "".join(raw.values())
         if not self._tags:
-            return self._write(translation)
+            return self._write(translation, 0, len(translation))
         raw |= {piece: piece.changed for piece in self.pieces if isinstance(piece, Tag) and piece.changed}
         return self._join(translation, _arranged(self, translation, alignment), raw)
 
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
         result: list[str] = []  # none of which is empty
         done, is_space_due, is_after_single = 0, False, False
+        mark = ""  # that follows the space after a single tag in the source
         line_break = ""  # which waits for what is on the next line, as no line may be empty
 
         def add(end: int) -> None:
             nonlocal done, is_space_due, is_after_single
             if done < end:
                 add_break()
-                if is_space_due and not translation[done].isspace() and not CLOSING_MARK.match(translation, done):
+                is_joined = CLOSING_MARK.match(translation, done) and translation[done] != mark
+                if is_space_due and not translation[done].isspace() and not is_joined:
                     result.append(" ")
-                result.append(self._write(translation[done:end]))
+                result.append(self._write(translation, done, end))
                 is_space_due = is_after_single = False
             done = max(done, end)
 
@@ -189,6 +213,8 @@ class Sentence:
                 continue
             if kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
                 is_space_due |= is_after_single and placed.after
+                if placed.before and placed.offset == len(self.text) and done == len(translation):
+                    result.append(" ")
             else:
                 add_break()
                 if (
@@ -197,7 +223,8 @@ class Sentence:
                     and not result[-1][-1].isspace()
                 ):
                     result.append(" ")
-                is_space_due = placed.after and kind is Kind.ALONE
+                is_space_due = placed.after and (kind is Kind.ALONE or placed.offset == offset == 0)
+                mark = self.text[placed.offset : placed.offset + 2].strip()[:1]
                 is_after_single = kind is Kind.ALONE
             result += [raw[placed.tag]] if raw[placed.tag] else []
         add(len(translation))
@@ -235,10 +262,21 @@ def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
     return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
 
 
-def _nest(tags: Sequence[_Placed], root: _Node) -> bool:
-    """Arrange tags as a tree; whether all of them have their counterparts."""
+def _unpaired_alone(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """The pieces, with tags that lack their counterpart as single ones; the same pieces if there are none."""
+    pairs = match_pairs(pieces)
+    paired = {*pairs, *pairs.values()}
+    kinds = Kind.OPEN, Kind.CLOSE
+    unpaired = {n for n, piece in enumerate(pieces) if isinstance(piece, Tag) and piece.kind in kinds} - paired
+    if not unpaired:
+        return pieces
+    return [replace(piece, kind=Kind.ALONE) if n in unpaired else piece for n, piece in enumerate(pieces)]
+
+
+def _nest(tags: Sequence[_Placed], root: _Node) -> None:
+    """Arrange tags as a tree."""
     pairs = match_pairs([placed.tag for placed in tags])
-    path, ends, is_whole = [root], [-1], True
+    path, ends = [root], [-1]
     for number, placed in enumerate(tags):
         if number == ends[-1]:
             path.pop().closing = placed
@@ -249,9 +287,6 @@ def _nest(tags: Sequence[_Placed], root: _Node) -> bool:
         if number in pairs:
             path.append(node)
             ends.append(pairs[number])
-        else:
-            is_whole &= placed.tag.kind in (Kind.ALONE, Kind.BREAK)
-    return is_whole
 
 
 def match_pairs(pieces: Sequence[Piece]) -> dict[int, int]:
