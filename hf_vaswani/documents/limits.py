@@ -7,6 +7,7 @@ MARKS = {
     "txt": "\n",
     "md": "\n*_`[]<&!~\\|{",
     "json": '"{%<&$@`\\',
+    "xliff": "<&{%$@`\n",
     **dict.fromkeys(("po", "properties", "srt", "vtt"), "\n{%<&$@`\\"),
 }
 MARKUP = "<&"  # in all others

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
@@ -40,7 +40,9 @@ XML_ENDS = {
 }
 # A reference to an entity that is declared elsewhere: declarations with such references can grow without end.
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
-HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
+HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
+HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
+XHTML = re.compile(r"""\sxmlns\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 # Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
 READ_ATTRIBUTES = ("abbr", "alt", "aria-description", "aria-label", "label", "placeholder", "title")
@@ -53,7 +55,11 @@ VALUE = re.compile(r"""([^\s=]+)\s*=\s*(["'])(.*)\2""", re.DOTALL)
 RAW_TEXT = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
-EXCLUDED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
+# The last one is of XLIFF.
+EXCLUDED = re.compile(
+    r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b|\smtype\s*=\s*["']protected["']""",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +82,15 @@ def read_html(content: str) -> Parts:
 
 
 def read_xml(content: str) -> Parts:
-    """An XML document.
+    """An XML document; XHTML is read by the rules of HTML.
 
     Raises:
         InputError: it is not well-formed, or declares entities that could be attacks.
     """
     check_xml(content)
-    return read_markup(content, is_html=False)
+    tokens = xml_tokens(content)
+    root = next((token for token in tokens if token.name), Token(""))
+    return _read_tokens(tokens, is_html=bool(XHTML.search(root.raw)))
 
 
 def read_markup(
@@ -91,12 +99,28 @@ def read_markup(
     """HTML or XML, a whole document or a part of one. Nothing in it is an error.
 
     Args:
-        is_html: whether the elements of HTML are known: which are within sentences, and which are not for readers.
+        is_html: whether it is HTML.
         ignored: names of elements whose text stays as it is.
         splitting: names of elements that end a sentence, for XML.
     """
+    return _read_tokens(_html_tokens(content) if is_html else xml_tokens(content), is_html, ignored, splitting)
+
+
+def _read_tokens(
+    tokens: Iterable[Token],
+    is_html: bool,
+    ignored: Collection[str] = (),
+    splitting: Collection[str] = (),
+    add_text: Callable[[Builder, str], None] = Builder.text,
+) -> Parts:
+    """Text and tags of HTML or XML.
+
+    Args:
+        add_text: adds text to a sentence.
+        is_html: whether the elements of HTML are known: which are within sentences, and which are not for readers.
+    """
     skipped = {name.lower() for name in ignored} | (set(UNTRANSLATED) if is_html else set())
-    tokens = list(join_kept(_html_tokens(content) if is_html else xml_tokens(content), skipped))
+    tokens = list(join_kept(tokens, skipped))
     if is_html:
         tokens = list(_join_notes(tokens))
         is_within = [not token.name or token.name.lower() in INLINE for token in tokens]
@@ -105,9 +129,9 @@ def read_markup(
     builder = Builder(MARKUP)
     for token, within in zip(tokens, is_within):
         if token.kind is None:
-            builder.text(token.raw)
-        elif token.raw.startswith(CDATA) and not is_html:
-            builder.keep(read_cdata(token.raw) if "<" in cdata_text(token.raw) else token.raw)
+            add_text(builder, token.raw)
+        elif token.raw.startswith(CDATA):
+            builder.keep(read_cdata(token.raw) if HTML_START.search(cdata_text(token.raw)) else token.raw)
         else:
             raw = _read_attributes(token.raw) if is_html else token.raw
             if within:
@@ -122,12 +146,15 @@ def cdata_text(raw: str) -> str:
     return raw[len(CDATA) : -len(CDATA_END)]
 
 
-def read_cdata(raw: str) -> Parts:
-    """A CDATA section, with HTML or plain text in it."""
+def read_cdata(raw: str, add_text: Callable[[Builder, str], None] = Builder.text) -> Parts:
+    """A CDATA section, with HTML or plain text in it, which `add_text` adds to a sentence."""
     inner = cdata_text(raw)
-    builder = Builder(PLAIN)
-    builder.text(inner)
-    parts = read_markup(inner) if "<" in inner else builder.build()
+    if HTML_START.search(inner):
+        parts = _read_tokens(_html_tokens(inner), is_html=True, add_text=add_text)
+    else:
+        builder = Builder(PLAIN)
+        add_text(builder, inner)
+        parts = builder.build()
     # Its own end within the text is divided among two sections.
     divided = Parts([parts], lambda filled: filled.replace(CDATA_END, f"]]{CDATA_END}{CDATA}>"))
     return Parts([CDATA, divided, CDATA_END])
@@ -169,7 +196,7 @@ def add_tag(builder: Builder, raw: str, tag: str = "") -> None:
         builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)
 
 
-def join_kept(tokens: Sequence[Token], skipped: Collection[str]) -> Iterator[Token]:
+def join_kept(tokens: Iterable[Token], skipped: Collection[str]) -> Iterator[Token]:
     """The tokens, with each element that stays as it is as a single one.
 
     Args:
@@ -277,7 +304,7 @@ def _html_tokens(content: str) -> Iterator[Token]:
 def _tag_end(content: str, start: re.Match[str]) -> tuple[int, bool]:
     """Where a tag or a comment ends, at the latest with the content, and whether it is complete in itself."""
     if not start["name"]:
-        mark = "-->" if start[0] == "<!--" else ">"
+        mark = HTML_ENDS.get(start[0], ">")
         found = content.find(mark, start.start() + 2)
         return found + len(mark) if found >= 0 else len(content), True
     at, last = start.end(), ""

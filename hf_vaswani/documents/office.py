@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 
 from ..errors import InputError, reason
 from .encoding import decode
-from .escaping import MARKUP
+from .escaping import MARKUP, NEVER
 from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
-from .tag_placement import Kind, Translations
+from .tag_placement import Kind, Text, Translations
 
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
 OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
@@ -28,18 +28,31 @@ DRAWING = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?main"'
 # The parts of each format with text, and one that every file has.
 PARTS = {
     "docx": r"word/(document|(header|footer)\d*|footnotes|endnotes|(diagrams|charts)/[^/]+)\.xml",
-    "pptx": r"ppt/(slides/slide\d+|notesSlides/notesSlide\d+|(diagrams|charts)/[^/]+)\.xml",
+    "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|slideMasters/slideMaster|slideLayouts/slideLayout)\d+"
+    r"|(diagrams|charts)/[^/]+)\.xml",
     "odt": r"(content|styles)\.xml",  # styles have headers and footers
-    "odp": r"content\.xml",
+    "odp": r"(content|styles)\.xml",
 }
 MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml"}
+# The types of these parts, by which those with other names are found, and of the main one.
+TYPES = {
+    "docx": r"application/vnd\.\S*word\S*\.(main|header|footer|footnotes|endnotes)\+xml",
+    "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|slideMaster|slideLayout)\+xml",
+}
+MAIN_TYPES = {"docx": r"application/vnd\.\S*word\S*\.main\+xml", "pptx": r"application/vnd\.\S*\.main\+xml"}
+CONTENT_TYPES, MANIFEST = "[Content_Types].xml", "META-INF/manifest.xml"
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
-BREAKS = ("br", "cr", "tab", "ptab")
+BREAKS, HYPHEN = ("br", "cr", "tab", "ptab"), "noBreakHyphen"
 DEEPEST = 30  # paragraphs in paragraphs
+# Parts with prompts, and the shapes that these are in.
+TEMPLATE = re.compile(r"<(p:sldMaster|p:sldLayout|office:document-styles)\s")
+SHAPES = ("p:sp", "draw:frame")
+# What is around text that no longer stands there, or stands above other text.
+HIDDEN = ("moveFrom", "rt")
 # Elements of OpenDocument around text; others within a paragraph are made by the program.
 AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base", "text:bookmark-ref")
-ODF_BREAKS = ("text:tab", "text:line-break")
+ODF_BREAKS, ODF_SPACE = ("text:tab", "text:line-break"), "text:s"
 # How a run looks: a number for the elements around it, and its own tags that say so.
 Look = tuple[int | str, ...]
 ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
@@ -56,9 +69,7 @@ def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Trans
             damaged.
     """
     members, comment, contents = _unpack(kind, content)
-    read, main = _read_odf if kind in ("odt", "odp") else _read_ooxml, MAIN.get(kind, "content.xml")
-    if not any(member.filename == main for member in members):
-        raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
+    read = _read_odf if kind in ("odt", "odp") else _read_ooxml
     texts = {member: decode(xml, "xml") for member, xml in contents.items()}
     check_marks(sum(count_marks(kind, text) for text, _ in texts.values()))
     parts: dict[zipfile.ZipInfo, tuple[Parts, Callable[[str], bytes]]] = {}
@@ -90,8 +101,19 @@ def _unpack(kind: str, content: bytes) -> tuple[list[zipfile.ZipInfo], bytes, di
     """The members of an archive, its comment, and what the members contain that are read."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            wanted = [member for member in members if re.fullmatch(PARTS[kind], member.filename)]
+            members, types = archive.infolist(), _types(archive)
+            main = MAIN.get(kind, "content.xml")
+            if not any(
+                member.filename == main or re.fullmatch(MAIN_TYPES.get(kind, NEVER), types.get(member.filename, ""))
+                for member in members
+            ):
+                raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
+            wanted = [
+                member
+                for member in members
+                if re.fullmatch(PARTS[kind], member.filename)
+                or re.fullmatch(TYPES.get(kind, NEVER), types.get(member.filename, ""))
+            ]
             _check_size(members, wanted)
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
@@ -104,6 +126,21 @@ def _unpack(kind: str, content: bytes) -> tuple[list[zipfile.ZipInfo], bytes, di
         raise InputError(f"It is not {kind}, or damaged ({reason(error)}). Save it again.") from None
 
 
+def _types(archive: zipfile.ZipFile) -> dict[str, str]:
+    """The types of the parts of a file in one of Microsoft's formats.
+
+    Raises:
+        InputError: it is a file in OpenDocument's format with a password.
+    """
+    members = {member.filename: member for member in archive.infolist() if member.file_size <= SMALL}
+    if MANIFEST in members and b"encryption-data" in archive.read(MANIFEST):
+        raise InputError("It has a password. Save it without one.")
+    listed = archive.read(CONTENT_TYPES).decode("utf-8", "replace") if CONTENT_TYPES in members else ""
+    tags = re.findall(r"<Override\s[^<>]*>", listed)
+    found = ((re.search(r'PartName="/([^"]*)"', tag), re.search(r'ContentType="([^"]*)"', tag)) for tag in tags)
+    return {name[1]: kind[1] for name, kind in found if name and kind}
+
+
 def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.ZipInfo]) -> None:
     for those, what, most in ((members, "it", MOST_UNPACKED), (wanted, "its text", MOST_XML)):
         total = sum(member.file_size for member in those)
@@ -114,6 +151,7 @@ def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.Zip
     for member in members:
         if member.flag_bits & 1:
             raise InputError(f"{member.filename} in it has a password. Save the file without one.")
+    for member in wanted:
         if member.file_size > max(SMALL, MOST_RATIO * member.compress_size):
             ratio = member.file_size // max(member.compress_size, 1)
             raise InputError(
@@ -127,6 +165,7 @@ class _Paragraphs:
 
     def __init__(self, text: str):
         self.tokens, self.depth = xml_tokens(text), 0
+        self.is_template = bool(TEMPLATE.search(text))
         self.ends: dict[int, int] = {}
         path: list[int] = []
         for number, token in enumerate(self.tokens):
@@ -169,11 +208,18 @@ class _Paragraphs:
                 close = self.ends[number - 1]
                 parts.append(self.read_paragraph(number, close))
                 number = close
-            elif token.kind is Kind.OPEN and token.name == ODF_DELETED:
+            elif token.kind is Kind.OPEN and (token.name == ODF_DELETED or self.is_prompt(number - 1)):
                 close = self.ends[number - 1]
                 parts.append(self.raw(number, close))
                 number = close
         return Parts(parts)
+
+    def is_prompt(self, number: int) -> bool:
+        """Whether a shape of a master or layout is a placeholder, whose text shows on no slide."""
+        if not self.is_template or self.tokens[number].name not in SHAPES:
+            return False
+        shape = self.tokens[number : self.ends[number]]
+        return any(token.name == "p:ph" or "presentation:class=" in token.raw for token in shape)
 
     def has_paragraph(self, start: int, end: int) -> bool:
         return any(token.kind is Kind.OPEN and self.is_paragraph(token) for token in self.tokens[start:end])
@@ -214,9 +260,12 @@ class _Ooxml(_Paragraphs):
                 is_special = look != plain
                 mark(Kind.OPEN)
             else:
+                if hyphens := [one for one in markup if isinstance(one, Token) and self.local(one) == HYPHEN]:
+                    builder.piece(Text("", "-" * len(hyphens)))
+                changed = self._part([one for one in markup if one not in hyphens]) if hyphens else ""
                 is_special = look != plain
                 kind = Kind.ALONE if is_special == was_special else Kind.OPEN if is_special else Kind.CLOSE
-                builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "")
+                builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "", changed)
             builder.text(text)
         mark(Kind.CLOSE)
         builder.keep(self._part(rest))
@@ -251,6 +300,9 @@ class _Ooxml(_Paragraphs):
                 markup.append(self.read_paragraph(number, close))
                 number = close
             elif token.kind is Kind.OPEN and name in ("fldSimple", "fld") and not TEXT_FIELD.search(token.raw):
+                markup += self.tokens[number:close]
+                number = close
+            elif token.kind is Kind.OPEN and name in HIDDEN:
                 markup += self.tokens[number:close]
                 number = close
             elif number - 1 in field_ends:
@@ -333,6 +385,9 @@ class _OpenDocument(_Paragraphs):
                 builder.text(token.raw)
             elif token.name in ODF_BREAKS or self.is_paragraph(token):
                 builder.keep(token.raw)
+            elif token.name == ODF_SPACE:
+                builder.tag(self.raw(number - 1, close + 1 if close >= number else number), Kind.BREAK)
+                number = max(number, close + 1)
             elif token.name in AROUND_TEXT or token.kind is not Kind.OPEN:
                 builder.tag(token.raw, token.kind, token.name)
             else:
