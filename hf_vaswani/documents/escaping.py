@@ -42,7 +42,8 @@ class Escaping:
             places += range(done, start)
             places += range(start, end) if meant == match[0] else [start] * len(meant)
             done = end
-        return "".join([*parts, raw[done:]]), [*places, *range(done, len(raw) + 1)]
+        places += range(done, len(raw) + 1)
+        return "".join([*parts, raw[done:]]), [0, *places[1:]]  # an escape of nothing belongs to what is before it
 
     def table(self, sources: Iterable[str] = ()) -> dict[int, str]:
         """Characters that are not written as themselves, for `str.translate`.

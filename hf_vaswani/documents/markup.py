@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
@@ -42,7 +42,7 @@ XML_ENDS = {
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
-XHTML = re.compile(r"""\sxmlns\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
+XHTML = re.compile(r"""\sxmlns(?::[\w.-]+)?\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 # Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
 READ_ATTRIBUTES = ("abbr", "alt", "aria-description", "aria-label", "label", "placeholder", "title")
@@ -123,7 +123,7 @@ def _read_tokens(
     tokens = list(join_kept(tokens, skipped))
     if is_html:
         tokens = list(_join_notes(tokens))
-        is_within = [not token.name or token.name.lower() in INLINE for token in tokens]
+        is_within = [not token.name or _local(token.name) in INLINE for token in tokens]
     else:
         is_within = _within_text(tokens, {name.lower() for name in splitting})
     builder = Builder(MARKUP)
@@ -196,7 +196,12 @@ def add_tag(builder: Builder, raw: str, tag: str = "") -> None:
         builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)
 
 
-def join_kept(tokens: Iterable[Token], skipped: Collection[str]) -> Iterator[Token]:
+def _local(name: str) -> str:
+    """The name of an element without its prefix, in lower case."""
+    return name.rpartition(":")[2].lower()
+
+
+def join_kept(tokens: Iterable[Token], skipped: Set[str]) -> Iterator[Token]:
     """The tokens, with each element that stays as it is as a single one.
 
     Args:
@@ -223,7 +228,7 @@ def join_kept(tokens: Iterable[Token], skipped: Collection[str]) -> Iterator[Tok
             if not path:
                 yield replace(first, raw="".join(kept), kind=Kind.ALONE)
                 first = None
-        elif token.kind is Kind.OPEN and (token.name.lower() in skipped or EXCLUDED.search(token.raw)):
+        elif token.kind is Kind.OPEN and (not skipped.isdisjoint((token.name.lower(), _local(token.name))) or EXCLUDED.search(token.raw)):
             first, path, names, kept = token, [token.name], Counter([token.name]), [token.raw]
         else:
             yield token

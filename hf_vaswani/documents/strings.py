@@ -19,14 +19,14 @@ KEPT = (
     # Roles and literals of reStructuredText; the text of "`text <target>`_" is translated.
     + r"|(?<![\w:+.-]):[a-z][\w:+.-]*:`[^`<>]*`|``[^`]+``"
     + r"|(?P<opening>(?:(?<![\w:+.-]):[a-z][\w:+.-]*:)?`(?=[^`<>]*<[^<>`]+>`))|(?P<closing> ?<[^<>`]+>`_{0,2})"
-    + r"|(?P<tag></?[A-Za-z0-9][^<>]*>)|&#?\w+;|\[\[[^\[\]]*\]\]"
+    + r"|(?P<tag></?[A-Za-z0-9][^<>]*>)|&lt;(?P<escaped_tag>/?[A-Za-z0-9](?:(?!&[lg]t;)[^<>])*)&gt;|&#?\w+;|\[\[[^\[\]]*\]\]"
     # `$t(key)`, `$(ARG1)`, `$name`, `$name$`, `$1`, but not the amount $10.
     + r"|\$t\([^()]*\)|\$\([^()\s]*\)|\$[A-Za-z_]\w*\$?|\$\d(?![\d.,]*\d)"
     # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `% d`, `%<PRId64>`, `%Y`; `%1`, `%name%`.
     + r"|%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
     + r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnm@](?![a-zA-Z])"
     + r"|(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])|%<\w+>|(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])"
-    + r"|%%|%[A-Za-z_]\w*%|%L?\d{1,2}(?:%(?!\d))?(?!\w)"
+    + r"|%%|%[A-Za-z_]\w*%|%L?\d{1,2}(?:%(?!\d))?(?![\d=<>!])"
     + r"|(?<![\w@.])@[A-Za-z]\w*(?:[.-]\w+)*"
 )
 TOKEN = re.compile(rf"{KEPT}|(?P<breaks>[\n\r\t]+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")
@@ -36,13 +36,14 @@ BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.�
 BRACE = re.compile(r"[{}]")
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
-    r"[\d:.TZ+-]+|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{4,}-?){2,}|(?=\D*\d)(?:[0-9A-F]{4,}-?){2,}"
+    r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{4,}-?){2,}|(?=\D*\d)(?:[0-9A-F]{4,}-?){2,}"
     r"|true|false|null|undefined|[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+"
     r"|[A-Za-z_$][\w$-]+(?:[.:/][\w$-]+)*\.[A-Za-z_$][\w$-]+|(?:\.{0,2}|~|[A-Za-z]:)[/\\][\w.$@~/\\-]+"
     r"|[a-z][a-z0-9+.-]*://\S+|(?:application|audio|font|image|text|video)/[\w.+-]+",
     re.ASCII,
 )
-ACCESS_MARKS = "_&~"
+# Marks of access keys, and what is before them at the start of a word; within a word, `_` is one only in gettext's files.
+ACCESS_MARKS, BEFORE_MARK = "_&~", re.compile(r"[\s(\[\"'“„«>]")
 FIRST_LETTERS = re.compile(r"[^\W\d_]+$")  # of a word, before the mark of its access key
 JSON_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|[{}\[\]]')
 PROPERTY = re.compile(
@@ -55,22 +56,27 @@ ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?!')")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
-def add_message(builder: Builder, raw: str) -> None:
-    """Add a whole message as it is in the file, with its placeholders; line breaks and tabs separate its sentences."""
+def add_message(builder: Builder, raw: str, marks_within: str = "&~") -> None:
+    """Add a whole message as it is in the file, with its placeholders; line breaks and tabs separate its sentences.
+
+    Args:
+        marks_within: marks of access keys within words.
+    """
     if CODE.fullmatch(builder.escaping.read(raw).strip()):
         builder.tag(raw)
     else:
-        add_text(builder, raw)
+        add_text(builder, raw, marks_within=marks_within)
 
 
-def add_text(builder: Builder, raw: str, has_breaks: bool = True) -> None:
+def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: str = "&~") -> None:
     """Add a part of a message.
 
     Args:
         has_breaks: whether line breaks and tabs separate sentences.
+        marks_within: as in [`add_message`].
     """
     text, places = builder.escaping.read_places(raw)
-    closings, access_mark = _match_braces(text), _access_mark(text)
+    closings, access_mark = _match_braces(text), _access_mark(text, marks_within)
 
     def part(start: int, end: int) -> str:
         return raw[places[start] : places[end]]
@@ -106,8 +112,8 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True) -> None:
             add_plain(done, first)
             if kind == "breaks":
                 builder.keep(part(first, start))
-            elif kind == "tag":
-                add_tag(builder, part(first, start), token[0])
+            elif kind in ("tag", "escaped_tag"):
+                add_tag(builder, part(first, start), token["tag"] or f"<{token['escaped_tag']}>")
             else:
                 kinds = {"opening": Kind.OPEN, "closing": Kind.CLOSE}
                 builder.tag(part(first, start), kinds.get(kind, Kind.ALONE), "`")
@@ -148,7 +154,7 @@ def _choice(text: str, start: int, end: int, closings: dict[int, int]) -> tuple[
     return (messages, head["kind"] != "select") if not text[at:end].strip() else ([], False)
 
 
-def _access_mark(text: str) -> int | None:
+def _access_mark(text: str, marks_within: str) -> int | None:
     """Where the mark of an access key is, as in `_Open`, `E&xit`, and `Save ~As`."""
     for mark in ACCESS_MARKS:
         place = text.find(mark) if text.count(mark) == 1 else -1
@@ -156,9 +162,9 @@ def _access_mark(text: str) -> int | None:
             continue
         before = FIRST_LETTERS.search(text, max(place - 40, 0), place)
         if before is None:
-            is_mark = not place or not (text[place - 1].isalnum() or text[place - 1] in ACCESS_MARKS)
+            is_mark = not place or BEFORE_MARK.match(text, place - 1)
         else:
-            is_mark = before[0].istitle() and text[place + 1].islower()
+            is_mark = mark in marks_within and before[0].istitle() and text[place + 1].islower()
         if is_mark:
             return place
     return None

@@ -16,7 +16,7 @@ NUMBER = re.compile(r"[ \t]*\d+[ \t]*")
 # `<i>`, `<c.loud>`, `<v Roger>`, `<00:01.000>`, `{\an8}`, `{b}`, and `\N`, a line break.
 STYLE = re.compile(r"</?[A-Za-z0-9][^<>\r\n]*>|\{\\?/?[A-Za-z][^{}\r\n]*\}|\\N")
 # The dash of another speaker.
-SPEAKER = re.compile(r"\s*((?:<[^<>]*>|\{[^{}]*\})\s*)*[-–—‐](?![\d])\s*")
+SPEAKER = re.compile(r"\s*((?:<[^<>]*>|\{[^{}]*\})\s*)*[-–—‐](?![\d>])\s*")
 
 
 def read_srt(content: str) -> Parts:

@@ -116,13 +116,14 @@ class Sentence:
     """
 
     def __init__(self, pieces: Sequence[Piece], escaping: Escaping, is_ordered: bool = False):
-        self.pieces, self._escaping = _unpaired_alone(pieces), escaping
+        self.pieces, is_whole = _simplified(pieces)
+        self._escaping = escaping
         self.text, self._tags = _without_tags(self.pieces)
         self._root = NO_TAGS
         if self._tags:
             self._root = _Node(_Placed(Tag(""), 0, False, False))
             _nest(self._tags, self._root)
-        self._is_ordered = is_ordered or self.pieces is not pieces
+        self._is_ordered = is_ordered or not is_whole
         mark = next((n for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.is_access_mark), None)
         # The mark of an access key, and the letter after it.
         self._access_key = None if mark is None else (pieces[mark].raw, pieces[mark + 1].text[:1])
@@ -201,7 +202,7 @@ class Sentence:
             if kind is Kind.BREAK or (placed.before and kind is not Kind.OPEN):
                 while translation.startswith(" ", offset):
                     offset += 1
-            elif kind is Kind.OPEN and placed.after:
+            elif kind is Kind.OPEN and placed.after and not placed.before:
                 while offset > done and translation[offset - 1] == " ":
                     offset -= 1
             add(offset)
@@ -262,15 +263,23 @@ def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
     return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
 
 
-def _unpaired_alone(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """The pieces, with tags that lack their counterpart as single ones; the same pieces if there are none."""
+def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
+    """The pieces, with pairs around no text, and tags without their counterpart, as single tags; and whether none lacks it."""
     pairs = match_pairs(pieces)
     paired = {*pairs, *pairs.values()}
-    kinds = Kind.OPEN, Kind.CLOSE
-    unpaired = {n for n, piece in enumerate(pieces) if isinstance(piece, Tag) and piece.kind in kinds} - paired
-    if not unpaired:
-        return pieces
-    return [replace(piece, kind=Kind.ALONE) if n in unpaired else piece for n, piece in enumerate(pieces)]
+    simple: list[Piece] = []
+    is_whole, number = True, 0
+    while number < len(pieces):
+        piece, end = pieces[number], pairs.get(number, number)
+        inside = pieces[number : end + 1] if end > number and isinstance(pieces[number + 1], Tag) else []
+        if inside and all(isinstance(one, Tag) and isinstance(one.raw, str) and not one.changed for one in inside):
+            piece = Tag("".join(one.raw for one in inside))
+            number = end
+        elif isinstance(piece, Tag) and piece.kind in (Kind.OPEN, Kind.CLOSE) and number not in paired:
+            piece, is_whole = replace(piece, kind=Kind.ALONE), False
+        simple.append(piece)
+        number += 1
+    return simple, is_whole
 
 
 def _nest(tags: Sequence[_Placed], root: _Node) -> None:
@@ -406,7 +415,8 @@ def _runs(text: str) -> list[Span]:
     for match in re.finditer(r"\S+", text):
         run = match[0].rstrip(CLOSING)
         start = match.start() + len(run) - len(run.lstrip(OPENING))
-        if len(word_spans(text[start : match.start() + len(run)])) > 1:
+        is_word = any(map(str.isalnum, run))
+        if is_word and len(word_spans(text[start : match.start() + len(run)])) > 1:
             spans.append((start, match.start() + len(run)))
     return spans
 

@@ -12,7 +12,7 @@ from .strings import add_text
 from .tag_placement import Kind
 
 # Inline elements with code of the original inside, and those that open or close a pair, with what they have in common.
-NATIVE = ("ph", "it", "bpt", "ept")
+NATIVE = frozenset(("ph", "it", "bpt", "ept"))
 OPENING = {"bpt": ("rid", "id"), "bx": ("rid", "id"), "sc": ("id",), "sm": ("id",)}
 CLOSING = {"ept": ("rid", "id"), "ex": ("rid", "id"), "ec": ("startRef",), "em": ("startRef",)}
 PAIRED = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
