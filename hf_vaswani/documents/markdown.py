@@ -17,10 +17,11 @@ from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-# Within text: addresses, footnotes, formulas, and what other programs replace; at the beginning of a line, how notes and
-# tasks begin in the Markdown of GitHub, Docusaurus, and MkDocs.
+# Within text: addresses, footnotes, formulas, and what other programs replace; at the beginning of a line, what notes
+# and tasks of GitHub, Docusaurus, and MkDocs begin with.
 KEPT = re.compile(
-    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+)?|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?(?=[ \t]*(?:\"|$))|===[!+]?[ \t]+(?=\")|\[![\w-]+\][+-]?))"
+    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+)?|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?(?=[ \t]*(?:\"|$))"
+    r"|===[!+]?[ \t]+(?=\")|\[![\w-]+\][+-]?))"
     r"|(?P<task>\A\[[ xX]\](?=\s))"
     r"|(?P<display>\$\$[^$]+\$\$)|\$(?![\s$])[^$\n]*(?<![\s\\])\$(?![\d$])"
     rf"|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"

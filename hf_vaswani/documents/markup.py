@@ -22,9 +22,9 @@ INLINE = (
 )  # fmt: skip
 # Elements of HTML that end a sentence; of what else looks like a tag in a text, some is a placeholder.
 BLOCKS = (
-    "address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "div", "dl", "dt", "fieldset",
-    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "li",
-    "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th",
+    "address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr",
+    "html", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th",
     "thead", "tr", "ul",
 )  # fmt: skip
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
@@ -228,7 +228,9 @@ def join_kept(tokens: Iterable[Token], skipped: Set[str]) -> Iterator[Token]:
             if not path:
                 yield replace(first, raw="".join(kept), kind=Kind.ALONE)
                 first = None
-        elif token.kind is Kind.OPEN and (not skipped.isdisjoint((token.name.lower(), _local(token.name))) or EXCLUDED.search(token.raw)):
+        elif token.kind is Kind.OPEN and (
+            not skipped.isdisjoint((token.name.lower(), _local(token.name))) or EXCLUDED.search(token.raw)
+        ):
             first, path, names, kept = token, [token.name], Counter([token.name]), [token.raw]
         else:
             yield token

@@ -299,10 +299,7 @@ class _Ooxml(_Paragraphs):
             if token.kind is Kind.OPEN and name == "p":
                 markup.append(self.read_paragraph(number, close))
                 number = close
-            elif token.kind is Kind.OPEN and name in ("fldSimple", "fld") and not TEXT_FIELD.search(token.raw):
-                markup += self.tokens[number:close]
-                number = close
-            elif token.kind is Kind.OPEN and name in HIDDEN:
+            elif token.kind is Kind.OPEN and self._is_hidden(token):
                 markup += self.tokens[number:close]
                 number = close
             elif number - 1 in field_ends:
@@ -319,6 +316,10 @@ class _Ooxml(_Paragraphs):
             elif token.kind is Kind.CLOSE and name in ("hyperlink", "ins", "sdt") and len(path) > 1:
                 path.pop()
         return found, markup
+
+    def _is_hidden(self, token: Token) -> bool:
+        name = self.local(token)
+        return name in HIDDEN or (name in ("fldSimple", "fld") and not TEXT_FIELD.search(token.raw))
 
     def _look(self, number: int) -> list[str]:
         """How a run looks, given the number of the token after its beginning."""

@@ -123,7 +123,7 @@ def has_words(text: str) -> bool:
 
 
 def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
-    """The range of pieces with words, numbers, and amounts, extended to marks and to whole pairs of tags and brackets."""
+    """The range of pieces with words and numbers, extended to marks and to whole pairs of tags and brackets."""
     texts = {n: piece.text for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.text.strip()}
     if not any(map(has_words, texts.values())):
         return 0, 0

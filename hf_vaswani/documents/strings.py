@@ -13,27 +13,31 @@ from .markup import add_tag
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
-# What programs replace, or must find again. Each alternative begins only where a run of what it repeats begins.
-KEPT = (
-    KINDS["url"] + "|" + KINDS["email"]
-    # Roles and literals of reStructuredText; the text of "`text <target>`_" is translated.
-    + r"|(?<![\w:+.-]):[a-z][\w:+.-]*:`[^`<>]*`|``[^`]+``"
-    + r"|(?P<opening>(?:(?<![\w:+.-]):[a-z][\w:+.-]*:)?`(?=[^`<>]*<[^<>`]+>`))|(?P<closing> ?<[^<>`]+>`_{0,2})"
-    + r"|(?P<tag></?[A-Za-z0-9][^<>]*>)|&lt;(?P<escaped_tag>/?[A-Za-z0-9](?:(?!&[lg]t;)[^<>])*)&gt;|&#?\w+;|\[\[[^\[\]]*\]\]"
+# What programs replace, or must find again. Each pattern begins only where a run of what it repeats begins.
+KEPT = "|".join((
+    KINDS["url"], KINDS["email"],
+    # Roles and literals of reStructuredText; the text in "`text <target>`_" is translated.
+    r"(?<![\w:+.-]):[a-z][\w:+.-]*:`[^`<>]*`", r"``[^`]+``",
+    r"(?P<opening>(?:(?<![\w:+.-]):[a-z][\w:+.-]*:)?`(?=[^`<>]*<[^<>`]+>`))", r"(?P<closing> ?<[^<>`]+>`_{0,2})",
+    # `<b>`, `<0>`, `&lt;b&gt;`, `&nbsp;`, `[[wiki]]`.
+    r"(?P<tag></?(?:[A-Za-z][^<>]*|\d+ ?/?)>)", r"&lt;(?P<escaped_tag>/?[A-Za-z](?:(?!&[lg]t;)[^<>])*)&gt;",
+    r"&#?\w+;", r"\[\[[^\[\]]*\]\]",
     # `$t(key)`, `$(ARG1)`, `$name`, `$name$`, `$1`, but not the amount $10.
-    + r"|\$t\([^()]*\)|\$\([^()\s]*\)|\$[A-Za-z_]\w*\$?|\$\d(?![\d.,]*\d)"
-    # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `% d`, `%<PRId64>`, `%Y`; `%1`, `%name%`.
-    + r"|%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
-    + r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnm@](?![a-zA-Z])"
-    + r"|(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])|%<\w+>|(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])"
-    + r"|%%|%[A-Za-z_]\w*%|%L?\d{1,2}(?:%(?!\d))?(?![\d=<>!])"
-    + r"|(?<![\w@.])@[A-Za-z]\w*(?:[.-]\w+)*"
-)
+    r"\$t\([^()]*\)", r"\$\([^()\s]*\)", r"\$[A-Za-z_]\w*\$?", r"\$\d(?![\d.,]*\d)",
+    # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `%@`.
+    r"%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
+    r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnm@](?![a-zA-Z])",
+    # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
+    r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
+    r"%[A-Za-z_]\w*%", r"%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
+    r"(?<![\w@.])@[A-Za-z]\w*(?:[.-]\w+)*",
+))  # fmt: skip
 TOKEN = re.compile(rf"{KEPT}|(?P<breaks>[\n\r\t]+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")
 # The beginning of ICU's choices and of their messages; in those of a plural, "#" is the number.
 CHOICE = re.compile(r"\{\s*[\w.]+\s*,\s*(?P<kind>plural|selectordinal|select|choice)\s*,\s*(?:offset:\d+)?")
 BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.∞]+\s*[#<≤]")
 BRACE = re.compile(r"[{}]")
+GLUE = re.compile(r"[!-~]{1,3}")  # between two placeholders, as in `{width}x{height}`
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
     r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{4,}-?){2,}|(?=\D*\d)(?:[0-9A-F]{4,}-?){2,}"
@@ -42,7 +46,7 @@ CODE = re.compile(
     r"|[a-z][a-z0-9+.-]*://\S+|(?:application|audio|font|image|text|video)/[\w.+-]+",
     re.ASCII,
 )
-# Marks of access keys, and what is before them at the start of a word; within a word, `_` is one only in gettext's files.
+# Marks of access keys, and what is before them at the start of a word.
 ACCESS_MARKS, BEFORE_MARK = "_&~", re.compile(r"[\s(\[\"'“„«>]")
 FIRST_LETTERS = re.compile(r"[^\W\d_]+$")  # of a word, before the mark of its access key
 JSON_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|[{}\[\]]')
@@ -51,7 +55,7 @@ PROPERTY = re.compile(
     r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|[\s\S]))*)",
     re.MULTILINE,
 )
-# In a message with arguments, Java reads two apostrophes as one; single ones quote, or show that another program reads it.
+# In a message with arguments, Java reads two apostrophes as one; a single one shows that it is not for Java, or quotes.
 ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?!')")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
@@ -60,7 +64,7 @@ def add_message(builder: Builder, raw: str, marks_within: str = "&~") -> None:
     """Add a whole message as it is in the file, with its placeholders; line breaks and tabs separate its sentences.
 
     Args:
-        marks_within: marks of access keys within words.
+        marks_within: marks of access keys within words; `_` is one only in gettext's files.
     """
     if CODE.fullmatch(builder.escaping.read(raw).strip()):
         builder.tag(raw)
@@ -89,7 +93,7 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
         builder.text(part(start, end))
 
     def add(start: int, end: int, is_plural: bool = False) -> None:
-        done = start
+        done, is_placeholder = start, False  # whether one ends there
         while token := TOKEN.search(text, start, end):
             first, start, kind = token.start(), token.end(), token.lastgroup
             if kind == "brace":
@@ -105,11 +109,15 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
                         add(*message, is_choice_plural)
                         first = message[1]
                     builder.keep(part(first, start))
-                    done = start
+                    done, is_placeholder = start, False
                     continue
             elif (kind == "breaks" and not has_breaks) or (kind == "number" and not is_plural):
                 continue
-            add_plain(done, first)
+            was_placeholder, is_placeholder = is_placeholder, kind in (None, "brace")
+            if was_placeholder and is_placeholder and GLUE.fullmatch(text, done, first):
+                builder.tag(part(done, first))
+            else:
+                add_plain(done, first)
             if kind == "breaks":
                 builder.keep(part(first, start))
             elif kind in ("tag", "escaped_tag"):

@@ -16,7 +16,13 @@ NUMBER = re.compile(r"[ \t]*\d+[ \t]*")
 # `<i>`, `<c.loud>`, `<v Roger>`, `<00:01.000>`, `{\an8}`, `{b}`, and `\N`, a line break.
 STYLE = re.compile(r"</?[A-Za-z0-9][^<>\r\n]*>|\{\\?/?[A-Za-z][^{}\r\n]*\}|\\N")
 # The dash of another speaker.
-SPEAKER = re.compile(r"\s*((?:<[^<>]*>|\{[^{}]*\})\s*)*[-–—‐](?![\d>])\s*")
+SPEAKER = re.compile(r"\s*((?:<[^<>]*>|\{[^{}]*\})\s*)*[-–—‐]{1,2}(?![\d>–—‐-])\s*")
+
+
+def is_srt(content: str) -> bool:
+    """Whether a text begins as SubRip does, with a number and times."""
+    lines = content.lstrip().split("\n", 2)
+    return len(lines) > 1 and bool(NUMBER.fullmatch(lines[0].rstrip()) and TIMES.match(lines[1]))
 
 
 def read_srt(content: str) -> Parts:

@@ -264,7 +264,7 @@ def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
 
 
 def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
-    """The pieces, with pairs around no text, and tags without their counterpart, as single tags; and whether none lacks it."""
+    """The pieces, with pairs around no text and unpaired tags as single ones, and whether there are no unpaired ones."""
     pairs = match_pairs(pieces)
     paired = {*pairs, *pairs.values()}
     simple: list[Piece] = []
