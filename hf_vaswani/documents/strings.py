@@ -55,7 +55,7 @@ PROPERTY = re.compile(
     r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|[\s\S]))*)",
     re.MULTILINE,
 )
-# In a message with arguments, Java reads two apostrophes as one; a single one shows that it is not for Java, or quotes.
+# In a message with arguments, Java reads two apostrophes as one; a single one quotes, or is not for Java.
 ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?!')")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 

@@ -264,7 +264,7 @@ def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
 
 
 def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
-    """The pieces, with pairs around no text and unpaired tags as single ones, and whether there are no unpaired ones."""
+    """The pieces, with pairs around no text and unpaired tags as single ones, and whether none is unpaired."""
     pairs = match_pairs(pieces)
     paired = {*pairs, *pairs.values()}
     simple: list[Piece] = []
@@ -567,6 +567,8 @@ def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
         inside = min(len(source.marks_between(placed.offset, end)), len(marks))
         return target.marks[marks[-inside]] if inside else last
     outside = min(len(source.marks_between(start, placed.offset)), len(marks))
+    if outside and not is_opening and not source.marks_between(placed.offset, end):
+        outside = len(marks)  # all of them
     if is_opening:
         return target.marks[marks[outside]] if outside < len(marks) else last
     return target.marks[marks[outside - 1]] + 1 if outside else first

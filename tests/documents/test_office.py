@@ -131,6 +131,70 @@ def test_open_document_keeps_spans_notes_and_tabs():
     assert filled == f"<o {ODF}>{expected}</o>"
 
 
+@pytest.mark.parametrize("body, text", [
+    ("<w:r><w:t>an e</w:t><w:noBreakHyphen/><w:t>mail</w:t></w:r>", "an e-mail"),
+    ("<w:r><w:t>an e</w:t></w:r><w:r><w:noBreakHyphen/></w:r><w:r><w:t>mail</w:t></w:r>", "an e-mail"),
+    ("<w:r><w:ruby><w:rt>" + run("no") + "</w:rt><w:rubyBase>" + run("yes") + "</w:rubyBase></w:ruby></w:r>", "yes"),
+    ("<w:moveFrom>" + run("no") + "</w:moveFrom>" + run("yes"), "yes"),
+])  # fmt: skip
+def test_signs_and_hidden_text_of_word(body, text):
+    content = docx(f"<w:p>{body}</w:p>")
+    document = read_document("docx", content)
+    assert document.texts == [text] and document.fill([text]) == content
+    filled = read_member(document.fill(["AN E-MAIL"]))
+    assert "".join(re.findall(r"<w:t[^>]*>([^<]*)</w:t>", filled)).replace("no", "") == "AN E-MAIL"
+    assert "noBreakHyphen" not in filled
+
+
+def test_space_of_an_open_document_is_a_space():
+    def read(text: str):
+        return read_document(
+            "odt", packed({"content.xml": f"<office:document-content {ODF}>{text}</office:document-content>"})
+        )
+
+    document = read('<text:p>one<text:s/><text:span>two</text:span><text:s text:c="3"/>three</text:p>')
+    assert document.texts == ["one two three"]
+    assert read_member(document.fill(["ONE TWO THREE"]), "content.xml").endswith(
+        '<text:p>ONE<text:s/><text:span>TWO</text:span><text:s text:c="3"/>THREE</text:p></office:document-content>'
+    )
+
+
+def test_masters_are_translated_except_for_their_prompts():
+    shape = "<p:sp>{}<a:p><a:r><a:t>{}</a:t></a:r></a:p></p:sp>"
+    master = f"<p:sldMaster {A}>{shape.format('<p:ph/>', 'click here')}{shape.format('', 'our firm')}</p:sldMaster>"
+    slide = f"<p:sld {A}>{shape.format('<p:ph/>', 'a title')}</p:sld>"
+    names = "ppt/slideMasters/slideMaster1.xml", "ppt/slides/slide1.xml"
+    content = packed({"ppt/presentation.xml": "<a/>", **dict(zip(names, (master, slide)))})
+    assert read_document("pptx", content).texts == ["our firm", "a title"]
+    frame = '<draw:frame presentation:class="{}"><text:p>{}</text:p></draw:frame>'
+    styles = f"{frame.format('title', 'click here')}<draw:frame><text:p>our firm</text:p></draw:frame>"
+    names = f"{ODF} xmlns:office='o' xmlns:draw='d' xmlns:presentation='p'"
+    styles = f"<office:document-styles {names}>{styles}</office:document-styles>"
+    assert read_document("odp", packed({"content.xml": "<a/>", "styles.xml": styles})).texts == ["our firm"]
+
+
+def test_parts_with_other_names_are_found_by_their_types():
+    word = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+    types = "".join(
+        f'<Override PartName="/word/{name}.xml" ContentType="{word}.{kind}+xml"/>'
+        for name, kind in (("body", "document.main"), ("feet", "footer"), ("look", "styles"))
+    )
+    parts = {f"word/{name}.xml": f"<w:x {W}><w:p>{run(name)}</w:p></w:x>" for name in ("body", "feet", "look")}
+    assert read_document("docx", packed({"[Content_Types].xml": types, **parts})).texts == ["body", "feet"]
+
+
+def test_member_that_is_not_read_may_be_packed_well():
+    body = f"<w:document {W}><w:p>{run('text')}</w:p></w:document>"
+    content = packed({"word/document.xml": body, "docProps/app.xml": " " * 20_000_000})
+    assert read_document("docx", content).texts == ["text"]
+
+
+def test_open_document_with_a_password_says_so():
+    manifest = "<manifest:encryption-data/>"
+    with pytest.raises(InputError, match="It has a password. Save it without one."):
+        read_document("odt", packed({"content.xml": "\xad", "META-INF/manifest.xml": manifest}))
+
+
 def test_archive_that_is_no_such_document_is_refused(monkeypatch):
     def error_of(content: bytes, kind: str = "docx") -> str:
         with pytest.raises(InputError) as error:
