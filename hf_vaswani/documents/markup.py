@@ -24,8 +24,8 @@ INLINE = (
 BLOCKS = (
     "address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "div", "dl", "dt",
     "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr",
-    "html", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td", "tfoot",
-    "th", "thead", "tr", "ul",
+    "html", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td",
+    "tfoot", "th", "thead", "tr", "ul",
 )  # fmt: skip
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
 # A tag of XML, or how something else begins, and where that ends.

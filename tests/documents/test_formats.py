@@ -474,7 +474,7 @@ def test_what_readers_of_markdown_do_not_see_stays(content, filled):
 
 
 @pytest.mark.parametrize("kind, content, filled", [
-    ("vtt", "WEBVTT\n\n00:05.000 --> 00:06.000\n \nafter that\n", "WEBVTT\n\n00:05.000 --> 00:06.000\n \nAFTER THAT\n"),
+    ("vtt", "WEBVTT\n\n00:05.000 --> 00:06.000\n \nso be it\n", "WEBVTT\n\n00:05.000 --> 00:06.000\n \nSO BE IT\n"),
     ("vtt", "WEBVTT\n\n0:0:1.0 --> 0:0:2\none\n\nno cue\n", "WEBVTT\n\n0:0:1.0 --> 0:0:2\nONE\n\nno cue\n"),
     ("vtt", "WEBVTT\n\nNOTE nothing\n", "WEBVTT\n\nNOTE nothing\n"),
     ("srt", "1\n00:01,0 --> 00:02,0\none\n\ntwo\n\n2\n00:03,0 --> 00:04,0\nthree\n",
