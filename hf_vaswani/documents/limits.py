@@ -8,7 +8,8 @@ MARKS = {
     "md": "\n*_`[]<&!~\\|{",
     "json": '"{%<&$@`\\',
     "xliff": "<&{%$@`\n",
-    **dict.fromkeys(("po", "properties", "srt", "vtt"), "\n{%<&$@`\\"),
+    **dict.fromkeys(("xml", "resx"), "<&{%$@`\\\n"),
+    **dict.fromkeys(("po", "properties", "strings", "srt", "vtt"), "\n{%<&$@`\\"),
 }
 MARKUP = "<&"  # in all others
 MOST_MARKS = 2_000_000  # about 100 novels

@@ -81,14 +81,8 @@ def read_html(content: str) -> Parts:
     return read_markup(content)
 
 
-def read_xml(content: str) -> Parts:
-    """An XML document; XHTML is read by the rules of HTML.
-
-    Raises:
-        InputError: it is not well-formed, or declares entities that could be attacks.
-    """
-    check_xml(content)
-    tokens = xml_tokens(content)
+def read_xml_tokens(tokens: Sequence[Token]) -> Parts:
+    """An XML document; XHTML is read by the rules of HTML."""
     root = next((token for token in tokens if token.name), Token(""))
     return _read_tokens(tokens, is_html=bool(XHTML.search(root.raw)))
 

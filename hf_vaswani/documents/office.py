@@ -12,6 +12,7 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..errors import InputError, reason
 from .encoding import decode
@@ -24,6 +25,7 @@ from .tag_placement import Kind, Text, Translations
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
 OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
 WORD = r'xmlns(?::(\w+))?="http://[^"]*/wordprocessingml/(?:2006/)?main"'
+SHEET = r'xmlns(?::(\w+))?="http://[^"]*/spreadsheetml/(?:2006/)?main"'
 DRAWING = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?main"'
 # The parts of each format with text, and one that every file has.
 PARTS = {
@@ -32,14 +34,23 @@ PARTS = {
     r"|(diagrams|charts)/[^/]+)\.xml",
     "odt": r"(content|styles)\.xml",  # styles have headers and footers
     "odp": r"(content|styles)\.xml",
+    "xlsx": r"xl/(sharedStrings|(drawings|diagrams|charts)/[^/]+)\.xml",
+    "ods": r"(content|styles)\.xml",
 }
-MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml"}
+MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
 # The types of these parts, by which those with other names are found, and of the main one.
 TYPES = {
     "docx": r"application/vnd\.\S*word\S*\.(main|header|footer|footnotes|endnotes)\+xml",
     "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|slideMaster|slideLayout)\+xml",
+    "xlsx": r"application/vnd\.\S*spreadsheetml\.sharedStrings\+xml",
 }
-MAIN_TYPES = {"docx": r"application/vnd\.\S*word\S*\.main\+xml", "pptx": r"application/vnd\.\S*\.main\+xml"}
+MAIN_TYPES = {
+    "docx": r"application/vnd\.\S*word\S*\.main\+xml",
+    "pptx": r"application/vnd\.\S*\.main\+xml",
+    "xlsx": r"application/vnd\.\S*\.main\+xml",
+}
+# Sheets have texts of their own only where no part has the texts of all of them.
+SHEETS, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), re.compile(r"xl/tables/[^/]+\.xml")
 CONTENT_TYPES, MANIFEST = "[Content_Types].xml", "META-INF/manifest.xml"
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
@@ -48,8 +59,10 @@ DEEPEST = 30  # paragraphs in paragraphs
 # Parts with prompts, and the shapes that these are in.
 TEMPLATE = re.compile(r"<(p:sldMaster|p:sldLayout|office:document-styles)\s")
 SHAPES = ("p:sp", "draw:frame")
+NO_TEXT_CELL = re.compile(r'\s(?:table:formula=|office:value-type="(?!string"))')
+COLUMN, LINES = re.compile(r'<(?:\w+:)?tableColumn\s[^<>]*?\bname="([^"]*)"'), re.compile(r"\n+|[^\n]+")
 # What is around text that no longer stands there, or stands above other text.
-HIDDEN = ("moveFrom", "rt")
+HIDDEN = ("moveFrom", "rt", "rPh")
 # Elements of OpenDocument around text; others within a paragraph are made by the program.
 AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base", "text:bookmark-ref")
 ODF_BREAKS, ODF_SPACE = ("text:tab", "text:line-break"), "text:s"
@@ -62,14 +75,14 @@ def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Trans
     """The parts of an office file with text, and what writes it with translations.
 
     Args:
-        kind: docx, pptx, odt, or odp.
+        kind: one of `OFFICE`.
 
     Raises:
         InputError: it is not such a file, it has a password, it is larger inside than can be read, or its XML is
             damaged.
     """
-    members, comment, contents = _unpack(kind, content)
-    read = _read_odf if kind in ("odt", "odp") else _read_ooxml
+    members, comment, contents, column_names = _unpack(kind, content)
+    read = _read_odf if kind in ("odt", "odp", "ods") else partial(_read_ooxml, column_names=column_names)
     texts = {member: decode(xml, "xml") for member, xml in contents.items()}
     check_marks(sum(count_marks(kind, text) for text, _ in texts.values()))
     parts: dict[zipfile.ZipInfo, tuple[Parts, Callable[[str], bytes]]] = {}
@@ -97,8 +110,10 @@ def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Trans
     return [found for found, _ in parts.values()], write
 
 
-def _unpack(kind: str, content: bytes) -> tuple[list[zipfile.ZipInfo], bytes, dict[zipfile.ZipInfo, bytes]]:
-    """The members of an archive, its comment, and what the members contain that are read."""
+def _unpack(
+    kind: str, content: bytes
+) -> tuple[list[zipfile.ZipInfo], bytes, dict[zipfile.ZipInfo, bytes], frozenset[str]]:
+    """The members of an archive, its comment, what the members contain that are read, and the names of columns."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members, types = archive.infolist(), _types(archive)
@@ -114,10 +129,17 @@ def _unpack(kind: str, content: bytes) -> tuple[list[zipfile.ZipInfo], bytes, di
                 if re.fullmatch(PARTS[kind], member.filename)
                 or re.fullmatch(TYPES.get(kind, NEVER), types.get(member.filename, ""))
             ]
-            _check_size(members, wanted)
+            if kind == "xlsx" and not any(member.filename.endswith("/sharedStrings.xml") for member in wanted):
+                wanted += [member for member in members if SHEETS.fullmatch(member.filename)]
+            tables = [member for member in members if TABLES.fullmatch(member.filename)] if kind == "xlsx" else []
+            _check_size(members, [*wanted, *tables])
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
-            return members, archive.comment, {member: archive.read(member) for member in wanted}
+            names = (
+                name for table in tables for name in COLUMN.findall(archive.read(table).decode("utf-8", "replace"))
+            )
+            contents = {member: archive.read(member) for member in wanted}
+            return members, archive.comment, contents, frozenset(map(MARKUP.read, names))
     except InputError:
         raise
     except Exception as error:  # of many types, if it is damaged
@@ -132,13 +154,17 @@ def _types(archive: zipfile.ZipFile) -> dict[str, str]:
     Raises:
         InputError: it is a file in OpenDocument's format with a password.
     """
-    members = {member.filename: member for member in archive.infolist() if member.file_size <= SMALL}
+    members = {member.filename: member for member in archive.infolist() if _is_small(member)}
     if MANIFEST in members and b"encryption-data" in archive.read(MANIFEST):
         raise InputError("It has a password. Save it without one.")
     listed = archive.read(CONTENT_TYPES).decode("utf-8", "replace") if CONTENT_TYPES in members else ""
     tags = re.findall(r"<Override\s[^<>]*>", listed)
     found = ((re.search(r'PartName="/([^"]*)"', tag), re.search(r'ContentType="([^"]*)"', tag)) for tag in tags)
     return {name[1]: kind[1] for name, kind in found if name and kind}
+
+
+def _is_small(member: zipfile.ZipInfo) -> bool:
+    return member.file_size <= SMALL and not member.flag_bits & 1
 
 
 def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.ZipInfo]) -> None:
@@ -208,14 +234,16 @@ class _Paragraphs:
                 close = self.ends[number - 1]
                 parts.append(self.read_paragraph(number, close))
                 number = close
-            elif token.kind is Kind.OPEN and (token.name == ODF_DELETED or self.is_prompt(number - 1)):
+            elif token.kind is Kind.OPEN and (token.name == ODF_DELETED or self.is_generated(number - 1)):
                 close = self.ends[number - 1]
                 parts.append(self.raw(number, close))
                 number = close
         return Parts(parts)
 
-    def is_prompt(self, number: int) -> bool:
-        """Whether a shape of a master or layout is a placeholder, whose text shows on no slide."""
+    def is_generated(self, number: int) -> bool:
+        """Whether it is a cell whose value is no text, or a shape of a master whose text shows on no slide."""
+        if self.tokens[number].name == "table:table-cell":
+            return bool(NO_TEXT_CELL.search(self.tokens[number].raw))
         if not self.is_template or self.tokens[number].name not in SHAPES:
             return False
         shape = self.tokens[number : self.ends[number]]
@@ -226,21 +254,29 @@ class _Paragraphs:
 
 
 class _Ooxml(_Paragraphs):
-    """A part with WordprocessingML or DrawingML, by the prefix of its elements."""
+    """A part with WordprocessingML, SpreadsheetML, or DrawingML, by the prefix of its elements.
 
-    def __init__(self, text: str, prefix: str, is_word: bool):
+    Args:
+        fixed: texts that stay.
+    """
+
+    def __init__(self, text: str, prefix: str, namespace: str, fixed: frozenset[str] = frozenset()):
         super().__init__(text)
-        self.prefix, self.is_word = f"{prefix}:" if prefix else "", is_word
+        self.prefix, self.keeps_space = f"{prefix}:" if prefix else "", namespace != DRAWING
+        self.paragraphs = ("si", "is") if namespace == SHEET else ("p",)
+        self.has_line_breaks, self.fixed = namespace == SHEET, fixed
 
     def local(self, token: Token) -> str:
         """The name of an element of the namespace."""
         return token.name.removeprefix(self.prefix) if token.name.startswith(self.prefix) else ""
 
     def is_paragraph(self, token: Token) -> bool:
-        return self.local(token) == "p"
+        return self.local(token) in self.paragraphs
 
     def read_content(self, start: int, end: int) -> Parts:
         found, rest = self._texts(start, end)
+        if self.fixed and MARKUP.read("".join(text for _, text, _ in found)) in self.fixed:
+            return Parts([self.raw(start, end)])
         sizes: Counter[Look] = Counter()
         for _, text, look in found:
             sizes[look] += len(text.strip())
@@ -266,7 +302,13 @@ class _Ooxml(_Paragraphs):
                 is_special = look != plain
                 kind = Kind.ALONE if is_special == was_special else Kind.OPEN if is_special else Kind.CLOSE
                 builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "", changed)
-            builder.text(text)
+            for line in LINES.findall(text) if self.has_line_breaks else [text]:
+                if line.startswith("\n"):
+                    mark(Kind.CLOSE)
+                    builder.keep(line)
+                    mark(Kind.OPEN)
+                else:
+                    builder.text(line)
         mark(Kind.CLOSE)
         builder.keep(self._part(rest))
         original, tag = self.raw(start, end), f"<{self.prefix}t>"
@@ -274,7 +316,7 @@ class _Ooxml(_Paragraphs):
 
         def keep_spaces(filled: str) -> str:
             """Word drops spaces at the ends of a text without this attribute."""
-            is_kept = not self.is_word or filled == original
+            is_kept = not self.keeps_space or filled == original
             return filled if is_kept else spaced.sub(f'{tag[:-1]} xml:space="preserve">', filled)
 
         return builder.build(keep_spaces)
@@ -296,7 +338,7 @@ class _Ooxml(_Paragraphs):
             close = self.ends.get(number, number)
             markup.append(token)
             number += 1
-            if token.kind is Kind.OPEN and name == "p":
+            if token.kind is Kind.OPEN and self.is_paragraph(token):
                 markup.append(self.read_paragraph(number, close))
                 number = close
             elif token.kind is Kind.OPEN and self._is_hidden(token):
@@ -361,11 +403,11 @@ class _Ooxml(_Paragraphs):
         return "".join(parts) if all(isinstance(one, str) for one in parts) else Parts(parts)
 
 
-def _read_ooxml(text: str) -> Parts:
-    match = re.search(WORD, text) or re.search(DRAWING, text)
+def _read_ooxml(text: str, column_names: frozenset[str]) -> Parts:
+    match = re.search(WORD, text) or re.search(SHEET, text) or re.search(DRAWING, text)
     if match is None:
         return Parts([text])
-    reader = _Ooxml(text, match[1] or "", match.re.pattern == WORD)
+    reader = _Ooxml(text, match[1] or "", match.re.pattern, column_names)
     return reader.read(0, len(reader.tokens))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 
 from ..errors import InputError
-from . import markdown, markup, plain, po, strings, subtitles, xliff
+from . import markdown, markup, plain, po, resources, strings, subtitles, xliff
 from .encoding import decode
 from .formats import OFFICE
 from .limits import check_marks, count_marks
@@ -16,7 +16,7 @@ from .tag_placement import Alignment, Translations
 READERS: dict[str, Callable[[str], Parts]] = {
     "txt": plain.read_lines,
     "html": markup.read_html,
-    "xml": markup.read_xml,
+    "xml": resources.read_xml,
     "md": markdown.read_markdown,
     "json": strings.read_json,
     "properties": strings.read_properties,
@@ -24,6 +24,8 @@ READERS: dict[str, Callable[[str], Parts]] = {
     "srt": subtitles.read_srt,
     "vtt": subtitles.read_vtt,
     "xliff": xliff.read_xliff,
+    "resx": resources.read_resx,
+    "strings": strings.read_strings,
 }
 
 

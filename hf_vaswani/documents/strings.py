@@ -1,4 +1,4 @@
-"""Files of a program's messages: the values of JSON and of Java's properties, with their placeholders."""
+"""Files of a program's messages: values of JSON, Java's properties, and Apple's strings, with their placeholders."""
 
 import json
 import re
@@ -43,7 +43,7 @@ CODE = re.compile(
     r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{4,}-?){2,}|(?=\D*\d)(?:[0-9A-F]{4,}-?){2,}"
     r"|true|false|null|undefined|[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+"
     r"|[A-Za-z_$][\w$-]+(?:[.:/][\w$-]+)*\.[A-Za-z_$][\w$-]+|(?:\.{0,2}|~|[A-Za-z]:)[/\\][\w.$@~/\\-]+"
-    r"|[a-z][a-z0-9+.-]*://\S+|(?:application|audio|font|image|text|video)/[\w.+-]+",
+    r"|[a-z][a-z0-9+.-]*://\S+|[@?][\w:+]+/[\w.]+|(?:application|audio|font|image|text|video)/[\w.+-]+",
     re.ASCII,
 )
 # Marks of access keys, and what is before them at the start of a word.
@@ -60,24 +60,20 @@ ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?!')")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
-def add_message(builder: Builder, raw: str, marks_within: str = "&~") -> None:
-    """Add a whole message as it is in the file, with its placeholders; line breaks and tabs separate its sentences.
-
-    Args:
-        marks_within: marks of access keys within words; `_` is one only in gettext's files.
-    """
+def add_message(builder: Builder, raw: str, has_breaks: bool = True, marks_within: str = "&~") -> None:
+    """Add a whole message as it is in the file, with its placeholders; takes the arguments of [`add_text`]."""
     if CODE.fullmatch(builder.escaping.read(raw).strip()):
         builder.tag(raw)
     else:
-        add_text(builder, raw, marks_within=marks_within)
+        add_text(builder, raw, has_breaks, marks_within)
 
 
 def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: str = "&~") -> None:
-    """Add a part of a message.
+    """Add a message, or a part of one, with its placeholders; escaped line breaks and tabs separate its sentences.
 
     Args:
-        has_breaks: whether line breaks and tabs separate sentences.
-        marks_within: as in [`add_message`].
+        has_breaks: whether line breaks and tabs that are not escaped do so, too.
+        marks_within: marks of access keys within words; `_` is one only in gettext's files.
     """
     text, places = builder.escaping.read_places(raw)
     closings, access_mark = _match_braces(text), _access_mark(text, marks_within)
@@ -111,7 +107,9 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
                     builder.keep(part(first, start))
                     done, is_placeholder = start, False
                     continue
-            elif (kind == "breaks" and not has_breaks) or (kind == "number" and not is_plural):
+            elif (kind == "breaks" and not has_breaks and part(first, start).isspace()) or (
+                kind == "number" and not is_plural
+            ):
                 continue
             was_placeholder, is_placeholder = is_placeholder, kind in (None, "brace")
             if was_placeholder and is_placeholder and GLUE.fullmatch(text, done, first):
@@ -235,6 +233,46 @@ def read_properties(content: str) -> Parts:
         add_message(builder, match["value"])
         parts += [content[done : match.start("value")], builder.build()]
         done = match.end()
+    return Parts([*parts, content[done:]])
+
+
+def _apple_decode(escape: str) -> str:
+    if escape[1] in "uU":
+        return JSON.decode(rf"\u{escape[2:]}")
+    return _LETTERS.get(escape[1], escape[1])
+
+
+APPLE = Escaping(
+    re.compile(r"\\[uU][0-9a-fA-F]{4}|\\[^uU]", re.DOTALL),
+    _apple_decode,
+    {'"': '\\"', "\\": "\\\\"},
+    {"\n": "\\n", "\t": "\\t"},
+)
+APPLE_ENTRY = re.compile(
+    r"\s+|/\*[\s\S]*?\*/|//[^\n]*|(?:\"(?:[^\"\\]|\\[\s\S])*\"|[\w.-]+)\s*=\s*\"(?P<value>(?:[^\"\\]|\\[\s\S])*)\"\s*;"
+)
+
+
+def read_strings(content: str) -> Parts:
+    """A file of texts for Apple's systems, `"key" = "value";`.
+
+    Raises:
+        InputError: a line is not what is in such files; the message names it.
+    """
+    parts: list[str | Parts] = []
+    done = at = 0
+    while at < len(content):
+        entry = APPLE_ENTRY.match(content, at)
+        if not entry:
+            line = content.count("\n", 0, at) + 1
+            text = content[at : at + 60].split("\n")[0]
+            raise InputError(f'Line {line}: {text} is neither a comment nor "key" = "value";. Correct it.')
+        if entry["value"]:
+            builder = Builder(APPLE)
+            add_message(builder, entry["value"])
+            parts += [content[done : entry.start("value")], builder.build()]
+            done = entry.end("value")
+        at = entry.end()
     return Parts([*parts, content[done:]])
 
 
