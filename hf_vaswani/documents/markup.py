@@ -124,7 +124,7 @@ def _read_tokens(
     for token, within in zip(tokens, is_within):
         if token.kind is None:
             add_text(builder, token.raw)
-        elif token.raw.startswith(CDATA):
+        elif token.raw.startswith(CDATA) and token.raw.endswith(CDATA_END):
             builder.keep(read_cdata(token.raw) if HTML_START.search(cdata_text(token.raw)) else token.raw)
         else:
             raw = _read_attributes(token.raw) if is_html else token.raw
@@ -160,18 +160,21 @@ def _read_attributes(raw: str) -> str | Parts:
     if not start or not start["name"] or _tag_end(raw, start)[0] < len(raw):  # or a whole element that stays
         return raw
     read_with, sign = READ_WITH.get(start["name"].lower(), ("", None))
-    names = (*READ_ATTRIBUTES, read_with) if sign and sign.search(raw) else READ_ATTRIBUTES
-    parts: list[str | Parts] = []
     at, done = start.end(), 0
+    attributes: list[tuple[int, str]] = []
     while at < len(raw) and raw[at] != ">":
-        attribute = ATTRIBUTE.match(raw, at)[0]
+        attributes.append((at, ATTRIBUTE.match(raw, at)[0]))
+        at += len(attributes[-1][1])
+    is_read = sign and any(sign.match(f" {attribute}>") for _, attribute in attributes)
+    names = (*READ_ATTRIBUTES, read_with) if is_read else READ_ATTRIBUTES
+    parts: list[str | Parts] = []
+    for at, attribute in attributes:
         value = VALUE.fullmatch(attribute)
         if value and value[1].lower() in names and has_words(value[3]):
             builder = Builder(QUOTED[value[2]])
             builder.text(value[3])
             parts += [raw[done : at + value.start(3)], builder.build()]
             done = at + value.end(3)
-        at += len(attribute)
     return Parts([*parts, raw[done:]]) if parts else raw
 
 

@@ -144,6 +144,29 @@ intro
 <v Roger>you &amp; <00:01.500>me
 <c.loud>both</c>
 """
+RESX = """\
+<root><resheader name="version"><value>2.0</value></resheader>
+<data name="a" xml:space="preserve"><value>go {0}
+to &lt;it&gt;</value><comment>note</comment></data>
+<data name="b.Size" type="System.Drawing.Size"><value>a size</value></data>
+<data name="&gt;&gt;b.Name"><value>name</value></data></root>
+"""
+ANDROID = r"""<?xml version="1.0" encoding="utf-8"?>
+<resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
+  <string name="a">it\'s \"%1$s\"\n<b>big</b> for
+    <xliff:g id="x">%s x</xliff:g></string>
+  <string name="b" translatable="false">no</string><string name="c">"it's"</string>
+  <plurals name="d"><item quantity="one">a dog</item><item quantity="other">%d dogs</item></plurals>
+  <string-array name="e"><item>one</item><item>@string/two</item></string-array>
+  <string name="f"><![CDATA[<p>hi</p>]]></string><color name="g">red</color>
+</resources>
+"""
+APPLE = r"""/* "note" = "this"; */
+"key" = "hi %@, \"you\"\nor";  // more
+other = "it\U2019s";
+"id" = 12;
+"""
+ARB = '{"@@locale": "en", "hi": "hi {name}", "@hi": {"description": "no"}}'
 CASES = [
     ("txt", "one\r\n\r\n  two\t\nthree", "ONE\r\n\r\n  TWO\t\nTHREE"),
     ("html", HTML, HTML_FILLED),
@@ -151,13 +174,20 @@ CASES = [
     ("md", MARKDOWN, MARKDOWN_FILLED),
     ("json", JSON, JSON_FILLED),
     ("properties", PROPERTIES, PROPERTIES_FILLED),
+    ("resx", RESX, RESX.replace("go {", "GO {").replace("to &lt;it", "TO &lt;it")),
+    ("xml", ANDROID, ANDROID.replace("it\\'s", "IT\\'S").replace("big</b> for", "BIG</b> FOR")
+     .replace("it's", "IT'S").replace("a dog", "A DOG").replace("d dogs", "d DOGS").replace("<item>one", "<item>ONE")
+     .replace("hi</p>", "HI</p>")),
+    ("strings", APPLE, APPLE.replace("hi %@", "HI %@").replace("you", "YOU").replace("or\"", "OR\"")
+     .replace("it\\U2019s", "IT\\U2019S")),
+    ("json", ARB, ARB.replace("hi {", "HI {")),
     ("srt", SRT, SRT.replace("one <i>two", "ONE <i>TWO").replace("three", "THREE").replace("hi", "HI")
      .replace("you", "YOU")),
     ("vtt", VTT, VTT.replace("you", "YOU").replace(">me", ">ME").replace(">both", ">BOTH")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind, content, filled", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("kind, content, filled", CASES, ids=[f"{case[0]}{n}" for n, case in enumerate(CASES)])
 def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     encoding = "latin-1" if kind == "xml" else "utf-8"
     document = read_document(kind, content.encode(encoding))
@@ -506,3 +536,8 @@ def test_what_is_no_text_is_an_error(kind, content, message):
 def test_subtitles_in_a_text_file_are_read_as_such():
     document = read_document("txt", b"1\r\n00:01,0 --> 00:02,0\r\n- one\r\ntwo\r\n")
     assert document.texts == ["one two"]
+
+
+def test_line_that_is_not_of_apples_strings_is_an_error():
+    with pytest.raises(InputError, match='Line 2: b: c is neither a comment nor "key" = "value";. Correct it.'):
+        read_document("strings", b'"a" = "b";\nb: c\n')

@@ -173,6 +173,33 @@ def test_masters_are_translated_except_for_their_prompts():
     assert read_document("odp", packed({"content.xml": "<a/>", "styles.xml": styles})).texts == ["our firm"]
 
 
+S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+STRINGS = f"""<sst {S}><si><t>a column</t></si><si><t>one
+two</t></si><si><r><t>big </t></r><r><rPr><b/></rPr><t>dog</t></r><rPh><t>no</t></rPh></si><si><t>12</t></si></sst>"""
+
+
+def test_texts_of_a_sheet_are_translated_except_for_names_of_columns():
+    table = f'<table {S}><tableColumns><tableColumn id="1" name="a column"/></tableColumns></table>'
+    sheet = f'<worksheet {S}><c t="inlineStr"><is><t>a text</t></is></c><c t="str"><f>A1</f><v>no</v></c></worksheet>'
+    members = {"xl/workbook.xml": "<a/>", "xl/worksheets/sheet1.xml": sheet, "xl/tables/table1.xml": table}
+    content = packed({**members, "xl/sharedStrings.xml": STRINGS})
+    document = read_document("xlsx", content)
+    assert document.texts == ["one", "two", "big dog"] and document.fill(document.texts) == content
+    filled = STRINGS.replace("one\ntwo", "ONE\nTWO").replace("<t>big ", f"<t{SPACE}>BIG ").replace(">dog", ">DOG")
+    assert read_member(document.fill(["ONE", "TWO", "BIG DOG"]), "xl/sharedStrings.xml") == filled
+    assert read_document("xlsx", packed(members)).texts == ["a text"]
+
+
+def test_cells_of_an_open_document_are_translated_if_they_are_text():
+    cell = '<table:table-cell office:value-type="{}"{}><text:p>{}</text:p></table:table-cell>'
+    cells = cell.format("string", "", "a text") + cell.format("date", "", "May 1") + cell.format(
+        "string", ' table:formula="of:=A1"', "a result"
+    )  # fmt: skip
+    names = f"{ODF} xmlns:office='o' xmlns:table='t'"
+    content = packed({"content.xml": f"<office:document-content {names}>{cells}</office:document-content>"})
+    assert read_document("ods", content).texts == ["a text"]
+
+
 def test_parts_with_other_names_are_found_by_their_types():
     word = "application/vnd.openxmlformats-officedocument.wordprocessingml"
     types = "".join(
