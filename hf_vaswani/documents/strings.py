@@ -40,7 +40,7 @@ BRACE = re.compile(r"[{}]")
 GLUE = re.compile(r"[!-~]{1,3}")  # between two placeholders, as in `{width}x{height}`
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
-    r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{4,}-?){2,}|(?=\D*\d)(?:[0-9A-F]{4,}-?){2,}"
+    r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{8,}|[0-9A-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+)"
     r"|true|false|null|undefined|[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+"
     r"|[A-Za-z_$][\w$-]+(?:[.:/][\w$-]+)*\.[A-Za-z_$][\w$-]+|(?:\.{0,2}|~|[A-Za-z]:)[/\\][\w.$@~/\\-]+"
     r"|[a-z][a-z0-9+.-]*://\S+|[@?][\w:+]+/[\w.]+|(?:application|audio|font|image|text|video)/[\w.+-]+",
