@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from tqdm import tqdm
 from ...errors import InputError, TrainingError, TrainingInterrupted
 from ...files import collect_errors
 from ...records.trail import RunTrace
-from ...runtime.launcher import end_with_launcher, is_set
+from ...runtime.launcher import BETWEEN_LOOKS, end_with_launcher, is_set
 from ...runtime.signals import StopSignals, is_first_process
 from ...runtime.threads import share_of_cores
 from ..build import build
@@ -190,20 +190,21 @@ def make_steps(run: ReplayRun, run_steps: Callable[[TrainingRun], None], target:
 def launch(recipe: Recipe, then: RunTrace, parts: list[Part]) -> list[Part]:
     """Call [`replay`] in as many processes as the run had, and return what the first one returns."""
     processes = then.environment_at(parts[0].first).processes
-    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder, StopSignals(at_once=True) as stop:
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder, StopSignals() as stop:
         (Path(folder) / JOB_FILE).write_bytes(pickle.dumps((recipe, then, parts)))
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}",
                    "--no-python", sys.executable, "-c", WORKER, folder]  # fmt: skip
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-        try:
-            # In a session of its own, where Ctrl-C does not reach it.
-            with subprocess.Popen(command, **streams, start_new_session=True) as launcher:
-                try:
-                    output, _ = launcher.communicate()
-                finally:
-                    launcher.terminate()
-        except KeyboardInterrupt:
-            raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received) from None
+        # In a session of its own, where Ctrl-C does not reach it.
+        with subprocess.Popen(command, **streams, start_new_session=True) as launcher:
+            output = None
+            while output is None and not stop.received:
+                with suppress(subprocess.TimeoutExpired):
+                    output, _ = launcher.communicate(timeout=BETWEEN_LOOKS)
+            launcher.terminate()
+            output = launcher.communicate()[0] if output is None else output
+        if stop.received:
+            raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received)
         file = Path(folder) / RESULT_FILE
         result = pickle.loads(file.read_bytes()) if file.exists() else None
     if result is None:
