@@ -8,7 +8,7 @@ MARKS = {
     "md": "\n*_`[]<&!~\\|{",
     "json": '"{%<&$@`\\',
     "xliff": "<&{%$@`\n",
-    **dict.fromkeys(("xml", "resx"), "<&{%$@`\\\n"),
+    "resx": "<&{%$@`\n",
     **dict.fromkeys(("po", "properties", "strings", "srt", "vtt"), "\n{%<&$@`\\"),
 }
 MARKUP = "<&"  # in all others

@@ -9,6 +9,7 @@ from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match
 
 # Marks before and after words that belong to their sentence.
 OPENING_MARKS = re.compile(r"\s*[\"'`“”„‘‚«»(\[¿¡]+")
+LEADING_SPACE = re.compile(r"\s*(?:[.,;:!?]+\s+)?")
 BRACKETS = ("()", "[]", "“”", "«»")
 CLOSING_MARKS = re.compile(r"[.,;:!?…\"'“”‘’«»)\]。！？]+")
 
@@ -150,22 +151,17 @@ def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
 
 
 def _split_space(pieces: list[Piece], escaping: Escaping) -> tuple[tuple[str, str], list[Piece]]:
-    """Whitespace at both ends, and the pieces without it."""
+    """Whitespace at both ends, with a mark of what is before, as in "{name}: text", and the pieces without it."""
     lead = tail = ""
     if isinstance(pieces[0], Text):
-        start, _ = _without_space(pieces[0], escaping)
+        text, places = escaping.read_places(pieces[0].raw)
+        start = places[LEADING_SPACE.match(text).end()]
         lead, pieces = pieces[0].raw[:start], [_cut(pieces[0], slice(start, None), escaping), *pieces[1:]]
     if isinstance(pieces[-1], Text):
-        _, end = _without_space(pieces[-1], escaping)
+        text, places = escaping.read_places(pieces[-1].raw)
+        end = places[len(text.rstrip())]
         tail, pieces = pieces[-1].raw[end:], [*pieces[:-1], _cut(pieces[-1], slice(end), escaping)]
     return (lead, tail), pieces
-
-
-def _without_space(piece: Text, escaping: Escaping) -> tuple[int, int]:
-    """Where the original begins and ends without whitespace, also without escaped whitespace."""
-    text, places = escaping.read_places(piece.raw)
-    start = len(text) - len(text.lstrip())
-    return places[start], places[max(len(text.rstrip()), start)]
 
 
 def _cut(piece: Text, part: slice, escaping: Escaping) -> Text:

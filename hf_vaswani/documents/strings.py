@@ -82,7 +82,7 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
         return raw[places[start] : places[end]]
 
     def add_plain(start: int, end: int) -> None:
-        if access_mark is not None and start <= access_mark < end:
+        if access_mark is not None and start <= access_mark < end - 1:
             builder.text(part(start, access_mark))
             builder.piece(Text(part(access_mark, access_mark + 1), "", is_access_mark=True))
             start = access_mark + 1

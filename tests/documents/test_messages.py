@@ -100,6 +100,7 @@ def test_messages_of_a_choice_format_are_translated():
     ("Use <name> tags", "USE <name> TAGS"),
     ("Script {0} : missing", "SCRIPT {0} : MISSING"),
     ("see (%s).", "SEE (%s)."),
+    ("_https://x.y now", "_https://x.y NOW"),
     ("go (in %s %s)", "GO (IN %s %s)"),
     ("a (%s, %s) b", "A (%s, %s) B"),
     ("`{0}' is bad", "`{0}' IS BAD"),
@@ -151,6 +152,12 @@ def test_value_that_only_programs_read_stays(kind, value):
 @pytest.mark.parametrize("value", ["Yes", "on/off", "Flip/Rotate", "e-mail", "up-to-date", "z.B", "Ta_bort_stil", "A"])
 def test_word_that_a_person_reads_is_no_code(kind, value):
     check(kind, value, value.upper())
+
+
+def test_mark_of_what_is_before_a_text_is_not_in_it():
+    content = '["{0}: one", "{n, plural, other {two}}. Three", "...four"]'
+    document = read_document("json", content.encode())
+    assert document.texts == ["one", "two", "Three", "...four"] and document.fill(document.texts) == content.encode()
 
 
 def test_value_after_an_object_with_a_description_is_translated():
