@@ -42,6 +42,8 @@ XML_ENDS = {
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
+# `{{ name }}` and `{% if … %}` of others.
+TEMPLATE = re.compile(r"\{\{(?:(?!\{\{)[\s\S])*?\}\}|\{%(?:(?!\{%)[\s\S])*?%\}")
 XHTML = re.compile(r"""\sxmlns(?::[\w.-]+)?\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 # Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
@@ -77,8 +79,17 @@ class Token:
 
 
 def read_html(content: str) -> Parts:
-    """HTML, a whole document or a part of one."""
-    return read_markup(content)
+    """HTML, a whole document or a part of one, and with what templates replace."""
+    return _read_tokens(_html_tokens(content), is_html=True, add_text=_add_template)
+
+
+def _add_template(builder: Builder, raw: str) -> None:
+    done = 0
+    for match in TEMPLATE.finditer(raw):
+        builder.text(raw[done : match.start()])
+        builder.tag(match[0])
+        done = match.end()
+    builder.text(raw[done:])
 
 
 def read_xml_tokens(tokens: Sequence[Token]) -> Parts:

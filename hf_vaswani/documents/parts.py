@@ -44,13 +44,9 @@ class Builder:
     """
 
     def __init__(self, escaping: Escaping, is_ordered: bool = False):
-        self._escaping, self._is_ordered = escaping, is_ordered
+        self.escaping, self._is_ordered = escaping, is_ordered
         self._parts: list[str | Sentence | Parts] = []
         self._pieces: list[str | Piece] = []
-
-    @property
-    def escaping(self) -> Escaping:
-        return self._escaping
 
     def text(self, raw: str) -> None:
         """Add text of the current sentence; escapes with an unknown meaning, and of signs, are tags in it."""
@@ -66,13 +62,13 @@ class Builder:
 
     def keep(self, part: str | Parts = "") -> None:
         """End the current sentence, and add something that is not part of any."""
-        pieces, self._pieces = list(_divided(self._pieces, self._escaping)), []
+        pieces, self._pieces = list(_divided(self._pieces, self.escaping)), []
         first, last = _inner(pieces)
         if first < last:
             before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
-            lead, inner = _split_space(inner, self._escaping)
+            lead, inner = _split_space(inner, self.escaping)
             self._parts += [piece.raw for piece in before]
-            self._parts += [lead[0], Sentence(inner, self._escaping, self._is_ordered), lead[1]]
+            self._parts += [lead[0], Sentence(inner, self.escaping, self._is_ordered), lead[1]]
             self._parts += [piece.raw for piece in after]
         else:
             self._parts += [piece.raw for piece in pieces]

@@ -200,7 +200,7 @@ def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     ("<a href=/x/>one</a> two", ["one two"]),
     ('<script>if (a<b) "</p>"</SCRIPT ><!-->x<!-- y -->', ["x"]),
     ("1 < 2 <b>a</b> <![if x]>b<![endif]> <c d", ["1 < 2 a b"]),
-    ("a <%= b > c %> d", ["a d"]),
+    ("a <%= b > c %> d {{ e }} f {% if g %}", ["a d f"]),
     ('<img src="a>b">c<IMG>', ["c"]),
 ])  # fmt: skip
 def test_tags_of_html_are_found_as_by_browsers(content, texts):
