@@ -15,17 +15,19 @@ NOT_TRANSLATED = re.compile(r"""\stranslatable\s*=\s*["']false["']""")
 PLACEHOLDERS = frozenset(("xliff:g",))  # elements around what is not translated
 # Objects, and properties of forms that are no text.
 NO_TEXT = re.compile(r"""\s(?:type|mimetype)\s*=|\sname\s*=\s*["'](?:>>|&gt;&gt;)""")
-QUOTED_TEXT = re.compile(r'(\s*")([^"]*)("\s*)')
+QUOTED_TEXT = re.compile(r'(\s*")([\s\S]*)((?<!\\)"\s*)')
 
 
 def _android_decode(escape: str) -> str:
+    if escape == '"':
+        return escape
     if escape.startswith("&"):
         return MARKUP.decode(escape)
     return JSON.decode(escape) if escape[1] == "u" else LETTERS.get(escape[1], escape[1])
 
 
 IN_QUOTES = Escaping(
-    re.compile(rf"\\u[0-9a-fA-F]{{4}}|\\[^u<&]|{ENTITY}"),
+    re.compile(rf"\\u[0-9a-fA-F]{{4}}|\\[^u<&]|{ENTITY}|\""),  # a bare quotation mark is not shown
     _android_decode,
     {"&": "&amp;", "<": "&lt;", "\\": "\\\\", '"': '\\"'},
     {">": "&gt;", "\n": "\\n"},

@@ -155,7 +155,7 @@ ANDROID = r"""<?xml version="1.0" encoding="utf-8"?>
 <resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
   <string name="a">it\'s \"%1$s\"\n<b>big</b> for
     <xliff:g id="x">%s x</xliff:g></string>
-  <string name="b" translatable="false">no</string><string name="c">"it's"</string>
+  <string name="b" translatable="false">no</string><string name="c">"it's <xliff:g id="y">%d</xliff:g> so"</string>
   <plurals name="d"><item quantity="one">a dog</item><item quantity="other">%d dogs</item></plurals>
   <string-array name="e"><item>one</item><item>@string/two</item></string-array>
   <string name="f"><![CDATA[<p>hi</p>]]></string><color name="g">red</color>
@@ -176,7 +176,8 @@ CASES = [
     ("properties", PROPERTIES, PROPERTIES_FILLED),
     ("resx", RESX, RESX.replace("go {", "GO {").replace("to &lt;it", "TO &lt;it")),
     ("xml", ANDROID, ANDROID.replace("it\\'s", "IT\\'S").replace("big</b> for", "BIG</b> FOR")
-     .replace("it's", "IT'S").replace("a dog", "A DOG").replace("d dogs", "d DOGS").replace("<item>one", "<item>ONE")
+     .replace("it's", "IT'S").replace(' so"', ' SO"').replace("a dog", "A DOG").replace("d dogs", "d DOGS")
+     .replace("<item>one", "<item>ONE")
      .replace("hi</p>", "HI</p>")),
     ("strings", APPLE, APPLE.replace("hi %@", "HI %@").replace("you", "YOU").replace("or\"", "OR\"")
      .replace("it\\U2019s", "IT\\U2019S")),
