@@ -49,8 +49,8 @@ MAIN_TYPES = {
     "pptx": r"application/vnd\.\S*\.main\+xml",
     "xlsx": r"application/vnd\.\S*\.main\+xml",
 }
-# Sheets have texts of their own only where no part has the texts of all of them.
-SHEETS, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), re.compile(r"xl/tables/[^/]+\.xml")
+# Few sheets have texts of their own, which one part usually has for all of them.
+SHEETS, OWN_TEXT, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), b"inlineStr", re.compile(r"xl/tables/[^/]+\.xml")
 CONTENT_TYPES, MANIFEST = "[Content_Types].xml", "META-INF/manifest.xml"
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
@@ -129,10 +129,14 @@ def _unpack(
                 if re.fullmatch(PARTS[kind], member.filename)
                 or re.fullmatch(TYPES.get(kind, NEVER), types.get(member.filename, ""))
             ]
-            if kind == "xlsx" and not any(member.filename.endswith("/sharedStrings.xml") for member in wanted):
-                wanted += [member for member in members if SHEETS.fullmatch(member.filename)]
-            tables = [member for member in members if TABLES.fullmatch(member.filename)] if kind == "xlsx" else []
+            tables = [member for member in members if TABLES.fullmatch(member.filename)]
+            sheets = [
+                member for member in members if SHEETS.fullmatch(member.filename) and _is_small(member, MOST_XML)
+            ]
             _check_size(members, [*wanted, *tables])
+            if kind == "xlsx":
+                wanted += [member for member in sheets if OWN_TEXT in archive.read(member)]
+                _check_size(members, wanted)
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
             names = (
@@ -163,8 +167,8 @@ def _types(archive: zipfile.ZipFile) -> dict[str, str]:
     return {name[1]: kind[1] for name, kind in found if name and kind}
 
 
-def _is_small(member: zipfile.ZipInfo) -> bool:
-    return member.file_size <= SMALL and not member.flag_bits & 1
+def _is_small(member: zipfile.ZipInfo, most: int = SMALL) -> bool:
+    return member.file_size <= most and not member.flag_bits & 1
 
 
 def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.ZipInfo]) -> None:
