@@ -210,7 +210,12 @@ class Sentence:
                 while result and not result[-1].strip(" "):
                     result.pop()
                 result[-1:] = [last.rstrip(" ") for last in result[-1:]]
-                line_break, is_space_due = raw[placed.tag], False
+                is_space_due = False
+                if raw[placed.tag].isspace():
+                    line_break = raw[placed.tag]
+                else:
+                    result += [" "] if placed.before and result else []
+                    result.append(raw[placed.tag])
                 continue
             if kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
                 is_space_due |= is_after_single and placed.after

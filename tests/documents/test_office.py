@@ -159,6 +159,13 @@ def test_space_of_an_open_document_is_a_space():
     )
 
 
+def test_space_at_the_end_of_a_span_stays():
+    text = "<text:p>the <text:span>price: <text:s/></text:span><text:page-number>5</text:page-number></text:p>"
+    content = packed({"content.xml": f"<office:document-content {ODF}>{text}</office:document-content>"})
+    filled = read_member(read_document("odt", content).fill(["THE PRICE:"]), "content.xml")
+    assert text.replace("the", "THE").replace("price", "PRICE") in filled
+
+
 def test_masters_are_translated_except_for_their_prompts():
     shape = "<p:sp>{}<a:p><a:r><a:t>{}</a:t></a:r></a:p></p:sp>"
     master = f"<p:sldMaster {A}>{shape.format('<p:ph/>', 'click here')}{shape.format('', 'our firm')}</p:sldMaster>"
