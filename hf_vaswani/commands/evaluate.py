@@ -211,10 +211,12 @@ def run(options: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     names = options.models + options.hypotheses
+    judges = [*models, *[next(iter(models), (None, None))] * len(options.hypotheses)]
     terms = [
-        score_terms(glossary, texts[options.source], hypotheses, references) if glossary else None
-        for hypotheses in systems
-    ]
+        score_terms(glossary, texts[options.source], hypotheses, references, *judge, **languages(options))
+        if glossary else None
+        for hypotheses, judge in zip(systems, judges)
+    ]  # fmt: skip
     alignments = [_alignment_score(model, gold, texts, options) if gold else None for model in models]
     alignments += [None] * len(options.hypotheses)
     if options.format == "text":
@@ -401,7 +403,7 @@ def _json(
                 {"name": score.name, "signature": score.signature, "scores": score.values} for score in each
             ]
         if found is not None:
-            shares = {"share": found.share, "share_in_reference": found.share_in_reference}
+            shares = {name: getattr(found, name) for name in ("share", "share_in_reference", "share_placed")}
             systems[-1]["terms"] = asdict(found) | shares
         if structure is not None:
             systems[-1]["markup"] = asdict(structure)

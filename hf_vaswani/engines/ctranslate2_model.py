@@ -5,12 +5,15 @@ written, and it works in the translation pipeline. One worker with one thread is
 several batches in parallel are faster than one batch on all cores.
 """
 
+import ctypes
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from transformers import GenerationConfig, PreTrainedConfig
@@ -137,23 +140,10 @@ class CTranslate2Model(EngineModel):
         self.stored = config
         self.config = original or config
         self.length_follows_source = isinstance(self.config, VaswaniConfig | CTranslate2Config)
-        engine = import_extra("ctranslate2")
         self.workers = torch.get_num_threads()
         self.callers = 1  # threads that translate at the same time, each with its share of the workers
-        name, _, index = device.partition(":")
-        try:
-            self.translator = engine.Translator(
-                str(folder),
-                device=name,
-                device_index=int(index or 0),
-                compute_type=dtype,
-                inter_threads=self.workers,
-                intra_threads=1,
-            )
-        except (RuntimeError, ValueError) as error:
-            raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None
-        finally:
-            torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
+        self._place, self._opened = (str(folder), device, dtype), None
+        self.translator  # noqa: B018 - which opens it
         self.uses_shortlist = (Path(folder) / SHORTLIST_FILE).exists()
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
         sizes, rows = [len(tokens) for tokens in self.tokens], [config.vocab_size, config.decoder_vocab_size]
@@ -173,6 +163,28 @@ class CTranslate2Model(EngineModel):
         """The type to compute in and the device, as `dtype` and `device`."""
         dtype = str(kwargs.get("dtype") or "auto").removeprefix("torch.")
         return {"dtype": "default" if dtype == "auto" else dtype, "device": kwargs.get("device") or "auto"}
+
+    @property
+    def translator(self) -> object:
+        """What CTranslate2 has opened; it is opened again after a fork, and by a copy or an unpickled model."""
+        if self._opened is None:
+            self._opened = self._open()
+            _models.add(self)
+        return self._opened
+
+    def _open(self) -> object:
+        engine, (folder, device, dtype) = import_extra("ctranslate2"), self._place
+        name, _, index = device.partition(":")
+        arguments = {"device_index": int(index or 0), "inter_threads": self.workers, "intra_threads": 1}
+        try:
+            return engine.Translator(folder, device=name, compute_type=dtype, **arguments)
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None
+        finally:
+            torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_opened": None}
 
     @property
     def computed_by(self) -> str:
@@ -399,6 +411,20 @@ class CTranslate2Model(EngineModel):
                 ids[-1] = forced
             ranked.append((score, [search.decoder_start_token_id, *ids]))
         return ranked
+
+
+_models: "WeakSet[CTranslate2Model]" = WeakSet()
+
+
+def _forget_opened() -> None:
+    """In a forked process, forget what its parent has opened, without ever ending it: its threads are not there."""
+    for model in _models:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(model._opened))
+        model._opened = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_opened)
 
 
 def _shortest(prompts: Sequence[list[int]], search: SearchSettings) -> int:

@@ -233,7 +233,7 @@ class _Body:
             try:
                 message = await asyncio.wait_for(self.receive(), self.started + seconds - time.monotonic())
             except asyncio.TimeoutError:
-                raise APIError(408, f"The request did not arrive within {seconds:g} seconds") from None
+                raise APIError(408, f"The request did not arrive within {seconds:.3g} seconds") from None
             if message["type"] == "http.disconnect":
                 raise ClientGone
             body.append(message.get("body", b""))

@@ -61,8 +61,10 @@ def launch(arguments: ServerArguments, host: str, port: int) -> None:
 
             with StopSignals() as signals, listening(app, host, port, loop):
                 print(f"Serving at {url}. Its API: {url}/docs. Ctrl+C stops the server.", flush=True)
-                wait(signals, reload, lambda: workers.failure)
-                drain_report(service.drain(DRAIN_SECONDS))
+                try:
+                    wait(signals, reload, lambda: workers.failure)
+                finally:
+                    drain_report(service.drain(DRAIN_SECONDS))
             service.reader.close()
         finally:
             run(workers.close(), loop)

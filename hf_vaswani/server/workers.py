@@ -48,6 +48,8 @@ class ModelWorkers:
 
     async def _call(self, name: str, *arguments: object) -> Any:
         while not (alive := [worker for worker in self.ready if not worker.reading.done()]):
+            if self.failure:
+                raise APIError(503, f"{self.model.path} cannot be opened any more; the server is about to stop")
             self._is_ready.clear()
             await self._is_ready.wait()
         worker = min(alive, key=lambda worker: len(worker.calls))
@@ -103,6 +105,7 @@ class ModelWorkers:
                     print(f"One process fewer translates: {error}", file=sys.stderr, flush=True)
                 else:
                     self.failure = error
+                    self._is_ready.set()  # those that wait get an error
                 return
             self.ready.append(worker)
             self._is_ready.set()

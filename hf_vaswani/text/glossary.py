@@ -58,6 +58,11 @@ class Term:
             if of_text[start : start + len(own)] == own:
                 yield start, start + len(own)
 
+    def places(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the term is in a text: its first character and the one after its last."""
+        matches = list(_patterns()[0].finditer(text))
+        return ((matches[start].start(), matches[end - 1].end()) for start, end in self.spans(text))
+
 
 @dataclass(frozen=True)
 class TermConstraint:

@@ -1,5 +1,6 @@
-"""Reasons to doubt that a model can translate a text, judging by the text itself and the tokenizer."""
+"""Reasons to doubt that a model can translate a text, or has translated it well, judging by the texts alone."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,9 @@ if TYPE_CHECKING:  # importing it takes seconds
     from transformers import PreTrainedTokenizerBase
 
 SHOWN_WORDS = 3
-# What a kind of text to be kept looks like.
-KEPT_SAMPLES = {
-    "code": "`a_b`", "url": "https://www.example.com/a?b=1", "email": "a.b@example.com", "placeholder": "{a} %1$s",
-    "emoji": "😀", "number": "1.5 km 20 % 3 €",
-}  # fmt: skip
+# How many times shorter or longer than expected a translation may be, with a margin in bytes for short texts.
+USUAL_FACTOR, ANY_FACTOR, MARGIN = 2.5, 6, 10
+LOOP_LENGTH, LOOP_COUNT = 10, 4
 
 
 def source_warnings(
@@ -46,22 +45,43 @@ def source_warnings(
     ]  # fmt: skip
 
 
+def translation_warning(source: str, translation: str, ratio: float | None = None) -> str | None:
+    """What is suspicious about a translation, or `None`.
+
+    Args:
+        ratio: the usual length of a translation divided by its source's, both in UTF-8, if known.
+    """
+    expected, length = len(source.encode()) * (ratio or 1), len(translation.encode())
+    factor = USUAL_FACTOR if ratio else ANY_FACTOR
+    if length * factor + MARGIN < expected:
+        return "far shorter than usual"
+    if length > expected * factor + MARGIN:
+        return "far longer than usual"
+    repeated = _most_repeated(translation)
+    # Twice as often as the source: a loop, rather than a translated repetition.
+    if repeated >= LOOP_COUNT and repeated > 2 * _most_repeated(source):
+        return "repeats itself"
+    return None
+
+
+def _most_repeated(text: str) -> int:
+    """How often the most frequent sequence of ten characters occurs."""
+    sequences = (text[start : start + LOOP_LENGTH] for start in range(len(text) - LOOP_LENGTH + 1))
+    return max(Counter(sequences).values(), default=0)
+
+
 def keep_warning(tokenizer: "PreTrainedTokenizerBase", keep: Iterable[str]) -> str | None:
-    """A warning if a model may lose what is to be kept in its translations, since it has not learned placeholders.
+    """A warning if a model has not learned placeholders for what is to be kept.
 
     Args:
         tokenizer: the model's tokenizer.
         keep: names of kinds, or regular expressions.
     """
-    kinds = list(keep)
-    if not kinds or has_keep_tokens(tokenizer):
+    if not list(keep) or has_keep_tokens(tokenizer):
         return None
-    samples = {kind: KEPT_SAMPLES[kind] for kind in kinds if kind in KEPT_SAMPLES}
-    lacking = [kind for kind, unknown in zip(samples, have_unknown(list(samples.values()), tokenizer)) if unknown]
-    spelled = f", and its vocabulary lacks characters of {', '.join(lacking)}" if lacking else ""
     return (
-        "The model has not learned to keep placeholders (augmentation.placeholders)"
-        f"{spelled}: translations may lose or move what is to be kept."
+        "The model has not learned to keep placeholders (augmentation.placeholders): sentences are translated without "
+        "what is to be kept, which is then put between the same words."
     )
 
 

@@ -19,11 +19,11 @@ import torch
 from ..data.resumable_output import ResumableOutput, StreamOutput
 from ..data.sources.text_files import CHUNK, Report, compressed, lines_of
 from ..errors import is_out_of_memory, reason
+from ..text.source_warnings import translation_warning
 from .mbr import DEFAULT_SAMPLES, RankedCandidate, candidate_arguments, rankings
 from .reranking import Reranker, beam_candidates
 from .search import window_size
 from .segments import Hypothesis, Result, SourceTooLong
-from .steps.warnings import translation_warning
 
 if TYPE_CHECKING:
     from .pipeline import TranslationPipeline

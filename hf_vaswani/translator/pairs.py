@@ -26,10 +26,11 @@ from ..text.inputs import check_many, check_number, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans, words_at
-from ..text.words import Span
+from ..text.words import Span, word_spans
 from .backends.selection import TORCH, BackendSelection
 from .encoder import translation_task
 from .search import token_batches
+from .segments import WordScores
 
 logger = logging.getLogger(__name__)
 
@@ -100,8 +101,7 @@ def score_pairs(
     selection = BackendSelection(engine)
     if engine != TORCH:  # which stands for the model itself, also an exported one
         selection.check(model)
-    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
-    limit = min(n for n in (max_length, *positions) if n is not None)
+    limit = _token_limit(model, max_length)
 
     def scores() -> Iterator[PairScore | None]:
         texts = ((*mark_target([source], prefix), target) for source, target in text_pairs(pairs))
@@ -133,6 +133,60 @@ def score_pairs(
     return scores()
 
 
+def score_words(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    selection: BackendSelection | None = None,
+) -> list[WordScores | None]:
+    """Score pairs word by word, with the model of any engine; arguments as in [`score_pairs`].
+
+    Args:
+        selection: chooses an engine in place of the model.
+
+    Returns:
+        The scores of each pair, or `None` for a pair that cannot be scored.
+    """
+    if not pairs:
+        return []
+    prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
+    sources = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, tgt_lang))
+    targets = [target for _, target in pairs]
+    encoded = encode_with_languages(tokenizer, list(zip(sources, targets)), src_lang, tgt_lang)
+    limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
+    rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
+    rows.sort(key=longest.__getitem__)
+    engine = model if isinstance(model, EngineModel) else None
+    if engine is None and selection is not None and selection.is_possible:
+        obstacle = _engine_obstacle(model, [encoded[row][1] for row in rows])
+        engine = selection.scorer_for(model, obstacle, sum(longest))
+    found: list[WordScores | None] = [None] * len(pairs)
+    words: dict[str, tuple[int, list[int | None]]] = {}  # of each target: their number, and that of each token's word
+    for batch in token_batches(rows, longest.__getitem__, BATCH_TOKENS):
+        scores = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, True, engine)
+        for row, score in zip(batch, scores):
+            tokens, values = zip(*score.tokens or ())
+            if targets[row] not in words:
+                spans = word_spans(targets[row])
+                places = token_spans(readable_tokens(tokenizer, tokens), targets[row])
+                words[targets[row]] = len(spans), [next(iter(words_at(spans, place)), None) for place in places]
+            count, word_of = words[targets[row]]
+            sums = [0.0] * count
+            for word, value in zip(word_of, values):
+                if word is not None:
+                    sums[word] += value
+            found[row] = WordScores(score.log_probability, score.length, tuple(sums))
+    return found
+
+
+def _token_limit(model: PreTrainedModel, most: int) -> int:
+    """The maximum number of tokens on a side."""
+    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
+    return min(number for number in (most, *positions) if number is not None)
+
+
 def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str | None:
     """Why an engine would not give targets, as labels, the log-probabilities that the model gives, if so."""
     if model.generation_config.renormalize_logits:
@@ -158,6 +212,25 @@ def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang,
     targets = [normalized(target, tokenizer, is_target=True) for _, target in pairs]
     encoded = tokenizer(sources, text_target=targets)
     return list(zip(encoded["input_ids"], encoded["labels"]))
+
+
+@torch.inference_mode()
+def encode_translations(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    with_alignments: bool = False,
+) -> list[tuple[torch.LongTensor, dict[str, list]]]:
+    """The token ids of given translations, as from a search, and if requested their alignments, as in [`align`];
+    arguments as in [`align_pairs`]."""
+    encoded = encode_with_languages(tokenizer, pairs, src_lang, tgt_lang)
+    found = []
+    for pair in encoded:
+        ids = forced_output(model, torch.tensor([pair[1]], device=model.device))[0]
+        found.append((ids, _align_batch(model, tokenizer, [pair])[0] if with_alignments else {}))
+    return found
 
 
 @torch.inference_mode()
@@ -256,9 +329,7 @@ def align_pairs(
     marked = mark_target([source for source, _ in pairs], prefix)
     targets = [target for _, target in pairs]
     encoded = encode_with_languages(tokenizer, list(zip(marked, targets)), src_lang, tgt_lang)
-    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
-    limit = min(number for number in (MOST_TOKENS, *positions) if number is not None)
-    longest = [max(map(len, pair)) for pair in encoded]
+    limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
     links: list[Links | None] = [set() for _ in pairs]
     rows = []
     for row, length in enumerate(longest):
@@ -299,4 +370,4 @@ def _align_batch(
     return [aligned for [aligned] in align(model, tokenizer, inputs, output_ids, lengths)]
 
 
-__all__ = ["PairScore", "align_pairs", "score_pairs"]
+__all__ = ["PairScore", "align_pairs", "encode_translations", "score_pairs", "score_words"]

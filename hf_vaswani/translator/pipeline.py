@@ -17,12 +17,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import Dataset, IterableDataset
 from tqdm import tqdm
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    Pipeline,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from ..core.modeling_base import RESIZE_HINT
 from ..core.tokenization_vaswani import private_copy
 from ..generation.alignment import evaluation
 from ..generation.model_checks import damaged_weights, tokenizer_warning, vocabulary_error
+from ..generation.output_scores import output_lengths
 from ..generation.settings import GenerateArguments
 from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
@@ -244,6 +252,8 @@ class TranslationPipeline(Pipeline):
         if not isinstance(generate_kwargs, dict | None):
             raise ValueError(f"generate_kwargs must be a dict of arguments, got {generate_kwargs!r}.")
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
+        if not isinstance(config := forward.get("generation_config"), GenerationConfig | None):
+            raise ValueError(f"generation_config must be a GenerationConfig, got {type(config).__name__}.")
         if stop_sequence is not None:
             forward["eos_token_id"] = self._first_token(stop_sequence, tgt_lang)
         if forward.get("assistant_model") is not None:
@@ -400,6 +410,10 @@ class PipelineBackend(TorchBackend):
             own |= request.arguments.generate_kwargs
         own |= own_arguments(batch, pipeline.model.device)
         outputs = pipeline.forward(pipeline.collate(list(batch.rows)), **own)
+        if "lengths" not in outputs:  # as in transformers 4
+            ids = outputs["output_ids"]
+            lengths = output_lengths(ids.flatten(0, 1), request.arguments.eos_token_ids(), None)
+            outputs = {**outputs, "lengths": lengths.view(ids.shape[:2])}
         found = []
         for row in range(len(batch.rows)):
             # One text's share of the outputs, with batch size 1.

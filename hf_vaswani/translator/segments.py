@@ -1,7 +1,8 @@
 """What passes between the stages of a translation: pieces of texts, what is searched for and found, and errors."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import torch
@@ -9,10 +10,11 @@ import torch
 from ..core.sentence_splitting import Piece
 from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.settings import GenerateArguments
+from ..text.words import word_spans
 
 if TYPE_CHECKING:  # only texts with terms need them
     from ..generation.term_automaton import TermAutomata, TermAutomaton
-    from ..text.glossary import TermConstraint
+    from ..text.glossary import Term, TermConstraint
 
 # What stands for each span that is to be kept while a text is divided into sentences.
 MASK = "\ufdef"
@@ -63,6 +65,46 @@ class Candidate(NamedTuple):
     hypothesis: Hypothesis | None = None
 
 
+@dataclass(frozen=True)
+class Occurrence:
+    """A source term in a text.
+
+    Attributes:
+        start, end: where it is.
+        source: the term, for messages.
+        terms: the target terms to choose from.
+    """
+
+    start: int
+    end: int
+    source: str
+    terms: "tuple[Term, ...]"
+
+
+@dataclass
+class Placement:
+    """A translation with terms.
+
+    Attributes:
+        text: the translation.
+        score: the model's; `None` if the translation cannot be scored.
+        repeated: words that say the same as a term, each with the term.
+        replaced: the words that terms have replaced, and how many of each are left.
+        is_probable: whether the model may find a better translation with the terms.
+    """
+
+    text: str
+    score: "WordScores | None" = None
+    repeated: list[tuple[str, Occurrence]] = field(default_factory=list)
+    replaced: dict[str, int] = field(default_factory=dict)
+    is_probable: bool = False
+
+    def is_said_again_in(self, text: str) -> bool:
+        """Whether another translation has more of the words that terms have replaced here."""
+        counts = Counter(text[start:end].lower() for start, end in word_spans(text))
+        return any(counts[word] > count for word, count in self.replaced.items())
+
+
 @dataclass(eq=False, slots=True)
 class Segment:
     """A text, or a piece of one, on its way from text to hypotheses.
@@ -82,6 +124,7 @@ class Segment:
         target_lengths: number of tokens in each hypothesis.
         constraints: the terms that its translations must have.
         automata: the constraints as automata, if they are searched for.
+        placements: how terms were put into a hypothesis, by its number.
         is_unfinished: whether the search of its batch left it without a result, to be searched with others like it.
     """
 
@@ -98,6 +141,7 @@ class Segment:
     target_lengths: Sequence[int] = ()
     constraints: "Sequence[TermConstraint]" = ()
     automata: "Sequence[TermAutomaton]" = ()
+    placements: dict[int, Placement] = field(default_factory=dict)
     is_unfinished: bool = False
 
     @property
@@ -152,6 +196,20 @@ class SearchRequest:
     def hypotheses(self) -> int:
         """The number of hypotheses of each text; errors as in [`GenerateArguments.hypotheses`]."""
         return self.arguments.hypotheses(self.n_best)
+
+
+class WordScores(NamedTuple):
+    """The score of a translation, and how much each of its words contributes.
+
+    Attributes:
+        log_probability: of the whole translation.
+        length: number of its tokens, the end token included.
+        words: the log-probability of each word that `word_spans` finds: the sum of its tokens'.
+    """
+
+    log_probability: float
+    length: int
+    words: tuple[float, ...]
 
 
 class SearchBatch(NamedTuple):
@@ -226,7 +284,8 @@ def attempt(work: Callable[[list[Segment]], None], segments: list[Segment], on_e
 
 
 __all__ = [
-    "MASK", "Candidate", "Hypothesis", "MissingTerm", "Result", "Row", "SearchBackend", "SearchBatch", "SearchRequest",
+    "MASK", "Candidate", "Hypothesis", "MissingTerm", "Occurrence", "Placement", "Result", "Row",
+    "SearchBackend", "SearchBatch", "SearchRequest",
     "Segment",
-    "SourceTooLong", "attempt",
+    "SourceTooLong", "WordScores", "attempt",
 ]  # fmt: skip

@@ -37,6 +37,7 @@ from .segments import (
     SearchRequest,
     Segment,
     SourceTooLong,
+    WordScores,
     attempt,
 )
 from .steps import Step
@@ -254,10 +255,33 @@ class Translator:
         return [*steps, terms] if terms else steps
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
+        from ..text.words import word_spans
+        from .pairs import Links, align_pairs, score_words
         from .steps.terms import Terms
 
+        languages = self.options.src_lang, self.options.tgt_lang
+
+        def score(pairs: Sequence[tuple[str, str]]) -> list[WordScores | None]:
+            return score_words(self.model, self.tokenizer, pairs, *languages, self.selection)
+
+        def align(pairs: Sequence[tuple[str, str]]) -> Sequence[Links | None]:
+            try:
+                return align_pairs(self.model, self.tokenizer, pairs, *languages, words=word_spans) if pairs else []
+            except ValueError:  # without attention
+                return [None] * len(pairs)
+
+        def translate(segments: list[Segment]) -> None:
+            filled = [segment for segment in segments if not is_blank(segment.piece.text)]
+            if filled:
+                attempt(self.encoder.set_rows, filled, self.options.on_error)
+            self.own_search([segment for segment in filled if segment.is_open])
+            for segment in segments:
+                segment.result = self.empty() if segment.result is None else segment.result
+
         tokens = self.encoder.source_tokens
-        return Terms(glossaries, self.own_search, self._speller, tokens, self.empty, keeps_spans, first)
+        return Terms(
+            glossaries, self.own_search, translate, score, align, self._speller, tokens, self.empty, keeps_spans, first
+        )
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):

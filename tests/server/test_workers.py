@@ -162,6 +162,8 @@ def test_model_that_cannot_be_opened_any_more_is_a_failure_after_some_tries(fold
         (folder / how).touch()
         os.kill(number, signal.SIGKILL)
         await eventually(lambda: own.failure)
+        with pytest.raises(APIError, match="cannot be opened any more"):
+            await own.handles["de"].translate.remote("a")
         return str(own.failure)
 
     assert run(test, folder) in (

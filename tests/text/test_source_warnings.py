@@ -64,11 +64,7 @@ def test_pipeline_returns_them_with_each_text(tokenizer):
 
 def test_model_without_placeholders_may_lose_what_is_to_be_kept():
     tokenizer = trained(["the dog a.b@example.com"])
-    assert keep_warning(tokenizer, ["email", "emoji", "x+"]) == (
-        "The model has not learned to keep placeholders (augmentation.placeholders), and its vocabulary lacks "
-        "characters of emoji: translations may lose or move what is to be kept."
-    )
-    assert "(augmentation.placeholders): translations may" in keep_warning(tokenizer, ["email"])
+    assert "has not learned to keep placeholders" in keep_warning(tokenizer, ["email", "emoji", "x+"])
     assert keep_warning(tokenizer, []) is None
     markers = list(KEEP_TOKENS), list(KEEP_TOKENS)
     learned = train_tokenizer([(line, line) for line in LINES], TokenizerArguments(vocab_size=80), markers)

@@ -1,7 +1,10 @@
 """Commands open a converted model in place of the model, where that gives the same translations."""
 
+import copy
 import json
+import multiprocessing
 import os
+import pickle
 
 import pytest
 import torch
@@ -169,6 +172,36 @@ def test_onnx_runtime_is_opened_from_its_cache_too(translated, loads, cache):
     outputs = [translated("--engine", "onnx") for _ in range(2)]
     assert outputs[0] == outputs[1] == translated("--engine", "torch") and len(loads) == 2
     assert len(list((cache.parent / "onnx").iterdir())) == 1
+
+
+@pytest.fixture
+def converted(saved_model):
+    """A pipeline that CTranslate2 has taken over, and its translations."""
+    translator = pipeline("translation", model=str(saved_model), max_new_tokens=8)
+    expected = translator(LINES)
+    assert translator.selection.used == {"ctranslate2"}
+    return translator, expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_processes_translate_with_a_converted_model(converted):
+    translator, expected = converted
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: sender.send(translator(LINES)))
+    process.start()
+    try:
+        assert receiver.poll(60) and receiver.recv() == expected
+        assert translator(LINES) == expected
+    finally:
+        process.kill()
+        process.join()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda translator: pickle.loads(pickle.dumps(translator))])
+def test_pipeline_with_a_converted_model_can_be_copied(converted, copied):
+    translator, expected = converted
+    assert copied(translator)(LINES) == expected
 
 
 @pytest.mark.slow

@@ -3,10 +3,12 @@
 import pytest
 from transformers import pipeline
 
+from hf_vaswani.core.sentence_splitting import Piece
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.text.markers import KEEP_TOKENS
-from hf_vaswani.translator.steps.kept_spans import lost
+from hf_vaswani.translator.segments import MASK, Segment
+from hf_vaswani.translator.steps.kept_spans import insert_spans, lost, without_spans
 
 from ..conftest import tiny_model
 
@@ -80,16 +82,10 @@ def test_more_than_ten_are_kept(translator):
     assert all(text.count(each) == 1 for each in kept[:10])
 
 
-def test_model_without_placeholders_keeps_what_its_tokenizer_can_spell(plain):
-    [text] = texts_of(plain(f"the man {URL} runs", keep=KINDS, max_new_tokens=40))
-    assert text.count(URL) == 1
-
-
-def test_what_cannot_be_kept_is_a_warning_or_an_error(plain):
-    [result] = plain("the man 😀 runs", keep=KINDS, return_warnings=True)
-    assert "lacks '😀'" in result["warning"]
-    with pytest.raises(ValueError, match=r"^inputs\[0\]: no translation within the length limit has '😀'"):
-        plain("the man 😀 runs", keep=KINDS, on_unmet="error")
+@pytest.mark.parametrize("kept", [URL, MAIL, "😀", "{name}"])
+def test_model_without_placeholders_keeps_also_what_its_tokenizer_cannot_spell(plain, kept):
+    [result] = plain(f"the man {kept} runs", keep=KINDS, on_unmet="error", return_warnings=True)
+    assert result["translation_text"].count(kept) == 1 and "lacks" not in result.get("warning", "")
 
 
 def test_terms_go_with_what_is_kept(translator):
@@ -136,6 +132,28 @@ def test_kept_text_is_lost_unless_it_stands_there_exactly_and_often_enough(conte
     assert [str(each) for each in lost(contents, translation)] == expected
 
 
-def test_each_lost_text_is_in_the_warning(plain):
-    [result] = plain("the man {a} sees {a} Щ-1 {b}", keep=["placeholder", "Щ-1"], return_warnings=True)
-    assert result["warning"] == "lacks '{a}', 2 times, 'Щ-1', '{b}'"
+def test_model_without_placeholders_keeps_all_of_several(plain):
+    [text] = texts_of(plain("the man {a} sees {a} Щ-1 {b}", keep=["placeholder", "Щ-1"]))
+    assert [text.count(kept) for kept in ("{a}", "Щ-1", "{b}")] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "links", "expected"),
+    [
+        ("Siehe {} heute.", "See today.", {(0, 0), (1, 1), (2, 2)}, "See {} today."),
+        ("{} hat geschrieben.", "wrote.", {(0, 0), (1, 0), (2, 1)}, "{} wrote."),
+        ("Heute kam {}.", "It came today.", {(0, 2), (1, 1), (2, 3)}, "It came today {}."),
+        ("Klick ({}) hier", "Click ( ) here", {(0, 0), (1, 1), (2, 2), (3, 3)}, "Click ( {}) here"),
+        ("Ja. {}", "Yes.", {(0, 0), (1, 1)}, "Yes. {}"),
+        ("Datei{}", "file", {(0, 0)}, "file{}"),
+        ("vor {} {} nach", "before after", {(0, 0), (1, 1)}, "before {} {} after"),
+        ("看 {} 书", "read books", None, "read {} books"),
+        ("{}", "", set(), "{}"),
+    ],
+)
+def test_spans_are_inserted_between_the_same_words_with_the_same_spaces(source, translation, links, expected):
+    segment = Segment(
+        0, Piece(source), text_with_masks=source.replace("{}", MASK), contents=["{}"] * source.count("{}")
+    )
+    text, gaps = without_spans(segment)
+    assert insert_spans(text, gaps, translation, links, segment.contents) == expected

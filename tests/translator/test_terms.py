@@ -123,16 +123,23 @@ def test_every_family_of_models_and_tokenizers(name, tmp_path):
     assert not any(lacks(text, after.removeprefix("__en__"), terms) for text, after in zip(texts, found))
 
 
-def test_a_term_that_does_not_fit_is_a_warning_or_an_error(translator, caplog):
+def test_terms_are_in_translations_of_any_length(translator):
     terms, short = {"w1": "w30 w31 w32", "w2": "w33"}, {"max_new_tokens": 2}
-    [result] = translator("w1 w2", terms=terms, return_warnings=True, **short)
-    assert result["warning"] == "lacks 'w30 w31 w32' for 'w1'" and "w33" in result["translation_text"]
-    translator("w1 w2", terms=terms, **short)
+    [result] = translator("w1 w2", terms=terms, return_warnings=True, on_unmet="error", **short)
+    assert "w30 w31 w32" in result["translation_text"] and "w33" in result["translation_text"]
+    assert "lacks" not in result.get("warning", "")
+
+
+def test_a_term_for_which_a_prefix_leaves_no_room_is_a_warning_or_an_error(translator, caplog):
+    options = {"terms": {"w1": "w30 w31 w32"}, "prefixes": ["", "w5"], "max_new_tokens": 2}
+    results = translator(["w4", "w1 w2"], return_warnings=True, **options)
+    assert results[1]["warning"] == "lacks 'w30 w31 w32' for 'w1'"
+    translator(["w4", "w1 w2"], **options)
     assert "'w1 w2': lacks 'w30 w31 w32' for 'w1'" in caplog.text
     with pytest.raises(ValueError, match=r"^inputs\[1\]: no translation within the length limit has 'w30 w31 w32'"):
-        translator(["w4", "w1 w2"], terms=terms, on_unmet="error", **short)
-    results = translator(["w4", "w1 w2"], terms=terms, on_unmet="error", on_error="return", **short)
-    assert isinstance(results[1], ValueError) and results[0] == translator("w4", **short)[0]
+        translator(["w4", "w1 w2"], on_unmet="error", **options)
+    results = translator(["w4", "w1 w2"], on_unmet="error", on_error="return", **options)
+    assert isinstance(results[1], ValueError) and results[0] == translator("w4", max_new_tokens=2)[0]
 
 
 def test_more_terms_than_can_be_searched_for_are_a_warning_or_an_error_of_that_text(translator):
@@ -158,11 +165,12 @@ def test_results_do_not_depend_on_how_many_sentences_are_searched_together(trans
 
 def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
     terms = [{"w1": f"w{number} w30"} for number in range(2, 20)]
-    expected = [translator("w1 w1", terms=own) for own in terms]
+    options = {"prefixes": ["w5"]}  # which stays, so that terms are searched for
+    expected = [translator(["w1 w1"], terms=own, **options) for own in terms]
     [speller] = translator._shared.spellers.values()
     assert speller.remembered > 50
     monkeypatch.setattr(term_spelling, "MOST_REMEMBERED", 20)
-    assert [translator("w1 w1", terms=own) for own in terms] == expected
+    assert [translator(["w1 w1"], terms=own, **options) for own in terms] == expected
     assert speller.remembered < 50
 
 

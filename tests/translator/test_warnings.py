@@ -3,7 +3,7 @@
 import pytest
 from transformers import pipeline
 
-from hf_vaswani.translator.steps.warnings import translation_warning
+from hf_vaswani.text.source_warnings import translation_warning
 
 from ..conftest import tiny_model
 

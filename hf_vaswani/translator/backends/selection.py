@@ -6,6 +6,7 @@ computes only where it is requested.
 """
 
 import logging
+import os
 import threading
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
@@ -51,6 +52,16 @@ class Conversions:
 
 
 _conversions: "WeakKeyDictionary[PreTrainedModel, Conversions]" = WeakKeyDictionary()
+
+
+def _unlock() -> None:
+    """Take a new lock in a forked process, where no thread may release the old one."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 class BackendSelection:

@@ -14,9 +14,11 @@ from ...core.sentence_splitting import Piece
 from ...text.glossary import Term, TermConstraint, words
 from ...text.keep_patterns import find_kept
 from ...text.markers import KEEPS, without_markers
+from ...text.words import word_spans
 from ..search import Search
 from ..segments import MASK, Hypothesis, Segment
 
+OPENING, CLOSING = "([{<«„“‚‘¿¡/\"'", ")]}>»”’.,;:!?…/\"'"
 PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
 
 
@@ -104,6 +106,68 @@ class KeptSpans:
                     if side in hypothesis:
                         hypothesis[side] = [_restored(token, stands_for) for token in hypothesis[side]]
         return segments
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Where a span was in a text without it, and the characters before and after it; "" at an end."""
+
+    place: int
+    before: str
+    after: str
+
+
+def without_spans(segment: Segment) -> tuple[str, list[Gap]]:
+    """A segment's text without the spans that the model has no placeholders for, and where these were."""
+    first, *parts = segment.text_with_masks.split(MASK)
+    known, gaps, text = len(segment.placeholders), [], first
+    for number, part in enumerate(parts):
+        if number < known:
+            text += KEEPS[number] + part
+            continue
+        gaps.append(Gap(len(text), text[-1:], part[:1]))
+        text += part.lstrip() if not text or text[-1].isspace() else part
+    return text, gaps
+
+
+def insert_spans(
+    source: str, gaps: Sequence[Gap], translation: str, links: set[tuple[int, int]] | None, spans: Sequence[str]
+) -> str:
+    """A translation with spans between the words that translate what is before and after them.
+
+    Args:
+        source: the text that was translated, without the spans.
+        links: alignment of the words of both, or `None`; then the place is in proportion.
+    """
+    of_source, words = word_spans(source), word_spans(translation)
+    bounds = [0, *(start for start, _ in words[1:]), len(translation)] if words else [0]
+    found = []
+    for gap, span in zip(gaps, spans):
+        before = sum(start < gap.place for start, _ in of_source)
+
+        def crossed(bound: int, before: int = before) -> tuple[int, float]:
+            share = before / max(len(of_source), 1) * (len(bounds) - 1)
+            return sum((s < before) != (t < bound) for s, t in links or ()), abs(bound - share)
+
+        found.append((min(range(len(bounds)), key=crossed), len(found), gap, span))
+    for bound, _, gap, span in sorted(found, key=lambda each: each[:2], reverse=True):
+        left, right = translation[: bounds[bound]], translation[bounds[bound] :]
+        left += " " * _is_apart(left[-1:], gap.before, OPENING)
+        right = " " * _is_apart(right[:1], gap.after, CLOSING) + right
+        translation = left + span + right
+    return translation
+
+
+def _is_apart(neighbor: str, before: str, joining: str) -> bool:
+    """Whether a space goes between a span and its neighbor in a translation.
+
+    Args:
+        before: its neighbor in the source.
+        joining: marks that join what is on this side of them.
+    """
+    if neighbor.isalnum():
+        return not before.isalnum()
+    return before.isspace() and bool(neighbor.strip(joining + " "))
 
 
 def missing(segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:

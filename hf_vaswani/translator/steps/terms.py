@@ -4,6 +4,7 @@ A model that has learned to use terms reads them in its sources (Dinu et al. 201
 without terms. Most translations have theirs; for the others, PyTorch searches again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -11,18 +12,24 @@ from functools import partial
 
 import torch
 
+from ...core.sentence_splitting import Piece
 from ...errors import listed
 from ...generation.constrained_search import MOST_STATES, SearchSize
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
-from ...text.glossary import Glossary, Term, TermConstraint, shown_constraints
-from ...text.markers import END, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ...text.glossary import Glossary, Term, TermConstraint, shortened, shown_constraints
+from ...text.markers import END, KEEPS, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
+from ...text.source_warnings import translation_warning
+from ..pairs import encode_translations
 from ..search import Search
-from ..segments import Hypothesis, MissingTerm, Segment
+from ..segments import Hypothesis, MissingTerm, Occurrence, Placement, Segment
+from ..term_placement import Align, Score, place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
 LEARNED_TOGETHER = 1000  # entries
+# Of a text: the translation is scored once for each.
+MOST_PLACED = 64
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
 
 
@@ -32,6 +39,8 @@ class Terms:
     Args:
         glossaries: the terms of each text; empty if only spans are to be kept.
         search: a search with the model itself.
+        translate: encodes segments and searches for their translations.
+        score, align: scores pairs of texts word by word, and aligns their words by attention.
         speller: makes what spells terms in target tokens, which is needed only where some are missing.
         source_tokens: returns the tokens of a text, as alignments have them.
         empty: hypotheses of a text with nothing to translate.
@@ -43,15 +52,21 @@ class Terms:
         self,
         glossaries: Sequence[Glossary],
         search: Search,
+        translate: Callable[[list[Segment]], None],
+        score: Score,
+        align: Align,
         speller: Callable[[], TermSpeller],
         source_tokens: Callable[[str], list[str]],
         empty: Callable[[], list[Hypothesis]],
         keeps_spans: bool = False,
         first: int = 0,
     ):
-        self.glossaries, self.search, self.speller, self.source_tokens = glossaries, search, speller, source_tokens
+        self.glossaries, self.search, self.translate = glossaries, search, translate
+        self.score, self.align = score, align
+        self.speller, self.source_tokens = speller, source_tokens
         self.empty, self.keeps_spans, self.first = empty, keeps_spans, first
         self.options, self.is_learned = search.options, has_term_tokens(search.tokenizer)
+        self.penalty = search.request.arguments.scoring().penalty
 
     def before(self, segments: list[Segment]) -> list[Segment]:
         if not self.glossaries:
@@ -73,12 +88,23 @@ class Terms:
 
     def missing(self, segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
         """The terms of a segment that a hypothesis lacks."""
-        if not segment.constraints:
-            return []
+        text = self._text(hypothesis) if segment.constraints else ""
+        return [each for each in segment.constraints if each.count_in(text) < each.count]
+
+    def _text(self, hypothesis: Hypothesis) -> str:
         text = hypothesis.get("translation_text")
         if text is None:
             text = self.search.tokenizer.decode(hypothesis["translation_token_ids"], skip_special_tokens=True)
-        return [each for each in segment.constraints if each.count_in(text) < each.count]
+        return text
+
+    @staticmethod
+    def repeated(segment: Segment, number: int) -> str | None:
+        """What a hypothesis says besides a term that means the same, in words; or None."""
+        placed = segment.placements.get(number)
+        if placed is None or not placed.repeated:
+            return None
+        word, occurrence = placed.repeated[0]
+        return f"has {word!r}, too, for {shortened(occurrence.source)}"
 
     def finally_missing(self, segment: Segment, hypothesis: Hypothesis) -> list[TermConstraint]:
         """What a finished translation lacks: terms, and what was to be kept."""
@@ -133,25 +159,133 @@ class Terms:
                 hypothesis["alignment"] = sorted({(places[source], t) for source, t in hypothesis["alignment"]})
 
     def _search_again(self, segments: Sequence[Segment]) -> None:
-        """Search for translations of the segments that lack terms: for the best ones among those that have them.
+        """Put terms into the translations that lack some; where that does not do, search for the best ones with them.
 
         Raises:
             ValueError: a translation still lacks a term, and that is to be raised.
         """
+        self._translate_around_spans(segments)
         lacking = [segment for segment in segments if any(self.missing(segment, each) for each in segment.hypotheses)]
-        obstacle = self.search.constraint_error("terms") if lacking else None
-        obstacles = {segment: obstacle or self._prepare(segment) for segment in lacking}
-        again = [segment for segment in lacking if segment.automata]
-        for segment in again:
-            segment.result = None
+        left = self._place(lacking)
+        obstacle = self.search.constraint_error("terms") if left else None
+        obstacles = {segment: obstacle or self._prepare(segment) for segment in left}
+        again = [segment for segment in left if segment.automata]
         if again:
+            placed = [replace(segment) for segment in again]
+            for segment in again:
+                segment.result = None
             self._search(again)
+            self._choose(again, placed)
         for segment in lacking if self.options.on_missing_term == "error" else []:
             best = segment.hypotheses[0] if segment.hypotheses else None
             if best and (missing := self.missing(segment, best)):
-                segment.result = _missing_term(missing, obstacles[segment])
+                segment.result = _missing_term(missing, obstacles.get(segment))
                 if self.options.on_error == "raise":
                     raise ValueError(f"inputs[{self.first + segment.owner}]: {segment.result}.")
+
+    def _place(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Put terms where their source words are translated; return the segments to search again."""
+        texts, owners = [], []
+        for segment in segments:
+            # A prefix is to stay as it is.
+            for number, hypothesis in enumerate(segment.hypotheses if not segment.prefix else ()):
+                missing = {each.terms for each in self.missing(segment, hypothesis)}
+                occurrences = [each for each in self._occurrences(segment) if each.terms in missing]
+                if 0 < len(occurrences) <= MOST_PLACED:
+                    texts.append((segment.piece.text, self._text(hypothesis), occurrences))
+                    owners.append((segment, number))
+        for (segment, number), placed in zip(owners, place_terms(texts, self.score, self.align)):
+            self._set(segment, number, placed)
+        return [
+            segment for segment in segments
+            if any(placed.is_probable for placed in segment.placements.values())
+            or any(self.missing(segment, each) for each in segment.hypotheses)
+        ]  # fmt: skip
+
+    def _set(self, segment: Segment, number: int, placed: Placement) -> None:
+        """Change a hypothesis of a segment into one with terms."""
+        hypothesis = segment.hypotheses[number]
+        segment.placements[number] = placed
+        if "translation_text" in hypothesis:
+            hypothesis["translation_text"] = placed.text
+        if placed.score:
+            length = placed.score.length
+            segment.target_lengths = [*segment.target_lengths[:number], length, *segment.target_lengths[number + 1 :]]
+            if "score" in hypothesis:
+                hypothesis["score"] = placed.score.log_probability / self.penalty(length)
+        if self.options.return_tensors or "alignment" in hypothesis:
+            [(ids, alignment)] = encode_translations(
+                self.search.model, self.search.tokenizer, [(segment.piece.text, placed.text)], self.options.src_lang,
+                self.options.tgt_lang, "alignment" in hypothesis,
+            )  # fmt: skip
+            hypothesis.update(alignment)
+            if self.options.return_tensors:
+                hypothesis["translation_token_ids"] = ids
+
+    def _occurrences(self, segment: Segment) -> list[Occurrence]:
+        """The terms and placeholders of a segment."""
+        text, found = segment.piece.text, []
+        if self.glossaries:
+            terms = self.glossaries[segment.owner].find(text)
+            found = [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in terms]
+        for each in segment.constraints if segment.placeholders else ():
+            if each.terms[0].text in KEEPS:
+                start = text.index(each.terms[0].text)
+                found.append(Occurrence(start, start + 1, each.source, each.terms))
+        return found
+
+    def _translate_around_spans(self, segments: Sequence[Segment]) -> None:
+        """Translate segments that lack spans for which the model has no placeholders without these spans, and insert
+        these between the words that translate their neighbors."""
+        if not self.keeps_spans or self.options.return_tensors:
+            return
+        from .kept_spans import insert_spans, without_spans
+
+        lacking = [
+            segment for segment in segments
+            if len(segment.contents) > len(segment.placeholders) and not segment.prefix
+            and any(self._is_spoiled(segment, each) for each in segment.hypotheses)
+        ]  # fmt: skip
+        texts = [without_spans(segment) for segment in lacking]
+        copies = [
+            replace(segment, piece=Piece(text), text_with_terms="", row=None, result=None, constraints=())
+            for segment, (text, _) in zip(lacking, texts)
+        ]
+        self.translate(copies)
+        pairs = [(copy.piece.text, self._text(each)) for copy in copies for each in copy.hypotheses]
+        links = iter(self.align(pairs))
+        for segment, copy, (text, gaps) in zip(lacking, copies, texts):
+            if isinstance(copy.result, Exception):
+                continue
+            spans = segment.contents[len(segment.placeholders) :]
+            for hypothesis in copy.hypotheses:
+                translation = insert_spans(text, gaps, self._text(hypothesis), next(links), spans)
+                hypothesis["translation_text"] = translation
+            segment.result, segment.target_lengths = copy.result, copy.target_lengths
+            segment.constraints = [each for each in segment.constraints if each.source not in spans]
+
+    def _is_spoiled(self, segment: Segment, hypothesis: Hypothesis) -> bool:
+        """Whether a hypothesis does not have the spans to be kept as they are, or these have spoiled it."""
+        text, counts = hypothesis["translation_text"], Counter(segment.contents[len(segment.placeholders) :])
+        ratio = getattr(self.search.model.config, "length_ratio", None)
+        is_changed = any(text.count(span) != count for span, count in counts.items())
+        return is_changed or translation_warning(segment.source, text, ratio) is not None
+
+    def _choose(self, searched: Sequence[Segment], placed: Sequence[Segment]) -> None:
+        """Keep translations into which terms were put unless those with terms that were searched for are better by the
+        model's own judgment, and do not have the words that the terms replace."""
+        best = [self._text(segment.hypotheses[0]) if segment.hypotheses else "" for segment in searched]
+        scores = self.score([(segment.piece.text, text) for segment, text in zip(searched, best)])
+        for segment, before, text, score in zip(searched, placed, best, scores):
+            own = before.placements.get(0)
+            if own and own.score and segment.hypotheses:
+                is_worse = score is None or score.log_probability < own.score.log_probability
+                lacks, lacked = (bool(self.missing(segment, each.hypotheses[0])) for each in (segment, before))
+                if (lacks, is_worse or own.is_said_again_in(text)) <= (lacked, False):
+                    segment.placements = {}
+                    continue
+            if own or not segment.hypotheses:
+                segment.result, segment.target_lengths = before.result, before.target_lengths
 
     def _prepare(self, segment: Segment) -> str | None:
         """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why there are
@@ -192,7 +326,8 @@ def check_terms(search: Search, speller: Callable[[], TermSpeller], glossaries: 
         speller: makes what spells terms in target tokens.
     """
     is_learned = has_term_tokens(search.tokenizer)
-    if not is_learned and (obstacle := search.constraint_error("terms")):
+    # Other engines put terms into translations, but do not search for them.
+    if not is_learned and search.backend.takes_constraints and (obstacle := search.constraint_error("terms")):
         raise ValueError(obstacle)
     if search.options.on_missing_term == "accept" and not is_learned:
         raise ValueError(

@@ -1,22 +1,18 @@
 """Warns of translations that may be wrong, and of sources that may not be what the model translates."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..segments import Hypothesis, Segment
+from ...text.source_warnings import translation_warning
+from ..segments import Segment
 
 if TYPE_CHECKING:
     from .terms import Terms
 
 logger = logging.get_logger(__name__)
-
-# How many times shorter or longer than expected a translation may be, with a margin in bytes for short texts.
-USUAL_FACTOR, ANY_FACTOR, MARGIN = 2.5, 6, 10
-LOOP_LENGTH, LOOP_COUNT = 10, 4
 
 
 class TranslationWarnings:
@@ -46,8 +42,8 @@ class TranslationWarnings:
         found: dict[int, str] = {}
         for segment in segments:
             source = segment.source
-            for hypothesis in segment.hypotheses if self.gives else segment.hypotheses[:1]:
-                if (warning := self._warning(segment, source, hypothesis)) is None:
+            for number, hypothesis in enumerate(segment.hypotheses if self.gives else segment.hypotheses[:1]):
+                if (warning := self._warning(segment, source, number)) is None:
                     continue
                 if self.gives:
                     hypothesis["warning"] = warning
@@ -61,11 +57,14 @@ class TranslationWarnings:
             )
         return segments
 
-    def _warning(self, segment: Segment, source: str, hypothesis: Hypothesis) -> str | None:
+    def _warning(self, segment: Segment, source: str, number: int) -> str | None:
+        hypothesis = segment.hypotheses[number]
         if self.terms and (missing := self.terms.finally_missing(segment, hypothesis)):
             from ...text.glossary import shown_constraints
 
             return f"lacks {shown_constraints(missing)}"
+        if self.terms and (repeated := self.terms.repeated(segment, number)):
+            return repeated
         text = hypothesis.get("translation_text")
         return None if text is None else translation_warning(source, text, self.ratio)
 
@@ -99,29 +98,4 @@ class SourceWarnings:
         return segments
 
 
-def translation_warning(source: str, translation: str, ratio: float | None = None) -> str | None:
-    """What is suspicious about a translation, or `None`.
-
-    Args:
-        ratio: the usual length of a translation divided by its source's, both in UTF-8, if known.
-    """
-    expected, length = len(source.encode()) * (ratio or 1), len(translation.encode())
-    factor = USUAL_FACTOR if ratio else ANY_FACTOR
-    if length * factor + MARGIN < expected:
-        return "far shorter than usual"
-    if length > expected * factor + MARGIN:
-        return "far longer than usual"
-    repeated = _most_repeated(translation)
-    # Twice as often as the source: a loop, rather than a translated repetition.
-    if repeated >= LOOP_COUNT and repeated > 2 * _most_repeated(source):
-        return "repeats itself"
-    return None
-
-
-def _most_repeated(text: str) -> int:
-    """How often the most frequent sequence of ten characters occurs."""
-    sequences = (text[start : start + LOOP_LENGTH] for start in range(len(text) - LOOP_LENGTH + 1))
-    return max(Counter(sequences).values(), default=0)
-
-
-__all__ = ["SourceWarnings", "TranslationWarnings", "translation_warning"]
+__all__ = ["SourceWarnings", "TranslationWarnings"]
