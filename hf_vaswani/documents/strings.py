@@ -102,7 +102,7 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
                     add_plain(done, first)
                     for message in messages:
                         builder.keep(part(first, message[0]))
-                        add(*message, is_choice_plural)
+                        add(*message, is_plural or is_choice_plural)
                         first = message[1]
                     builder.keep(part(first, start))
                     done, is_placeholder = start, False

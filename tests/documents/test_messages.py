@@ -85,6 +85,11 @@ def test_choice_may_have_several_lines(kind):
     check(kind, message, message.replace("a dog", "A DOG").replace("{dogs", "{DOGS"))
 
 
+def test_number_of_a_plural_is_no_text_in_choices_within_it():
+    content = b'["{n, plural, other {{g, select, other {for # dogs}}}}", "{g, select, other {no. # 1}}"]'
+    assert read_document("json", content).texts == ["for dogs", "no. # 1"]
+
+
 def test_messages_of_a_choice_format_are_translated():
     check(
         "properties",
