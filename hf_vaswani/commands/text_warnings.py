@@ -17,6 +17,7 @@ from ..data.sources.text_files import iterate_lines
 from ..evaluation.score_settings import default_tokenizer, lowercases_targets, tokenizer_warning
 from ..evaluation.unreachable import form_warning, unreachable, unreachable_warning
 from ..files import is_same_file
+from ..text.glossary import Glossary
 from ..text.inputs import mojibake_warning
 from ..text.languages import own_languages, unmarked_warning
 from ..text.normalization import clean, normalized
@@ -49,10 +50,14 @@ def source_warnings(
 
 
 def file_warnings(
-    path: str | None, target_language: str | None, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    path: str | None,
+    target_language: str | None,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    glossary: Glossary | None = None,
 ) -> list[str]:
-    """Warnings about the first lines of a file of sources, and if a target language must be chosen for them."""
-    return text_warnings(str(path), first_lines(path), target_language, model, tokenizer)
+    """Warnings about the first lines of a file of sources; arguments as in [`text_warnings`]."""
+    return text_warnings(str(path), first_lines(path), target_language, model, tokenizer, glossary)
 
 
 def text_warnings(
@@ -61,12 +66,16 @@ def text_warnings(
     target_language: str | None,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
+    glossary: Glossary | None = None,
 ) -> list[str]:
-    """Warnings about the first ones of some sources, and if a target language must be chosen for them."""
+    """Warnings about the first ones of some sources, if a target language must be chosen for them, and if none of the
+    terms of a glossary occurs in them."""
     texts = texts[:SAMPLE]
     warnings = source_warnings(name, texts, model, tokenizer)
     if unmarked := unmarked_warning(tokenizer, texts, target_language):
         warnings.append(f"warning: {with_option_names(unmarked)}")
+    if glossary and texts and (unused := glossary.unused_warning(texts, name)):
+        warnings.append(f"warning: {unused}")
     return warnings
 
 

@@ -232,7 +232,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
         return 0.0
-    for warning in file_warnings(options.input, options.target_language, model, tokenizer):
+    for warning in file_warnings(
+        options.input, options.target_language, model, tokenizer, translate.translator.glossary
+    ):
         print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())

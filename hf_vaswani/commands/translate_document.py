@@ -100,7 +100,8 @@ def translate_document(
                 pass
             return
         name, reports = options.input or "standard input", LineReports("text")
-        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer):
+        glossary = translate.translator.glossary
+        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer, glossary):
             print(warning, file=sys.stderr)
         with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
             translate.progress = bar.update

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from ..errors import nearest
 from .words import SPACELESS
 
 # Characters of a term, and target terms for one source term. Other services take 1,024 bytes.
@@ -197,6 +198,20 @@ class Glossary:
     def of_text(self, source: str) -> "Glossary":
         """A glossary of the terms that a source has, with the same demands on its translation."""
         return Glossary(dict.fromkeys(entry for _, _, entry in self.find(source)))
+
+    def unused_warning(self, texts: Sequence[str], name: str) -> str | None:
+        """What to say if no source term occurs in some texts, which are called `name`."""
+        if not self.entries or any(True for text in texts for _ in self.find(text)):
+            return None
+        hint = ""
+        if any(True for text in texts for entry in self.entries for term in entry.terms for _ in term.spans(text)):
+            hint = " The target terms do: are the columns swapped?"
+        known = {word for text in texts for word in words(text) if len(word) > 2}
+        for entry in () if hint else self.entries:
+            if meant := nearest(entry.source, known):
+                hint = f" Did you mean {meant!r} by {entry.source!r}?"
+                break
+        return f"no source term of the glossary occurs in {name}.{hint}"
 
     def find(self, source: str) -> Iterator[tuple[int, int, Entry]]:
         """The longest terms at each place of a source, from left to right: start, end, entry."""

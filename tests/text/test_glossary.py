@@ -112,3 +112,18 @@ def test_many_terms_are_found_in_one_pass(monkeypatch):
     monkeypatch.setattr(glossary._lowered, "_next", Counting(glossary._lowered._next))
     assert len(glossary.demands(" ".join(f"a b{number}" for number in range(3000)))) == 3000
     assert len(looked_up) <= 4 * 3000
+
+
+@pytest.mark.parametrize(
+    ("terms", "hint"),
+    [
+        ({"Katze": "cat"}, ""),
+        ({"dog": "Hund"}, " The target terms do: are the columns swapped?"),
+        ({"Hnud": "dog"}, " Did you mean 'Hund' by 'Hnud'?"),
+    ],
+)
+def test_a_glossary_of_which_nothing_occurs_is_reported(terms, hint):
+    texts = ["Der Hund", "läuft."]
+    expected = f"no source term of the glossary occurs in a.de.{hint}"
+    assert Glossary.of(terms).unused_warning(texts, "a.de") == expected
+    assert Glossary.of({**terms, "Hund": "dog"}).unused_warning(texts, "a.de") is None
