@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 NEVER = re.compile(r"(?!)")
@@ -30,6 +30,20 @@ class Escaping:
     def read(self, raw: str) -> str:
         """The text that is meant."""
         return self.escape.sub(lambda match: self.decode(match[0]), raw)
+
+    def read_places(self, raw: str) -> tuple[str, Sequence[int]]:
+        """The text that is meant, and where each of its characters, and its end, is in the original."""
+        parts: list[str] = []
+        places: list[int] = []
+        done = 0
+        for match in self.escape.finditer(raw):
+            start, end = match.span()
+            parts += [raw[done:start], meant := self.decode(match[0])]
+            places += range(done, start)
+            places += range(start, end) if meant == match[0] else [start] * len(meant)
+            done = end
+        places += range(done, len(raw) + 1)
+        return "".join([*parts, raw[done:]]), [0, *places[1:]]  # an escape of nothing belongs to what is before it
 
     def table(self, sources: Iterable[str] = ()) -> dict[int, str]:
         """Characters that are not written as themselves, for `str.translate`.

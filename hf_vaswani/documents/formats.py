@@ -2,20 +2,20 @@
 
 from pathlib import PurePath
 
-OFFICE = ("docx", "odt", "pptx", "odp")
-FORMATS = ("txt", "html", "xml", "xliff", "po", "srt", "vtt", "md", "json", "properties", *OFFICE)
+OFFICE = ("docx", "odt", "pptx", "odp", "xlsx", "ods")
+FORMATS = ("txt", "html", "xml", "xliff", "po", "srt", "vtt", "md", "json", "properties", "resx", "strings", *OFFICE)
 # Those that are more than lines of text.
 DOCUMENTS = tuple(kind for kind in FORMATS if kind != "txt")
 OTHER_SUFFIXES = {
     ".htm": "html", ".xhtml": "xml", ".xlf": "xliff", ".pot": "po", ".markdown": "md", ".docm": "docx",
-    ".pptm": "pptx",
+    ".pptm": "pptx", ".xlsm": "xlsx", ".arb": "json",
 }  # fmt: skip
 SUFFIXES = {f".{kind}": kind for kind in FORMATS} | OTHER_SUFFIXES
 
 
 # Files that are no text, and not read here.
 NO_TEXT = (
-    ".pdf", ".rtf", ".doc", ".xls", ".xlsx", ".ppt", ".ods", ".odg", ".pages", ".epub", ".zip", ".png", ".jpg",
+    ".pdf", ".rtf", ".doc", ".xls", ".ppt", ".odg", ".pages", ".epub", ".zip", ".png", ".jpg",
 )  # fmt: skip
 
 

@@ -6,8 +6,10 @@ from ..errors import InputError
 MARKS = {
     "txt": "\n",
     "md": "\n*_`[]<&!~\\|{",
-    "json": '"{%<&',
-    **dict.fromkeys(("po", "properties", "srt", "vtt"), "\n{%<&"),
+    "json": '"{%<&$@`\\',
+    "xliff": "<&{%$@`\n",
+    "resx": "<&{%$@`\n",
+    **dict.fromkeys(("po", "properties", "strings", "srt", "vtt"), "\n{%<&$@`\\"),
 }
 MARKUP = "<&"  # in all others
 MOST_MARKS = 2_000_000  # about 100 novels

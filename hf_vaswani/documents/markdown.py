@@ -5,19 +5,28 @@ recorded while it works.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
+from ..text.keep_patterns import KINDS
 from .escaping import ENTITY, MARKUP, Escaping
-from .markup import TAG_NAME, add_tag, read_html
+from .markup import TAG_NAME, TEMPLATE, add_tag, read_html
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-# Within text: addresses, footnotes, and what other programs replace.
+# Within text: addresses, footnotes, formulas, and what other programs replace; at the beginning of a line, what notes
+# and tasks of GitHub, Docusaurus, and MkDocs begin with.
 KEPT = re.compile(
-    r"https?://[^\s<>()]+|\[\^[^\[\]\s]+\]:?|\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL
+    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+)?|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?(?=[ \t]*(?:\"|$))"
+    r"|===[!+]?[ \t]+(?=\")|\[![\w-]+\][+-]?))"
+    r"|(?P<task>\A\[[ xX]\](?=\s))"
+    r"|(?P<display>\$\$[^$]+\$\$)|\$(?![\s$])[^$\n]*(?<![\s\\])\$(?![\d$])"
+    rf"|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"
+    rf"|{TEMPLATE.pattern}|\{{[:#.][^{{}}\n]*\}}",
+    re.MULTILINE,
 )
 TEXT_RULES = ("text", "escape", "entity")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -143,30 +152,50 @@ def _locate(content: str, token: object, lines: Sequence[int], done: int, marker
 def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) -> Parts:
     builder, raw = Builder(MARKDOWN), content[place[0] : place[-1]]
     emphasis: dict[int, tuple[dict[int, int], dict[int, int]]] = {}  # of siblings: numbers, openings of closings
+    line_ends: set[int] = set()  # that stay, as the lines before or after them are no text
 
     def add(events: Sequence[_Event], start: int, end: int) -> None:
-        for event in events:
-            if event.rule not in TEXT_RULES or "\n" in text[event.start : event.end]:
-                add_text(start, event.start)
-                add_event(event)
-                start = event.end
+        for event in with_kept([event for event in events if not is_text(event)], start, end):
+            add_text(start, event.start)
+            add_event(event)
+            start = event.end
         add_text(start, end)
 
     def add_text(start: int, end: int) -> None:
-        piece = content[place[start] : place[end]]
-        done = 0
-        for match in KEPT.finditer(piece):
-            builder.text(piece[done : match.start()])
-            builder.tag(match[0])
-            done = match.end()
-        builder.text(piece[done:])
+        builder.text(content[place[start] : place[end]])
+
+    def is_text(event: _Event, offset: int = 0) -> bool:
+        if event.delimiters:
+            return not any(map(is_paired, event.delimiters, repeat(event)))
+        return event.rule in TEXT_RULES and "\n" not in text[offset + event.start : offset + event.end]
+
+    def with_kept(events: Sequence[_Event], start: int, end: int) -> Iterator[_Event]:
+        """The events with what is kept of the text, instead of the emphasis and line breaks in that."""
+        at = 0
+        for match in KEPT.finditer(text, start, end):
+            first, last = match.span()
+            while at < len(events) and events[at].end <= first:
+                yield events[at]
+                at += 1
+            beyond = next((n for n in range(at, len(events)) if events[n].start >= last), len(events))
+            if all(
+                first <= event.start and event.end <= last and (event.delimiters or event.rule == "newline")
+                for event in events[at:beyond]
+            ):
+                if match.lastgroup == "line":
+                    line_ends.update((first - 1, text.find("\n", last)))
+                yield _Event(match.lastgroup or "kept", first, last)
+                at = beyond
+        yield from events[at:]
 
     def add_event(event: _Event) -> None:
         piece = content[place[event.start] : place[event.end]]
-        if event.rule == "newline" and not text.endswith("  ", 0, event.start):
+        if event.rule == "newline" and not is_kept_line_end(event):
             builder.piece(Text(piece, " "))
-        elif event.rule in ("newline", "escape"):
+        elif event.rule in ("newline", "escape", "line", "task", "display"):
             builder.keep(piece)
+        elif event.rule == "image":
+            builder.tag(read_image(event, piece))
         elif event.delimiters:
             add_delimiters(event)
         elif event.rule == "link" and event.label_end is not None:
@@ -181,18 +210,38 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
         else:
             builder.tag(piece)
 
-    def add_delimiters(event: _Event) -> None:
-        """Emphasis: each mark that has a counterpart is a tag."""
-        length = (event.end - event.start) // len(event.delimiters)
-        start = event.end - length * len(event.delimiters)
-        add_text(event.start, start)
+    def is_kept_line_end(event: _Event) -> bool:
+        return text.endswith("  ", 0, event.start) or text.find("\n", event.start) in line_ends
+
+    def read_image(event: _Event, piece: str) -> str | Parts:
+        """An image with its description, unless that is also what it is found by."""
+        start, end = event.start + 2, event.start + 2 + (event.label_end or 0)
+        after = content[place[end] : place[event.end]]
+        if not after.startswith(("](", "][")) or after == "][]" or not all(map(is_text, event.inner, repeat(start))):
+            return piece
+        description = Builder(MARKDOWN)
+        description.text(content[place[start] : place[end]])
+        return Parts([content[place[event.start] : place[start]], description.build(), after])
+
+    def siblings(event: _Event) -> tuple[dict[int, int], dict[int, int]]:
         group = id(event.siblings)
         if group not in emphasis:
             emphasis[group] = (
                 {id(one): number for number, one in enumerate(event.siblings)},
                 {one.end: number for number, one in enumerate(event.siblings) if one.end >= 0},
             )
-        numbers, openings = emphasis[group]
+        return emphasis[group]
+
+    def is_paired(delimiter: Any, event: _Event) -> bool:
+        numbers, openings = siblings(event)
+        return delimiter.end >= 0 or numbers[id(delimiter)] in openings
+
+    def add_delimiters(event: _Event) -> None:
+        """Emphasis: each mark that has a counterpart is a tag."""
+        length = (event.end - event.start) // len(event.delimiters)
+        start = event.end - length * len(event.delimiters)
+        add_text(event.start, start)
+        group, (numbers, openings) = id(event.siblings), siblings(event)
         for one in event.delimiters:
             piece, number = content[place[start] : place[start + length]], numbers[id(one)]
             if one.end >= 0:

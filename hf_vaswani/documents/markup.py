@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
@@ -20,6 +20,13 @@ INLINE = (
     "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "wbr",
     "code", "kbd", "samp", "var",
 )  # fmt: skip
+# Elements of HTML that end a sentence; of what else looks like a tag in a text, some is a placeholder.
+BLOCKS = (
+    "address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr",
+    "html", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td",
+    "tfoot", "th", "thead", "tr", "ul",
+)  # fmt: skip
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
 # A tag of XML, or how something else begins, and where that ends.
 XML_MARKUP = re.compile(
@@ -33,7 +40,11 @@ XML_ENDS = {
 }
 # A reference to an entity that is declared elsewhere: declarations with such references can grow without end.
 REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
-HTML_START = re.compile(r"<!--|<[!?]|</?(?P<name>[a-zA-Z][^\s/>]*)")
+HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
+HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
+# `{{ name }}` and `{% if … %}` of others.
+TEMPLATE = re.compile(r"\{\{(?:(?!\{\{)[\s\S])*?\}\}|\{%(?:(?!\{%)[\s\S])*?%\}")
+XHTML = re.compile(r"""\sxmlns(?::[\w.-]+)?\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 # Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
 READ_ATTRIBUTES = ("abbr", "alt", "aria-description", "aria-label", "label", "placeholder", "title")
@@ -46,7 +57,11 @@ VALUE = re.compile(r"""([^\s=]+)\s*=\s*(["'])(.*)\2""", re.DOTALL)
 RAW_TEXT = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 TAG_NAME = re.compile(r"</?\s*([^\s/>]+)")
-EXCLUDED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
+# The last one is of XLIFF.
+EXCLUDED = re.compile(
+    r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b|\smtype\s*=\s*["']protected["']""",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +79,23 @@ class Token:
 
 
 def read_html(content: str) -> Parts:
-    """HTML, a whole document or a part of one."""
-    return read_markup(content)
+    """HTML, a whole document or a part of one, and with what templates replace."""
+    return _read_tokens(_html_tokens(content), is_html=True, add_text=_add_template)
 
 
-def read_xml(content: str) -> Parts:
-    """An XML document.
+def _add_template(builder: Builder, raw: str) -> None:
+    done = 0
+    for match in TEMPLATE.finditer(raw):
+        builder.text(raw[done : match.start()])
+        builder.tag(match[0])
+        done = match.end()
+    builder.text(raw[done:])
 
-    Raises:
-        InputError: it is not well-formed, or declares entities that could be attacks.
-    """
-    check_xml(content)
-    return read_markup(content, is_html=False)
+
+def read_xml_tokens(tokens: Sequence[Token]) -> Parts:
+    """An XML document; XHTML is read by the rules of HTML."""
+    root = next((token for token in tokens if token.name), Token(""))
+    return _read_tokens(tokens, is_html=bool(XHTML.search(root.raw)))
 
 
 def read_markup(
@@ -84,23 +104,39 @@ def read_markup(
     """HTML or XML, a whole document or a part of one. Nothing in it is an error.
 
     Args:
-        is_html: whether the elements of HTML are known: which are within sentences, and which are not for readers.
+        is_html: whether it is HTML.
         ignored: names of elements whose text stays as it is.
         splitting: names of elements that end a sentence, for XML.
     """
+    return _read_tokens(_html_tokens(content) if is_html else xml_tokens(content), is_html, ignored, splitting)
+
+
+def _read_tokens(
+    tokens: Iterable[Token],
+    is_html: bool,
+    ignored: Collection[str] = (),
+    splitting: Collection[str] = (),
+    add_text: Callable[[Builder, str], None] = Builder.text,
+) -> Parts:
+    """Text and tags of HTML or XML.
+
+    Args:
+        add_text: adds text to a sentence.
+        is_html: whether the elements of HTML are known: which are within sentences, and which are not for readers.
+    """
     skipped = {name.lower() for name in ignored} | (set(UNTRANSLATED) if is_html else set())
-    tokens = list(join_kept(_html_tokens(content) if is_html else xml_tokens(content), skipped))
+    tokens = list(join_kept(tokens, skipped))
     if is_html:
         tokens = list(_join_notes(tokens))
-        is_within = [not token.name or token.name.lower() in INLINE for token in tokens]
+        is_within = [not token.name or _local(token.name) in INLINE for token in tokens]
     else:
         is_within = _within_text(tokens, {name.lower() for name in splitting})
     builder = Builder(MARKUP)
     for token, within in zip(tokens, is_within):
         if token.kind is None:
-            builder.text(token.raw)
-        elif token.raw.startswith(CDATA) and not is_html:
-            builder.keep(read_cdata(token.raw) if "<" in cdata_text(token.raw) else token.raw)
+            add_text(builder, token.raw)
+        elif token.raw.startswith(CDATA) and token.raw.endswith(CDATA_END):
+            builder.keep(read_cdata(token.raw) if HTML_START.search(cdata_text(token.raw)) else token.raw)
         else:
             raw = _read_attributes(token.raw) if is_html else token.raw
             if within:
@@ -115,12 +151,15 @@ def cdata_text(raw: str) -> str:
     return raw[len(CDATA) : -len(CDATA_END)]
 
 
-def read_cdata(raw: str) -> Parts:
-    """A CDATA section, with HTML or plain text in it."""
+def read_cdata(raw: str, add_text: Callable[[Builder, str], None] = Builder.text) -> Parts:
+    """A CDATA section, with HTML or plain text in it, which `add_text` adds to a sentence."""
     inner = cdata_text(raw)
-    builder = Builder(PLAIN)
-    builder.text(inner)
-    parts = read_markup(inner) if "<" in inner else builder.build()
+    if HTML_START.search(inner):
+        parts = _read_tokens(_html_tokens(inner), is_html=True, add_text=add_text)
+    else:
+        builder = Builder(PLAIN)
+        add_text(builder, inner)
+        parts = builder.build()
     # Its own end within the text is divided among two sections.
     divided = Parts([parts], lambda filled: filled.replace(CDATA_END, f"]]{CDATA_END}{CDATA}>"))
     return Parts([CDATA, divided, CDATA_END])
@@ -132,29 +171,45 @@ def _read_attributes(raw: str) -> str | Parts:
     if not start or not start["name"] or _tag_end(raw, start)[0] < len(raw):  # or a whole element that stays
         return raw
     read_with, sign = READ_WITH.get(start["name"].lower(), ("", None))
-    names = (*READ_ATTRIBUTES, read_with) if sign and sign.search(raw) else READ_ATTRIBUTES
-    parts: list[str | Parts] = []
     at, done = start.end(), 0
+    attributes: list[tuple[int, str]] = []
     while at < len(raw) and raw[at] != ">":
-        attribute = ATTRIBUTE.match(raw, at)[0]
+        attributes.append((at, ATTRIBUTE.match(raw, at)[0]))
+        at += len(attributes[-1][1])
+    is_read = sign and any(sign.match(f" {attribute}>") for _, attribute in attributes)
+    names = (*READ_ATTRIBUTES, read_with) if is_read else READ_ATTRIBUTES
+    parts: list[str | Parts] = []
+    for at, attribute in attributes:
         value = VALUE.fullmatch(attribute)
         if value and value[1].lower() in names and has_words(value[3]):
             builder = Builder(QUOTED[value[2]])
             builder.text(value[3])
             parts += [raw[done : at + value.start(3)], builder.build()]
             done = at + value.end(3)
-        at += len(attribute)
     return Parts([*parts, raw[done:]]) if parts else raw
 
 
-def add_tag(builder: Builder, raw: str) -> None:
-    """Add a tag of HTML, or one like it, to the current sentence."""
-    name = TAG_NAME.match(raw)[1]
-    is_single = raw.endswith("/>") or name.lower() in VOID
-    builder.tag(raw, Kind.CLOSE if raw.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name.lower())
+def add_tag(builder: Builder, raw: str, tag: str = "") -> None:
+    """Add a tag of HTML, or one like it, to the current sentence, which one of a block ends.
+
+    Args:
+        tag: what `raw` means, where that is another thing.
+    """
+    tag = tag or raw
+    name = TAG_NAME.match(tag)[1].lower()
+    is_single = tag.endswith("/>") or name in VOID
+    if name in BLOCKS:
+        builder.keep(raw)
+    else:
+        builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)
 
 
-def join_kept(tokens: Sequence[Token], skipped: Collection[str]) -> Iterator[Token]:
+def _local(name: str) -> str:
+    """The name of an element without its prefix, in lower case."""
+    return name.rpartition(":")[2].lower()
+
+
+def join_kept(tokens: Iterable[Token], skipped: Set[str]) -> Iterator[Token]:
     """The tokens, with each element that stays as it is as a single one.
 
     Args:
@@ -181,7 +236,9 @@ def join_kept(tokens: Sequence[Token], skipped: Collection[str]) -> Iterator[Tok
             if not path:
                 yield replace(first, raw="".join(kept), kind=Kind.ALONE)
                 first = None
-        elif token.kind is Kind.OPEN and (token.name.lower() in skipped or EXCLUDED.search(token.raw)):
+        elif token.kind is Kind.OPEN and (
+            not skipped.isdisjoint((token.name.lower(), _local(token.name))) or EXCLUDED.search(token.raw)
+        ):
             first, path, names, kept = token, [token.name], Counter([token.name]), [token.raw]
         else:
             yield token
@@ -262,7 +319,7 @@ def _html_tokens(content: str) -> Iterator[Token]:
 def _tag_end(content: str, start: re.Match[str]) -> tuple[int, bool]:
     """Where a tag or a comment ends, at the latest with the content, and whether it is complete in itself."""
     if not start["name"]:
-        mark = "-->" if start[0] == "<!--" else ">"
+        mark = HTML_ENDS.get(start[0], ">")
         found = content.find(mark, start.start() + 2)
         return found + len(mark) if found >= 0 else len(content), True
     at, last = start.end(), ""

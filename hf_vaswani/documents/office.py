@@ -12,34 +12,60 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..errors import InputError, reason
 from .encoding import decode
-from .escaping import MARKUP
+from .escaping import MARKUP, NEVER
 from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
-from .tag_placement import Kind, Translations
+from .tag_placement import Kind, Text, Translations
 
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
 OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
 WORD = r'xmlns(?::(\w+))?="http://[^"]*/wordprocessingml/(?:2006/)?main"'
+SHEET = r'xmlns(?::(\w+))?="http://[^"]*/spreadsheetml/(?:2006/)?main"'
 DRAWING = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?main"'
 # The parts of each format with text, and one that every file has.
 PARTS = {
     "docx": r"word/(document|(header|footer)\d*|footnotes|endnotes|(diagrams|charts)/[^/]+)\.xml",
-    "pptx": r"ppt/(slides/slide\d+|notesSlides/notesSlide\d+|(diagrams|charts)/[^/]+)\.xml",
+    "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|slideMasters/slideMaster|slideLayouts/slideLayout)\d+"
+    r"|(diagrams|charts)/[^/]+)\.xml",
     "odt": r"(content|styles)\.xml",  # styles have headers and footers
-    "odp": r"content\.xml",
+    "odp": r"(content|styles)\.xml",
+    "xlsx": r"xl/(sharedStrings|(drawings|diagrams|charts)/[^/]+)\.xml",
+    "ods": r"(content|styles)\.xml",
 }
-MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml"}
+MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
+# The types of these parts, by which those with other names are found, and of the main one.
+TYPES = {
+    "docx": r"application/vnd\.\S*word\S*\.(main|header|footer|footnotes|endnotes)\+xml",
+    "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|slideMaster|slideLayout)\+xml",
+    "xlsx": r"application/vnd\.\S*spreadsheetml\.sharedStrings\+xml",
+}
+MAIN_TYPES = {
+    "docx": r"application/vnd\.\S*word\S*\.main\+xml",
+    "pptx": r"application/vnd\.\S*\.main\+xml",
+    "xlsx": r"application/vnd\.\S*\.main\+xml",
+}
+# Few sheets have texts of their own, which one part usually has for all of them.
+SHEETS, OWN_TEXT, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), b"inlineStr", re.compile(r"xl/tables/[^/]+\.xml")
+CONTENT_TYPES, MANIFEST = "[Content_Types].xml", "META-INF/manifest.xml"
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
-BREAKS = ("br", "cr", "tab", "ptab")
+BREAKS, HYPHEN = ("br", "cr", "tab", "ptab"), "noBreakHyphen"
 DEEPEST = 30  # paragraphs in paragraphs
+# Parts with prompts, and the shapes that these are in.
+TEMPLATE = re.compile(r"<(p:sldMaster|p:sldLayout|office:document-styles)\s")
+SHAPES = ("p:sp", "draw:frame")
+NO_TEXT_CELL = re.compile(r'\s(?:table:formula=|office:value-type="(?!string"))')
+COLUMN, LINES = re.compile(r'<(?:\w+:)?tableColumn\s[^<>]*?\bname="([^"]*)"'), re.compile(r"\n+|[^\n]+")
+# What is around text that no longer stands there, or stands above other text.
+HIDDEN = ("moveFrom", "rt", "rPh")
 # Elements of OpenDocument around text; others within a paragraph are made by the program.
 AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base", "text:bookmark-ref")
-ODF_BREAKS = ("text:tab", "text:line-break")
+ODF_BREAKS, ODF_SPACE = ("text:tab", "text:line-break"), "text:s"
 # How a run looks: a number for the elements around it, and its own tags that say so.
 Look = tuple[int | str, ...]
 ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
@@ -49,16 +75,14 @@ def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Trans
     """The parts of an office file with text, and what writes it with translations.
 
     Args:
-        kind: docx, pptx, odt, or odp.
+        kind: one of `OFFICE`.
 
     Raises:
         InputError: it is not such a file, it has a password, it is larger inside than can be read, or its XML is
             damaged.
     """
-    members, comment, contents = _unpack(kind, content)
-    read, main = _read_odf if kind in ("odt", "odp") else _read_ooxml, MAIN.get(kind, "content.xml")
-    if not any(member.filename == main for member in members):
-        raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
+    members, comment, contents, column_names = _unpack(kind, content)
+    read = _read_odf if kind in ("odt", "odp", "ods") else partial(_read_ooxml, column_names=column_names)
     texts = {member: decode(xml, "xml") for member, xml in contents.items()}
     check_marks(sum(count_marks(kind, text) for text, _ in texts.values()))
     parts: dict[zipfile.ZipInfo, tuple[Parts, Callable[[str], bytes]]] = {}
@@ -86,22 +110,65 @@ def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Trans
     return [found for found, _ in parts.values()], write
 
 
-def _unpack(kind: str, content: bytes) -> tuple[list[zipfile.ZipInfo], bytes, dict[zipfile.ZipInfo, bytes]]:
-    """The members of an archive, its comment, and what the members contain that are read."""
+def _unpack(
+    kind: str, content: bytes
+) -> tuple[list[zipfile.ZipInfo], bytes, dict[zipfile.ZipInfo, bytes], frozenset[str]]:
+    """The members of an archive, its comment, what the members contain that are read, and the names of columns."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            wanted = [member for member in members if re.fullmatch(PARTS[kind], member.filename)]
-            _check_size(members, wanted)
+            members, types = archive.infolist(), _types(archive)
+            main = MAIN.get(kind, "content.xml")
+            if not any(
+                member.filename == main or re.fullmatch(MAIN_TYPES.get(kind, NEVER), types.get(member.filename, ""))
+                for member in members
+            ):
+                raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
+            wanted = [
+                member
+                for member in members
+                if re.fullmatch(PARTS[kind], member.filename)
+                or re.fullmatch(TYPES.get(kind, NEVER), types.get(member.filename, ""))
+            ]
+            tables = [member for member in members if TABLES.fullmatch(member.filename)]
+            sheets = [
+                member for member in members if SHEETS.fullmatch(member.filename) and _is_small(member, MOST_XML)
+            ]
+            _check_size(members, [*wanted, *tables])
+            if kind == "xlsx":
+                wanted += [member for member in sheets if OWN_TEXT in archive.read(member)]
+                _check_size(members, wanted)
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
-            return members, archive.comment, {member: archive.read(member) for member in wanted}
+            names = (
+                name for table in tables for name in COLUMN.findall(archive.read(table).decode("utf-8", "replace"))
+            )
+            contents = {member: archive.read(member) for member in wanted}
+            return members, archive.comment, contents, frozenset(map(MARKUP.read, names))
     except InputError:
         raise
     except Exception as error:  # of many types, if it is damaged
         if content.startswith(OLD_BINARY):
             raise InputError(f"It has a password, or an older format. Save it as {kind} without a password.") from None
         raise InputError(f"It is not {kind}, or damaged ({reason(error)}). Save it again.") from None
+
+
+def _types(archive: zipfile.ZipFile) -> dict[str, str]:
+    """The types of the parts of a file in one of Microsoft's formats.
+
+    Raises:
+        InputError: it is a file in OpenDocument's format with a password.
+    """
+    members = {member.filename: member for member in archive.infolist() if _is_small(member)}
+    if MANIFEST in members and b"encryption-data" in archive.read(MANIFEST):
+        raise InputError("It has a password. Save it without one.")
+    listed = archive.read(CONTENT_TYPES).decode("utf-8", "replace") if CONTENT_TYPES in members else ""
+    tags = re.findall(r"<Override\s[^<>]*>", listed)
+    found = ((re.search(r'PartName="/([^"]*)"', tag), re.search(r'ContentType="([^"]*)"', tag)) for tag in tags)
+    return {name[1]: kind[1] for name, kind in found if name and kind}
+
+
+def _is_small(member: zipfile.ZipInfo, most: int = SMALL) -> bool:
+    return member.file_size <= most and not member.flag_bits & 1
 
 
 def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.ZipInfo]) -> None:
@@ -114,6 +181,7 @@ def _check_size(members: Sequence[zipfile.ZipInfo], wanted: Sequence[zipfile.Zip
     for member in members:
         if member.flag_bits & 1:
             raise InputError(f"{member.filename} in it has a password. Save the file without one.")
+    for member in wanted:
         if member.file_size > max(SMALL, MOST_RATIO * member.compress_size):
             ratio = member.file_size // max(member.compress_size, 1)
             raise InputError(
@@ -127,6 +195,7 @@ class _Paragraphs:
 
     def __init__(self, text: str):
         self.tokens, self.depth = xml_tokens(text), 0
+        self.is_template = bool(TEMPLATE.search(text))
         self.ends: dict[int, int] = {}
         path: list[int] = []
         for number, token in enumerate(self.tokens):
@@ -169,32 +238,49 @@ class _Paragraphs:
                 close = self.ends[number - 1]
                 parts.append(self.read_paragraph(number, close))
                 number = close
-            elif token.kind is Kind.OPEN and token.name == ODF_DELETED:
+            elif token.kind is Kind.OPEN and (token.name == ODF_DELETED or self.is_generated(number - 1)):
                 close = self.ends[number - 1]
                 parts.append(self.raw(number, close))
                 number = close
         return Parts(parts)
+
+    def is_generated(self, number: int) -> bool:
+        """Whether it is a cell whose value is no text, or a shape of a master whose text shows on no slide."""
+        if self.tokens[number].name == "table:table-cell":
+            return bool(NO_TEXT_CELL.search(self.tokens[number].raw))
+        if not self.is_template or self.tokens[number].name not in SHAPES:
+            return False
+        shape = self.tokens[number : self.ends[number]]
+        return any(token.name == "p:ph" or "presentation:class=" in token.raw for token in shape)
 
     def has_paragraph(self, start: int, end: int) -> bool:
         return any(token.kind is Kind.OPEN and self.is_paragraph(token) for token in self.tokens[start:end])
 
 
 class _Ooxml(_Paragraphs):
-    """A part with WordprocessingML or DrawingML, by the prefix of its elements."""
+    """A part with WordprocessingML, SpreadsheetML, or DrawingML, by the prefix of its elements.
 
-    def __init__(self, text: str, prefix: str, is_word: bool):
+    Args:
+        fixed: texts that stay.
+    """
+
+    def __init__(self, text: str, prefix: str, namespace: str, fixed: frozenset[str] = frozenset()):
         super().__init__(text)
-        self.prefix, self.is_word = f"{prefix}:" if prefix else "", is_word
+        self.prefix, self.keeps_space = f"{prefix}:" if prefix else "", namespace != DRAWING
+        self.paragraphs = ("si", "is") if namespace == SHEET else ("p",)
+        self.has_line_breaks, self.fixed = namespace == SHEET, fixed
 
     def local(self, token: Token) -> str:
         """The name of an element of the namespace."""
         return token.name.removeprefix(self.prefix) if token.name.startswith(self.prefix) else ""
 
     def is_paragraph(self, token: Token) -> bool:
-        return self.local(token) == "p"
+        return self.local(token) in self.paragraphs
 
     def read_content(self, start: int, end: int) -> Parts:
         found, rest = self._texts(start, end)
+        if self.fixed and MARKUP.read("".join(text for _, text, _ in found)) in self.fixed:
+            return Parts([self.raw(start, end)])
         sizes: Counter[Look] = Counter()
         for _, text, look in found:
             sizes[look] += len(text.strip())
@@ -214,10 +300,19 @@ class _Ooxml(_Paragraphs):
                 is_special = look != plain
                 mark(Kind.OPEN)
             else:
+                if hyphens := [one for one in markup if isinstance(one, Token) and self.local(one) == HYPHEN]:
+                    builder.piece(Text("", "-" * len(hyphens)))
+                changed = self._part([one for one in markup if one not in hyphens]) if hyphens else ""
                 is_special = look != plain
                 kind = Kind.ALONE if is_special == was_special else Kind.OPEN if is_special else Kind.CLOSE
-                builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "")
-            builder.text(text)
+                builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "", changed)
+            for line in LINES.findall(text) if self.has_line_breaks else [text]:
+                if line.startswith("\n"):
+                    mark(Kind.CLOSE)
+                    builder.keep(line)
+                    mark(Kind.OPEN)
+                else:
+                    builder.text(line)
         mark(Kind.CLOSE)
         builder.keep(self._part(rest))
         original, tag = self.raw(start, end), f"<{self.prefix}t>"
@@ -225,7 +320,7 @@ class _Ooxml(_Paragraphs):
 
         def keep_spaces(filled: str) -> str:
             """Word drops spaces at the ends of a text without this attribute."""
-            is_kept = not self.is_word or filled == original
+            is_kept = not self.keeps_space or filled == original
             return filled if is_kept else spaced.sub(f'{tag[:-1]} xml:space="preserve">', filled)
 
         return builder.build(keep_spaces)
@@ -247,10 +342,10 @@ class _Ooxml(_Paragraphs):
             close = self.ends.get(number, number)
             markup.append(token)
             number += 1
-            if token.kind is Kind.OPEN and name == "p":
+            if token.kind is Kind.OPEN and self.is_paragraph(token):
                 markup.append(self.read_paragraph(number, close))
                 number = close
-            elif token.kind is Kind.OPEN and name in ("fldSimple", "fld") and not TEXT_FIELD.search(token.raw):
+            elif token.kind is Kind.OPEN and self._is_hidden(token):
                 markup += self.tokens[number:close]
                 number = close
             elif number - 1 in field_ends:
@@ -267,6 +362,10 @@ class _Ooxml(_Paragraphs):
             elif token.kind is Kind.CLOSE and name in ("hyperlink", "ins", "sdt") and len(path) > 1:
                 path.pop()
         return found, markup
+
+    def _is_hidden(self, token: Token) -> bool:
+        name = self.local(token)
+        return name in HIDDEN or (name in ("fldSimple", "fld") and not TEXT_FIELD.search(token.raw))
 
     def _look(self, number: int) -> list[str]:
         """How a run looks, given the number of the token after its beginning."""
@@ -308,11 +407,11 @@ class _Ooxml(_Paragraphs):
         return "".join(parts) if all(isinstance(one, str) for one in parts) else Parts(parts)
 
 
-def _read_ooxml(text: str) -> Parts:
-    match = re.search(WORD, text) or re.search(DRAWING, text)
+def _read_ooxml(text: str, column_names: frozenset[str]) -> Parts:
+    match = re.search(WORD, text) or re.search(SHEET, text) or re.search(DRAWING, text)
     if match is None:
         return Parts([text])
-    reader = _Ooxml(text, match[1] or "", match.re.pattern == WORD)
+    reader = _Ooxml(text, match[1] or "", match.re.pattern, column_names)
     return reader.read(0, len(reader.tokens))
 
 
@@ -333,6 +432,9 @@ class _OpenDocument(_Paragraphs):
                 builder.text(token.raw)
             elif token.name in ODF_BREAKS or self.is_paragraph(token):
                 builder.keep(token.raw)
+            elif token.name == ODF_SPACE:
+                builder.tag(self.raw(number - 1, close + 1 if close >= number else number), Kind.BREAK)
+                number = max(number, close + 1)
             elif token.name in AROUND_TEXT or token.kind is not Kind.OPEN:
                 builder.tag(token.raw, token.kind, token.name)
             else:

@@ -2,13 +2,15 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .escaping import MARKUP, Escaping
 from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
 
 # Marks before and after words that belong to their sentence.
-OPENING_MARKS = re.compile(r"\s*[\"'“”„‘‚«»(\[¿¡]+")
+OPENING_MARKS = re.compile(r"\s*[\"'`“”„‘‚«»(\[¿¡]+")
+LEADING_SPACE = re.compile(r"\s*(?:[.,;:!?]+\s+)?")
+BRACKETS = ("()", "[]", "“”", "«»")
 CLOSING_MARKS = re.compile(r"[.,;:!?…\"'“”‘’«»)\]。！？]+")
 
 
@@ -42,24 +44,14 @@ class Builder:
     """
 
     def __init__(self, escaping: Escaping, is_ordered: bool = False):
-        self._escaping, self._is_ordered = escaping, is_ordered
+        self.escaping, self._is_ordered = escaping, is_ordered
         self._parts: list[str | Sentence | Parts] = []
-        self._pieces: list[Piece] = []
+        self._pieces: list[str | Piece] = []
 
     def text(self, raw: str) -> None:
         """Add text of the current sentence; escapes with an unknown meaning, and of signs, are tags in it."""
-        done = 0
-        for match in self._escaping.escape.finditer(raw):
-            character = self._escaping.decode(match[0])
-            if character == match[0] or (self._escaping is MARKUP and _is_sign(character, raw, match.span())):
-                self._add_text(raw[done : match.start()])
-                self.tag(match[0])
-                done = match.end()
-        self._add_text(raw[done:])
-
-    def _add_text(self, raw: str) -> None:
         if raw:
-            self.piece(Text(raw, self._escaping.read(raw)))
+            self._pieces.append(raw)
 
     def tag(self, raw: str | Parts, kind: Kind = Kind.ALONE, name: str = "", changed: str = "") -> None:
         """Add markup within the current sentence; takes the arguments of [`Tag`]."""
@@ -70,13 +62,13 @@ class Builder:
 
     def keep(self, part: str | Parts = "") -> None:
         """End the current sentence, and add something that is not part of any."""
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces = list(_divided(self._pieces, self.escaping)), []
         first, last = _inner(pieces)
         if first < last:
             before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
-            lead, inner = _split_space(inner, self._escaping)
+            lead, inner = _split_space(inner, self.escaping)
             self._parts += [piece.raw for piece in before]
-            self._parts += [lead[0], Sentence(inner, self._escaping, self._is_ordered), lead[1]]
+            self._parts += [lead[0], Sentence(inner, self.escaping, self._is_ordered), lead[1]]
             self._parts += [piece.raw for piece in after]
         else:
             self._parts += [piece.raw for piece in pieces]
@@ -87,6 +79,27 @@ class Builder:
         """All parts so far."""
         self.keep()
         return Parts(self._parts, finish)
+
+
+def _divided(pieces: Sequence[str | Piece], escaping: Escaping) -> Iterator[Piece]:
+    """The pieces of a sentence, with its text in `str` divided at those escapes that are tags."""
+    texts = [piece if isinstance(piece, str) else piece.text if isinstance(piece, Text) else "" for piece in pieces]
+    whole, start = "".join(texts), 0
+    for piece, text in zip(pieces, texts):
+        if not isinstance(piece, str):
+            yield piece
+        else:
+            done = 0
+            for match in escaping.escape.finditer(piece):
+                character, place = escaping.decode(match[0]), (start + match.start(), start + match.end())
+                if character == match[0] or (escaping is MARKUP and _is_sign(character, whole, place)):
+                    if done < match.start():
+                        yield _text(piece[done : match.start()], escaping)
+                    yield Tag(match[0])
+                    done = match.end()
+            if done < len(piece):
+                yield _text(piece[done:], escaping)
+        start += len(text)
 
 
 def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
@@ -107,19 +120,24 @@ def has_words(text: str) -> bool:
 
 
 def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
-    """The range of pieces from the first to the last one with words, extended to marks and to whole pairs of tags."""
-    filled = [n for n, piece in enumerate(pieces) if isinstance(piece, Text) and has_words(piece.text)]
-    if not filled:
+    """The range of pieces with words and numbers, extended to marks and to whole pairs of tags and brackets."""
+    texts = {n: piece.text for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.text.strip()}
+    if not any(map(has_words, texts.values())):
         return 0, 0
+    filled = [n for n, text in texts.items() if any(c.isalnum() or unicodedata.category(c) == "Sc" for c in text)]
     first, last = filled[0], filled[-1]
-    for number in range(first - 1, -1, -1):
-        if isinstance(piece := pieces[number], Text):
-            first = number if OPENING_MARKS.fullmatch(piece.text) else first
-            break
-    for number in range(last + 1, len(pieces)):
-        if isinstance(piece := pieces[number], Text):
-            last = number if CLOSING_MARKS.match(piece.text) else last
-            break
+    before, after = [n for n in texts if n < first], [n for n in texts if n > last]
+    first = before[-1] if before and OPENING_MARKS.fullmatch(texts[before[-1]]) else first
+    last = after[0] if after and CLOSING_MARKS.match(texts[after[0]]) else last
+    for opening, closing in BRACKETS:
+        inside = "".join(text for n, text in texts.items() if first <= n <= last)
+        missing = inside.count(opening) - inside.count(closing)
+        if missing > 0:
+            last = next((n for n in after if n > last and closing in texts[n]), last)
+        elif missing < 0:
+            first = next((n for n in reversed(before) if n < first and opening in texts[n]), first)
+    if first and isinstance(piece := pieces[first - 1], Text) and piece.is_access_mark:
+        first -= 1
     # From the innermost pair to the outermost one: a range that has grown may cut another pair.
     for opening, closing in sorted(match_pairs(pieces).items(), key=lambda pair: pair[1] - pair[0]):
         is_cut = opening < first <= closing <= last or first <= opening <= last < closing
@@ -129,18 +147,23 @@ def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
 
 
 def _split_space(pieces: list[Piece], escaping: Escaping) -> tuple[tuple[str, str], list[Piece]]:
-    """Whitespace at both ends, and the pieces without it."""
+    """Whitespace at both ends, with a mark of what is before, as in "{name}: text", and the pieces without it."""
     lead = tail = ""
     if isinstance(pieces[0], Text):
-        raw = pieces[0].raw
-        lead = raw[: len(raw) - len(raw.lstrip())]
-        pieces = [_text(raw[len(lead) :], escaping, pieces[0]), *pieces[1:]]
+        text, places = escaping.read_places(pieces[0].raw)
+        start = places[LEADING_SPACE.match(text).end()]
+        lead, pieces = pieces[0].raw[:start], [_cut(pieces[0], slice(start, None), escaping), *pieces[1:]]
     if isinstance(pieces[-1], Text):
-        raw = pieces[-1].raw
-        tail = raw[len(raw.rstrip()) :]
-        pieces = [*pieces[:-1], _text(raw[: len(raw) - len(tail)], escaping, pieces[-1])]
+        text, places = escaping.read_places(pieces[-1].raw)
+        end = places[len(text.rstrip())]
+        tail, pieces = pieces[-1].raw[end:], [*pieces[:-1], _cut(pieces[-1], slice(end), escaping)]
     return (lead, tail), pieces
 
 
-def _text(raw: str, escaping: Escaping, before: Text) -> Text:
-    return before if raw == before.raw else Text(raw, escaping.read(raw))
+def _cut(piece: Text, part: slice, escaping: Escaping) -> Text:
+    raw = piece.raw[part]
+    return piece if raw == piece.raw else _text(raw, escaping)
+
+
+def _text(raw: str, escaping: Escaping) -> Text:
+    return Text(raw, escaping.read(raw))

@@ -67,7 +67,7 @@ def read_po(content: str) -> Parts:
 def _message(empty: _Field, source: _Field) -> Parts:
     """A `msgstr` with the translation of a `msgid`, in as many strings."""
     builder = Builder(PO)
-    add_message(builder, source.raw)
+    add_message(builder, source.raw, marks_within="_&~")
     first = empty.lines[0]
     start, (line_end, separator) = (
         first[: first.index('"')],

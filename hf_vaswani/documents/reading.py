@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 
 from ..errors import InputError
-from . import markdown, markup, plain, po, strings, subtitles, xliff
+from . import markdown, markup, plain, po, resources, strings, subtitles, xliff
 from .encoding import decode
 from .formats import OFFICE
 from .limits import check_marks, count_marks
@@ -16,7 +16,7 @@ from .tag_placement import Alignment, Translations
 READERS: dict[str, Callable[[str], Parts]] = {
     "txt": plain.read_lines,
     "html": markup.read_html,
-    "xml": markup.read_xml,
+    "xml": resources.read_xml,
     "md": markdown.read_markdown,
     "json": strings.read_json,
     "properties": strings.read_properties,
@@ -24,6 +24,16 @@ READERS: dict[str, Callable[[str], Parts]] = {
     "srt": subtitles.read_srt,
     "vtt": subtitles.read_vtt,
     "xliff": xliff.read_xliff,
+    "resx": resources.read_resx,
+    "strings": strings.read_strings,
+}
+
+
+# How files begin that are no text.
+NO_TEXT = {
+    b"%PDF-": "a PDF",
+    b"PK\x03\x04": "an archive, such as an office file",
+    b"\xd0\xcf\x11\xe0": "an old office file",
 }
 
 
@@ -76,7 +86,9 @@ def read_document(kind: str, content: bytes) -> Document:
         if kind in OFFICE:
             found, write = read_office(kind, content)
             return Document(found, lambda translations, _: write(translations))
-        text, encode = decode(content, kind)
+        text, encode = _decode_text(content, kind)
+        if kind == "txt" and subtitles.is_srt(text):
+            kind = "srt"
         check_marks(count_marks(kind, text))
         parts = READERS[kind](text)
     except RecursionError:
@@ -91,6 +103,21 @@ def read_document(kind: str, content: bytes) -> Document:
         return encode(filled)
 
     return Document([parts], write_text)
+
+
+def _decode_text(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]]:
+    """The text of a file, and what turns another one into bytes, as in [`decode`].
+
+    Raises:
+        InputError: it is no text.
+    """
+    if found := next((name for start, name in NO_TEXT.items() if content.startswith(start)), None):
+        raise InputError(f"It is {found}, not {kind}. Choose another format or file.")
+    text, encode = decode(content, kind)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"Line {line}: there is a null byte, which no text has. Convert the file to UTF-8.")
+    return text, encode
 
 
 def read_texts(kind: str, content: bytes) -> tuple[list[str], list[bool]]:

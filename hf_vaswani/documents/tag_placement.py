@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Protocol
@@ -53,10 +53,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Text:
-    """Text of the original, and what it means."""
+    """Text of the original, and what it means.
+
+    Attributes:
+        is_access_mark: it marks the next letter as a key to press, as in `_Open`, and is no text.
+    """
 
     raw: str
     text: str
+    is_access_mark: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -111,13 +116,17 @@ class Sentence:
     """
 
     def __init__(self, pieces: Sequence[Piece], escaping: Escaping, is_ordered: bool = False):
-        self.pieces, self._escaping = pieces, escaping
-        self.text, self._tags = _without_tags(pieces)
+        self.pieces, is_whole = _simplified(pieces)
+        self._escaping = escaping
+        self.text, self._tags = _without_tags(self.pieces)
         self._root = NO_TAGS
         if self._tags:
             self._root = _Node(_Placed(Tag(""), 0, False, False))
-            is_ordered |= not _nest(self._tags, self._root)
-        self._is_ordered = is_ordered
+            _nest(self._tags, self._root)
+        self._is_ordered = is_ordered or not is_whole
+        mark = next((n for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.is_access_mark), None)
+        # The mark of an access key, and the letter after it.
+        self._access_key = None if mark is None else (pieces[mark].raw, pieces[mark + 1].text[:1])
 
     @property
     def texts(self) -> list[str]:
@@ -132,8 +141,22 @@ class Sentence:
     def _inner_texts(self) -> Iterator[InnerTexts]:
         return (piece.raw for piece in self.pieces if isinstance(piece, Tag) and not isinstance(piece.raw, str))
 
-    def _write(self, text: str) -> str:
-        return text.translate(self._table)
+    def _write(self, text: str, start: int, end: int) -> str:
+        """Part of a translation as the format writes it, with the mark of an access key."""
+        place = self._access_place(text)
+        if place is None or not start <= place < end:
+            return text[start:end].translate(self._table)
+        parts = text[start:place].translate(self._table), text[place:end].translate(self._table)
+        return self._access_key[0].join(parts)
+
+    def _access_place(self, text: str) -> int | None:
+        """Where the mark of an access key goes: before its letter, best at the start of a word, or any letter."""
+        if self._access_key is None:
+            return None
+        letter = re.escape(self._access_key[1])
+        patterns = (rf"(?<![^\W_]){letter}", letter, r"[^\W_]")
+        found = next(filter(None, (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)), None)
+        return found.start() if found else 0
 
     @cached_property
     def _table(self) -> dict[int, str]:
@@ -147,22 +170,24 @@ class Sentence:
         if SPACES.sub(" ", translation).strip(" ") == self.text:
             return "".join(raw.values())
         if not self._tags:
-            return self._write(translation)
+            return self._write(translation, 0, len(translation))
         raw |= {piece: piece.changed for piece in self.pieces if isinstance(piece, Tag) and piece.changed}
         return self._join(translation, _arranged(self, translation, alignment), raw)
 
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
         result: list[str] = []  # none of which is empty
         done, is_space_due, is_after_single = 0, False, False
+        mark = ""  # that follows the space after a single tag in the source
         line_break = ""  # which waits for what is on the next line, as no line may be empty
 
         def add(end: int) -> None:
             nonlocal done, is_space_due, is_after_single
             if done < end:
                 add_break()
-                if is_space_due and not translation[done].isspace() and not CLOSING_MARK.match(translation, done):
+                is_joined = CLOSING_MARK.match(translation, done) and translation[done] != mark
+                if is_space_due and not translation[done].isspace() and not is_joined:
                     result.append(" ")
-                result.append(self._write(translation[done:end]))
+                result.append(self._write(translation, done, end))
                 is_space_due = is_after_single = False
             done = max(done, end)
 
@@ -177,7 +202,7 @@ class Sentence:
             if kind is Kind.BREAK or (placed.before and kind is not Kind.OPEN):
                 while translation.startswith(" ", offset):
                     offset += 1
-            elif kind is Kind.OPEN and placed.after:
+            elif kind is Kind.OPEN and placed.after and not placed.before:
                 while offset > done and translation[offset - 1] == " ":
                     offset -= 1
             add(offset)
@@ -185,10 +210,17 @@ class Sentence:
                 while result and not result[-1].strip(" "):
                     result.pop()
                 result[-1:] = [last.rstrip(" ") for last in result[-1:]]
-                line_break, is_space_due = raw[placed.tag], False
+                is_space_due = False
+                if raw[placed.tag].isspace():
+                    line_break = raw[placed.tag]
+                else:
+                    result += [" "] if placed.before and result else []
+                    result.append(raw[placed.tag])
                 continue
             if kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
                 is_space_due |= is_after_single and placed.after
+                if placed.before and placed.offset == len(self.text) and done == len(translation):
+                    result.append(" ")
             else:
                 add_break()
                 if (
@@ -197,7 +229,8 @@ class Sentence:
                     and not result[-1][-1].isspace()
                 ):
                     result.append(" ")
-                is_space_due = placed.after and kind is Kind.ALONE
+                is_space_due = placed.after and (kind is Kind.ALONE or placed.offset == offset == 0)
+                mark = self.text[placed.offset : placed.offset + 2].strip()[:1]
                 is_after_single = kind is Kind.ALONE
             result += [raw[placed.tag]] if raw[placed.tag] else []
         add(len(translation))
@@ -235,10 +268,29 @@ def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
     return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
 
 
-def _nest(tags: Sequence[_Placed], root: _Node) -> bool:
-    """Arrange tags as a tree; whether all of them have their counterparts."""
+def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
+    """The pieces, with pairs around no text and unpaired tags as single ones, and whether none is unpaired."""
+    pairs = match_pairs(pieces)
+    paired = {*pairs, *pairs.values()}
+    simple: list[Piece] = []
+    is_whole, number = True, 0
+    while number < len(pieces):
+        piece, end = pieces[number], pairs.get(number, number)
+        inside = pieces[number : end + 1] if end > number and isinstance(pieces[number + 1], Tag) else []
+        if inside and all(isinstance(one, Tag) and isinstance(one.raw, str) and not one.changed for one in inside):
+            piece = Tag("".join(one.raw for one in inside))
+            number = end
+        elif isinstance(piece, Tag) and piece.kind in (Kind.OPEN, Kind.CLOSE) and number not in paired:
+            piece, is_whole = replace(piece, kind=Kind.ALONE), False
+        simple.append(piece)
+        number += 1
+    return simple, is_whole
+
+
+def _nest(tags: Sequence[_Placed], root: _Node) -> None:
+    """Arrange tags as a tree."""
     pairs = match_pairs([placed.tag for placed in tags])
-    path, ends, is_whole = [root], [-1], True
+    path, ends = [root], [-1]
     for number, placed in enumerate(tags):
         if number == ends[-1]:
             path.pop().closing = placed
@@ -249,9 +301,6 @@ def _nest(tags: Sequence[_Placed], root: _Node) -> bool:
         if number in pairs:
             path.append(node)
             ends.append(pairs[number])
-        else:
-            is_whole &= placed.tag.kind in (Kind.ALONE, Kind.BREAK)
-    return is_whole
 
 
 def match_pairs(pieces: Sequence[Piece]) -> dict[int, int]:
@@ -371,7 +420,8 @@ def _runs(text: str) -> list[Span]:
     for match in re.finditer(r"\S+", text):
         run = match[0].rstrip(CLOSING)
         start = match.start() + len(run) - len(run.lstrip(OPENING))
-        if len(word_spans(text[start : match.start() + len(run)])) > 1:
+        is_word = any(map(str.isalnum, run))
+        if is_word and len(word_spans(text[start : match.start() + len(run)])) > 1:
             spans.append((start, match.start() + len(run)))
     return spans
 
@@ -522,6 +572,8 @@ def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
         inside = min(len(source.marks_between(placed.offset, end)), len(marks))
         return target.marks[marks[-inside]] if inside else last
     outside = min(len(source.marks_between(start, placed.offset)), len(marks))
+    if outside and not is_opening and not source.marks_between(placed.offset, end):
+        outside = len(marks)  # all of them
     if is_opening:
         return target.marks[marks[outside]] if outside < len(marks) else last
     return target.marks[marks[outside - 1]] + 1 if outside else first

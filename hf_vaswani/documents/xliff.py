@@ -2,22 +2,26 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from ..errors import InputError
 from .escaping import MARKUP
 from .markup import CDATA, EXCLUDED, Token, cdata_text, check_xml, join_kept, read_cdata, xml_tokens
 from .parts import Builder, Parts
+from .strings import add_text
 from .tag_placement import Kind
 
 # Inline elements with code of the original inside, and those that open or close a pair, with what they have in common.
-NATIVE = ("ph", "it", "bpt", "ept")
+NATIVE = frozenset(("ph", "it", "bpt", "ept"))
 OPENING = {"bpt": ("rid", "id"), "bx": ("rid", "id"), "sc": ("id",), "sm": ("id",)}
 CLOSING = {"ept": ("rid", "id"), "ex": ("rid", "id"), "ec": ("startRef",), "em": ("startRef",)}
 PAIRED = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
 # States of a target that is not a translation yet if it repeats the source.
 OPEN_STATES = ("new", "needs-translation", "initial")
 ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\s[^<>]*>")
-LINE_FEED = re.compile(r"""\sctype\s*=\s*["']lb["']|\sequiv(?:-text)?\s*=\s*["'](?:&lt;|<)br\\b""")
+LINE_FEED = re.compile(
+    r"""\sctype\s*=\s*["'](?:x-)?lb["']|\s(?:equiv(?:-text)?|disp)\s*=\s*["'](?:&lt;|<)br\b|>&lt;br\b""", re.IGNORECASE
+)
 
 
 def read_xliff(content: str) -> Parts:
@@ -34,17 +38,18 @@ def read_xliff(content: str) -> Parts:
     is_new = _attribute(root, "version").startswith("2")
     unit = "segment" if is_new else "trans-unit"
     parts: list[str | Parts] = []
-    path: list[bool] = [False]  # whether each open element, and with it what is inside, is not translated
+    path = [(False, False)]  # of the open elements: whether they are not translated, and whether line breaks count
     number = 0
     while number < len(tokens):
         token = tokens[number]
         if token.kind is Kind.OPEN:
-            path.append(path[-1] or bool(EXCLUDED.search(token.raw)) or _attribute(token, "approved") == "yes")
+            is_done = path[-1][0] or bool(EXCLUDED.search(token.raw)) or _attribute(token, "approved") == "yes"
+            path.append((is_done, _keeps_space(token, path[-1][1])))
         elif token.kind is Kind.CLOSE:
             path.pop()
-        if token.kind is Kind.OPEN and _name(token) == unit and not path[-1]:
+        if token.kind is Kind.OPEN and _name(token) == unit and not path[-1][0]:
             end = _end(tokens, number)
-            parts.append(_read_unit(tokens[number : end + 1], is_new))
+            parts.append(_read_unit(tokens[number : end + 1], is_new, path[-1][1]))
             number = end + 1
             path.pop()
             continue
@@ -61,7 +66,12 @@ def with_target_language(content: str, code: str) -> str:
     return content.replace(root.raw, _with_attribute(root.raw, "trgLang", code.replace("_", "-")), 1)
 
 
-def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:
+def _keeps_space(token: Token, is_kept: bool) -> bool:
+    """Whether line breaks count in an element, given whether they do around it."""
+    return (_attribute(token, "xml:space") or ("preserve" if is_kept else "")) == "preserve"
+
+
+def _read_unit(tokens: Sequence[Token], is_new: bool, keeps_space: bool) -> Parts:
     """A segment, with its translation if it has none."""
     raws = [token.raw for token in tokens]
     children: dict[str, tuple[int, int]] = {}
@@ -79,8 +89,10 @@ def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:
     if not _is_empty(own):
         state = _attribute(tokens[0] if is_new else tokens[start], "state")
         if state not in OPEN_STATES or _content(own) != _content(tokens[first + 1 : last]):
-            return unchanged
-    translation = _read_text(tokens[first + 1 : last])
+            added = _read_missing(own, tokens[first + 1 : last], keeps_space)
+            return Parts(["".join(raws[: start + 1]), added, "".join(raws[end:])]) if added.texts else unchanged
+    keeps_space = _keeps_space(tokens[first], keeps_space)
+    translation = _read_text(tokens[first + 1 : last], keeps_space)
     if not translation.texts:
         return unchanged
     prefix = tokens[first].name.rpartition(":")[0]
@@ -99,6 +111,29 @@ def _read_unit(tokens: Sequence[Token], is_new: bool) -> Parts:
     return Parts([opening, before, space, target, translation, f"</{name}>", after])
 
 
+def _read_missing(target: Sequence[Token], source: Sequence[Token], keeps_space: bool) -> Parts:
+    """A partly translated target, with translations of the segments that have none."""
+    segments = {_attribute(token, "mid"): n for n, token in enumerate(source) if _is_segment(token)}
+    parts: list[str | Parts] = []
+    number = 0
+    while number < len(target):
+        token, end = target[number], _end(target, number)
+        start = segments.get(_attribute(token, "mid")) if _is_segment(token) else None
+        if start is None or _content(target[number:end]):
+            parts.append(token.raw)
+            number += 1
+        else:
+            opening = f"{token.raw[:-2].rstrip()}>" if token.raw.endswith("/>") else token.raw
+            text = _read_text(source[start + 1 : _end(source, start)], keeps_space)
+            parts.append(Parts([opening, text, f"</{token.name}>"]))
+            number = end + 1
+    return Parts(parts)
+
+
+def _is_segment(token: Token) -> bool:
+    return _name(token) == "mrk" and token.kind is not Kind.CLOSE and _attribute(token, "mtype") == "seg"
+
+
 def _is_empty(tokens: Sequence[Token]) -> bool:
     """Whether a target has nothing in it, or only marks of segments that have nothing in them."""
     return not _content(tokens) and all(_name(token) in ("", "mrk") for token in tokens)
@@ -113,16 +148,16 @@ def _content(tokens: Sequence[Token]) -> str:
     return " ".join("".join(texts).split())
 
 
-def _read_text(tokens: Sequence[Token]) -> Parts:
-    """The content of a source, with its inline elements."""
-    builder = Builder(MARKUP)
+def _read_text(tokens: Sequence[Token], keeps_space: bool) -> Parts:
+    """The content of a source, with its inline elements, and the placeholders of the original format."""
+    builder, add = Builder(MARKUP), partial(add_text, has_breaks=keeps_space)
     for token in join_kept([Token(one.raw, one.kind, _name(one)) for one in tokens], NATIVE):
         name = token.name
         if token.kind is None:
-            builder.text(token.raw)
+            add(builder, token.raw)
         elif token.raw.startswith(CDATA):
-            builder.keep(read_cdata(token.raw))
-        elif (name == "mrk" and _attribute(token, "mtype") == "seg") or LINE_FEED.search(token.raw):
+            builder.keep(read_cdata(token.raw, add))
+        elif _is_segment(token) or LINE_FEED.search(token.raw):
             builder.keep(token.raw)
         elif name in OPENING:
             builder.tag(token.raw, Kind.OPEN, f"{name} {_first(token, OPENING[name])}")

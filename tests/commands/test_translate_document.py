@@ -60,7 +60,7 @@ def test_document_becomes_lines_only_where_the_format_says_so(translate, tmp_pat
         assert (tmp_path / output).read_text().count("\n") == 2
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "a.RTF", "a.xlsx"])
+@pytest.mark.parametrize("name", ["a.pdf", "a.RTF", "a.xls"])
 def test_file_that_is_no_text_is_refused(translate, tmp_path, name):
     (tmp_path / name).write_text("w1\n")
     status, _, error = translate("--input", tmp_path / name, "--output", tmp_path / f"b{name[1:]}")

@@ -1,5 +1,7 @@
 """Each format: which of its text is translated, and that all else is as it was."""
 
+import re
+
 import pytest
 
 from hf_vaswani.documents.reading import read_document
@@ -73,7 +75,7 @@ title: here
 # THE *END* #
 
 SEE **THIS AND** [A LINK](http://x.y "T") WITH `code`\x20\x20
-NOW \\* A_B <b>X</b>, https://x.y/z OR ![image](i.png).[^1]
+NOW \\* A_B <b>X</b>, https://x.y/z OR ![IMAGE](i.png).[^1]
 
 > - IN TWO LINES
 
@@ -142,6 +144,29 @@ intro
 <v Roger>you &amp; <00:01.500>me
 <c.loud>both</c>
 """
+RESX = """\
+<root><resheader name="version"><value>2.0</value></resheader>
+<data name="a" xml:space="preserve"><value>go {0}
+to &lt;it&gt;</value><comment>note</comment></data>
+<data name="b.Size" type="System.Drawing.Size"><value>a size</value></data>
+<data name="&gt;&gt;b.Name"><value>name</value></data></root>
+"""
+ANDROID = r"""<?xml version="1.0" encoding="utf-8"?>
+<resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
+  <string name="a">it\'s \"%1$s\"\n<b>big</b> for
+    <xliff:g id="x">%s x</xliff:g></string>
+  <string name="b" translatable="false">no</string><string name="c">"it's <xliff:g id="y">%d</xliff:g> so"</string>
+  <plurals name="d"><item quantity="one">a dog</item><item quantity="other">%d dogs</item></plurals>
+  <string-array name="e"><item>one</item><item>@string/two</item></string-array>
+  <string name="f"><![CDATA[<p>hi</p>]]></string><color name="g">red</color>
+</resources>
+"""
+APPLE = r"""/* "note" = "this"; */
+"key" = "hi %@, \"you\"\nor";  // more
+other = "it\U2019s";
+"id" = 12;
+"""
+ARB = '{"@@locale": "en", "hi": "hi {name}", "@hi": {"description": "no"}}'
 CASES = [
     ("txt", "one\r\n\r\n  two\t\nthree", "ONE\r\n\r\n  TWO\t\nTHREE"),
     ("html", HTML, HTML_FILLED),
@@ -149,13 +174,21 @@ CASES = [
     ("md", MARKDOWN, MARKDOWN_FILLED),
     ("json", JSON, JSON_FILLED),
     ("properties", PROPERTIES, PROPERTIES_FILLED),
+    ("resx", RESX, RESX.replace("go {", "GO {").replace("to &lt;it", "TO &lt;it")),
+    ("xml", ANDROID, ANDROID.replace("it\\'s", "IT\\'S").replace("big</b> for", "BIG</b> FOR")
+     .replace("it's", "IT'S").replace(' so"', ' SO"').replace("a dog", "A DOG").replace("d dogs", "d DOGS")
+     .replace("<item>one", "<item>ONE")
+     .replace("hi</p>", "HI</p>")),
+    ("strings", APPLE, APPLE.replace("hi %@", "HI %@").replace("you", "YOU").replace("or\"", "OR\"")
+     .replace("it\\U2019s", "IT\\U2019S")),
+    ("json", ARB, ARB.replace("hi {", "HI {")),
     ("srt", SRT, SRT.replace("one <i>two", "ONE <i>TWO").replace("three", "THREE").replace("hi", "HI")
      .replace("you", "YOU")),
     ("vtt", VTT, VTT.replace("you", "YOU").replace(">me", ">ME").replace(">both", ">BOTH")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind, content, filled", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("kind, content, filled", CASES, ids=[f"{case[0]}{n}" for n, case in enumerate(CASES)])
 def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     encoding = "latin-1" if kind == "xml" else "utf-8"
     document = read_document(kind, content.encode(encoding))
@@ -167,7 +200,8 @@ def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     ("<p a=don't b>x</p>", ["x"]),
     ("<a href=/x/>one</a> two", ["one two"]),
     ('<script>if (a<b) "</p>"</SCRIPT ><!-->x<!-- y -->', ["x"]),
-    ("1 < 2 <b>a</b> <![if x]>b<![endif]> <c d", ["a b"]),
+    ("1 < 2 <b>a</b> <![if x]>b<![endif]> <c d", ["1 < 2 a b"]),
+    ("a <%= b > c %> d {{ e }} f {% if g %}", ["a d f"]),
     ('<img src="a>b">c<IMG>', ["c"]),
 ])  # fmt: skip
 def test_tags_of_html_are_found_as_by_browsers(content, texts):
@@ -348,9 +382,6 @@ SEGMENT = '<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id=
     (UNIT, '<source>a <x id="1"/></source><target><x id="1"/></target>'),
     (UNIT, '<source>a</source><target state="new">eins</target>'),
     (UNIT, '<source>a</source><target state="needs-translation"><![CDATA[eins]]></target>'),
-    (UNIT, '<source>a b</source>'
-           '<seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
-           '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2"/></target>'),
     (UNIT, "<source>a</source><target>a</target>"),
     (SEGMENT, "<segment><source>a</source><target><![CDATA[eins]]></target></segment>"),
     (SEGMENT, "<segment><source>a</source><target>eins</target></segment>"),
@@ -368,6 +399,29 @@ def test_translation_in_xliff_is_never_overwritten(wrap, content):
      '<source>a</source><target state="needs-review-translation" state-qualifier="mt-suggestion">A</target>'),
     (UNIT, '<source>a</source><target><mrk mtype="seg" mid="1"></mrk></target>',
      '<source>a</source><target state="needs-review-translation" state-qualifier="mt-suggestion">A</target>'),
+    (UNIT, '<source>a b</source>'
+     '<seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
+     '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2"/></target>',
+     '<source>a b</source>'
+     '<seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
+     '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2">B</mrk></target>'),
+    (SEGMENT, '<segment><source>a <mrk mtype="protected">b c</mrk> d</source></segment>',
+     '<segment state="translated"><source>a <mrk mtype="protected">b c</mrk> d</source>'
+     '<target>A <mrk mtype="protected">b c</mrk> D</target></segment>'),
+    (SEGMENT, '<segment><source xml:space="preserve">a b\n  c\n</source></segment>',
+     '<segment state="translated"><source xml:space="preserve">a b\n  c\n</source>'
+     "<target>A B\n  C\n</target></segment>"),
+    (SEGMENT, '<segment><source>a b\n  c</source></segment>',
+     '<segment state="translated"><source>a b\n  c</source><target>A B C</target></segment>'),
+    (SEGMENT, '<segment><source>a<ph id="1" disp="&lt;br/&gt;"/>b<ph id="2">&lt;br/&gt;</ph>c</source></segment>',
+     '<segment state="translated"><source>a<ph id="1" disp="&lt;br/&gt;"/>b<ph id="2">&lt;br/&gt;</ph>c</source>'
+     '<target>A<ph id="1" disp="&lt;br/&gt;"/>B<ph id="2">&lt;br/&gt;</ph>C</target></segment>'),
+    (SEGMENT, "<segment><source><![CDATA[not these: #<>()]]></source></segment>",
+     '<segment state="translated"><source><![CDATA[not these: #<>()]]></source>'
+     "<target><![CDATA[NOT THESE: #<>()]]></target></segment>"),
+    (SEGMENT, "<segment><source><![CDATA[hi %s, <b>you</b>]]></source></segment>",
+     '<segment state="translated"><source><![CDATA[hi %s, <b>you</b>]]></source>'
+     "<target><![CDATA[HI %s, <b>YOU</b>]]></target></segment>"),
     (SEGMENT, "<segment><source><![CDATA[a & b]]></source></segment>",
      '<segment state="translated"><source><![CDATA[a & b]]></source><target><![CDATA[A & B]]></target></segment>'),
     (SEGMENT, "<segment><source><![CDATA[<p>a <b>b</b></p>]]></source><target><![CDATA[]]></target></segment>",
@@ -407,3 +461,84 @@ def test_escaped_backslash_before_a_letter_is_not_a_line_break(kind, content):
     document = read_document(kind, (content % "here").encode())
     assert document.texts == [r"in C:\new here"]
     assert document.fill([r"in C:\new there"]).decode() == content % "there"
+
+
+XHTML = """\
+<html xmlns="http://www.w3.org/1999/xhtml"><head><style>p { color: red }</style><script>var x = "a b";</script></head>
+<body><pre>x y</pre><p title="the dog">hi <b>you</b><br/>there</p></body></html>"""
+
+
+@pytest.mark.parametrize("prefix", ["", "h:"])
+def test_xhtml_is_read_by_the_rules_of_html(prefix):
+    content = XHTML
+    if prefix:
+        content = re.sub(r"<(/?)(?=[a-z])", r"<\1h:", XHTML).replace("xmlns=", "xmlns:h=")
+    filled = content.replace("the dog", "THE DOG").replace(">hi <", ">HI <").replace(">you<", ">YOU<")
+    document = read_document("xml", content.encode())
+    assert document.texts == ["the dog", "hi you", "there"]
+    assert document.fill([text.upper() for text in document.texts]).decode() == filled.replace(">there", ">THERE")
+
+
+@pytest.mark.parametrize("content, filled", [
+    ("see http://x.org/a_b_c now", "SEE http://x.org/a_b_c NOW"),
+    ("*see http://x.org/a_b_*", "*SEE http://x.org/a_b_*"),
+    ("> [!NOTE]\n> be here\n", "> [!NOTE]\n> BE HERE\n"),
+    ("> [!note] a title\n> be here\n", "> [!note] A TITLE\n> BE HERE\n"),
+    (":::note\nbe here\n:::\n", ":::note\nBE HERE\n:::\n"),
+    (":::tip a title\n\nbe here\n\n:::\n", ":::tip A TITLE\n\nBE HERE\n\n:::\n"),
+    ('!!! note "a title"\n    be here\n', '!!! note "A TITLE"\n    BE HERE\n'),
+    ("!!! be here !!!\n", "!!! BE HERE !!!\n"),
+    ("- [ ] one\n- [x] two\n- [x](y) three\n", "- [ ] ONE\n- [x] TWO\n- [X](y) THREE\n"),
+    ("so $x_i$ is or $a*b*c$ here", "SO $x_i$ IS OR $a*b*c$ HERE"),
+    ("it is $5 and $6 now", "IT IS $5 AND $6 NOW"),
+    ("so\n$$\na_b = c\n$$\nis", "SO\n$$\na_b = c\n$$\nIS"),
+    ("![the dog](a.png)", "![THE DOG](a.png)"),
+    ("see [![the dog](a.png)](b) now", "SEE [![THE DOG](a.png)](b) NOW"),
+    ("![the dog] ![a *b*](c) ![the cat][c]\n\n[the dog]: a\n[c]: b\n",
+     "![the dog] ![a *b*](c) ![THE CAT][c]\n\n[the dog]: a\n[c]: b\n"),
+    ("|a|\n|-|\n|one<br>two|\n", "|A|\n|-|\n|ONE<br>TWO|\n"),
+])  # fmt: skip
+def test_what_readers_of_markdown_do_not_see_stays(content, filled):
+    document = read_document("md", content.encode())
+    assert document.fill(document.texts) == content.encode()
+    assert document.fill([text.upper() for text in document.texts]).decode() == filled
+
+
+@pytest.mark.parametrize("kind, content, filled", [
+    ("vtt", "WEBVTT\n\n00:05.000 --> 00:06.000\n \nso be it\n", "WEBVTT\n\n00:05.000 --> 00:06.000\n \nSO BE IT\n"),
+    ("vtt", "WEBVTT\n\n0:0:1.0 --> 0:0:2\none\n\nno cue\n", "WEBVTT\n\n0:0:1.0 --> 0:0:2\nONE\n\nno cue\n"),
+    ("vtt", "WEBVTT\n\nNOTE nothing\n", "WEBVTT\n\nNOTE nothing\n"),
+    ("srt", "1\n00:01,0 --> 00:02,0\none\n\ntwo\n\n2\n00:03,0 --> 00:04,0\nthree\n",
+     "1\n00:01,0 --> 00:02,0\nONE\n\nTWO\n\n2\n00:03,0 --> 00:04,0\nTHREE\n"),
+    ("srt", "1\n00:01,0 --> 00:02,0\none<br>two\\Nthree\n", "1\n00:01,0 --> 00:02,0\nONE<br>TWO\\NTHREE\n"),
+])  # fmt: skip
+def test_every_line_of_a_cue_is_translated(kind, content, filled):
+    document = read_document(kind, content.encode())
+    assert document.fill(document.texts) == content.encode()
+    assert document.fill([text.upper() for text in document.texts]).decode() == filled
+
+
+def test_dash_of_a_speaker_is_not_in_the_text():
+    document = read_document("srt", "1\n00:01,0 --> 00:02,0\n- hi!\n<i>– you?</i>\n-5 it is\n".encode())
+    assert document.texts == ["hi!", "you? -5 it is"]
+    assert document.fill(["HI!", "YOU? -5 IT IS"]).decode().endswith("\n- HI!\n<i>– YOU?</i>\n-5 IT IS\n")
+
+
+@pytest.mark.parametrize("kind, content, message", [
+    ("md", b"%PDF-1.4 text", "It is a PDF, not md."),
+    ("txt", b"PK\x03\x04text", "It is an archive, such as an office file, not txt."),
+    ("txt", b"one\nt\0wo", "Line 2: there is a null byte"),
+])  # fmt: skip
+def test_what_is_no_text_is_an_error(kind, content, message):
+    with pytest.raises(InputError, match=message):
+        read_document(kind, content)
+
+
+def test_subtitles_in_a_text_file_are_read_as_such():
+    document = read_document("txt", b"1\r\n00:01,0 --> 00:02,0\r\n- one\r\ntwo\r\n")
+    assert document.texts == ["one two"]
+
+
+def test_line_that_is_not_of_apples_strings_is_an_error():
+    with pytest.raises(InputError, match='Line 2: b: c is neither a comment nor "key" = "value";. Correct it.'):
+        read_document("strings", b'"a" = "b";\nb: c\n')

@@ -28,6 +28,8 @@ UNITS = [
     "{a, plural, one {", "} other {", "![", "](", "[a](b)", "[a]: b\n", "[^", "**", "*a **b ", "*a", "_a_", "`a``b",
     "```", "~~", "| a ", "> ", "- ", "1. ", "http://", "www.", "a@", "@a.", "a.b", "%(", "%1", "%0", "$t(", "\\u",
     "\\n", "''", "1:", "1.1", "1 km ", "a. ", "A. . ", "<w:r><w:t>a</w:t></w:r>",
+    "`a <", ":a:`", "``", "$a", "%a%", "%<", "@a", "&lt;a", "_a", "&a", "0,choice,0#a|", "a_", "a.", "0a", "-->\n",
+    ":::", "!!! a", "$$", "\\ ", "/*", '"a" = "',
     '<w:r><w:fldChar w:fldCharType="begin"/></w:r>', "<w:ins>", 'msgstr[0] ""\n', "»", " »", "。",
 ]  # fmt: skip
 
@@ -50,7 +52,9 @@ DOCUMENTS = {
     "vtt": lambda text: f"WEBVTT\n\n00:01.000 --> 00:02.000\n<i>a</i>{text}\n",
     "md": lambda text: f"a *b* {text}",
     "json": lambda text: json.dumps({"a": text}, ensure_ascii=False),
-    "properties": lambda text: f"a = <b>a</b> {text}",
+    "properties": lambda text: f"a = <b>a</b> {text}\nb = {text}",
+    "resx": lambda text: f"<root><data><value>{escape(text)}</value></data></root>",
+    "strings": lambda text: f'"a" = {as_string(text)};\n{text}',
     "txt": str,
     "docx": lambda text: docx(f"<w:p><w:r><w:t>a {escape(text)}</w:t></w:r><w:r><w:rPr/><w:t>b</w:t></w:r></w:p>"),
 }

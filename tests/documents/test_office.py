@@ -131,6 +131,105 @@ def test_open_document_keeps_spans_notes_and_tabs():
     assert filled == f"<o {ODF}>{expected}</o>"
 
 
+@pytest.mark.parametrize("body, text", [
+    ("<w:r><w:t>an e</w:t><w:noBreakHyphen/><w:t>mail</w:t></w:r>", "an e-mail"),
+    ("<w:r><w:t>an e</w:t></w:r><w:r><w:noBreakHyphen/></w:r><w:r><w:t>mail</w:t></w:r>", "an e-mail"),
+    ("<w:r><w:ruby><w:rt>" + run("no") + "</w:rt><w:rubyBase>" + run("yes") + "</w:rubyBase></w:ruby></w:r>", "yes"),
+    ("<w:moveFrom>" + run("no") + "</w:moveFrom>" + run("yes"), "yes"),
+])  # fmt: skip
+def test_signs_and_hidden_text_of_word(body, text):
+    content = docx(f"<w:p>{body}</w:p>")
+    document = read_document("docx", content)
+    assert document.texts == [text] and document.fill([text]) == content
+    filled = read_member(document.fill(["AN E-MAIL"]))
+    assert "".join(re.findall(r"<w:t[^>]*>([^<]*)</w:t>", filled)).replace("no", "") == "AN E-MAIL"
+    assert "noBreakHyphen" not in filled
+
+
+def test_space_of_an_open_document_is_a_space():
+    def read(text: str):
+        return read_document(
+            "odt", packed({"content.xml": f"<office:document-content {ODF}>{text}</office:document-content>"})
+        )
+
+    document = read('<text:p>one<text:s/><text:span>two</text:span><text:s text:c="3"/>three</text:p>')
+    assert document.texts == ["one two three"]
+    assert read_member(document.fill(["ONE TWO THREE"]), "content.xml").endswith(
+        '<text:p>ONE<text:s/><text:span>TWO</text:span><text:s text:c="3"/>THREE</text:p></office:document-content>'
+    )
+
+
+def test_space_at_the_end_of_a_span_stays():
+    text = "<text:p>the <text:span>price: <text:s/></text:span><text:page-number>5</text:page-number></text:p>"
+    content = packed({"content.xml": f"<office:document-content {ODF}>{text}</office:document-content>"})
+    filled = read_member(read_document("odt", content).fill(["THE PRICE:"]), "content.xml")
+    assert text.replace("the", "THE").replace("price", "PRICE") in filled
+
+
+def test_masters_are_translated_except_for_their_prompts():
+    shape = "<p:sp>{}<a:p><a:r><a:t>{}</a:t></a:r></a:p></p:sp>"
+    master = f"<p:sldMaster {A}>{shape.format('<p:ph/>', 'click here')}{shape.format('', 'our firm')}</p:sldMaster>"
+    slide = f"<p:sld {A}>{shape.format('<p:ph/>', 'a title')}</p:sld>"
+    names = "ppt/slideMasters/slideMaster1.xml", "ppt/slides/slide1.xml"
+    content = packed({"ppt/presentation.xml": "<a/>", **dict(zip(names, (master, slide)))})
+    assert read_document("pptx", content).texts == ["our firm", "a title"]
+    frame = '<draw:frame presentation:class="{}"><text:p>{}</text:p></draw:frame>'
+    styles = f"{frame.format('title', 'click here')}<draw:frame><text:p>our firm</text:p></draw:frame>"
+    names = f"{ODF} xmlns:office='o' xmlns:draw='d' xmlns:presentation='p'"
+    styles = f"<office:document-styles {names}>{styles}</office:document-styles>"
+    assert read_document("odp", packed({"content.xml": "<a/>", "styles.xml": styles})).texts == ["our firm"]
+
+
+S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+STRINGS = f"""<sst {S}><si><t>a column</t></si><si><t>one
+two</t></si><si><r><t>big </t></r><r><rPr><b/></rPr><t>dog</t></r><rPh><t>no</t></rPh></si><si><t>12</t></si></sst>"""
+
+
+def test_texts_of_a_sheet_are_translated_except_for_names_of_columns():
+    table = f'<table {S}><tableColumns><tableColumn id="1" name="a column"/></tableColumns></table>'
+    sheet = f'<worksheet {S}><c t="inlineStr"><is><t>a text</t></is></c><c t="str"><f>A1</f><v>no</v></c></worksheet>'
+    members = {"xl/workbook.xml": "<a/>", "xl/worksheets/sheet1.xml": sheet, "xl/tables/table1.xml": table}
+    content = packed({**members, "xl/sharedStrings.xml": STRINGS})
+    document = read_document("xlsx", content)
+    assert sorted(document.texts) == ["a text", "big dog", "one", "two"] and document.fill(document.texts) == content
+    filled = STRINGS.replace("one\ntwo", "ONE\nTWO").replace("<t>big ", f"<t{SPACE}>BIG ").replace(">dog", ">DOG")
+    done = document.fill([text.upper() for text in document.texts])
+    assert read_member(done, "xl/sharedStrings.xml") == filled
+    assert read_member(done, "xl/worksheets/sheet1.xml") == sheet.replace("a text", "A TEXT")
+
+
+def test_cells_of_an_open_document_are_translated_if_they_are_text():
+    cell = '<table:table-cell office:value-type="{}"{}><text:p>{}</text:p></table:table-cell>'
+    cells = cell.format("string", "", "a text") + cell.format("date", "", "May 1") + cell.format(
+        "string", ' table:formula="of:=A1"', "a result"
+    )  # fmt: skip
+    names = f"{ODF} xmlns:office='o' xmlns:table='t'"
+    content = packed({"content.xml": f"<office:document-content {names}>{cells}</office:document-content>"})
+    assert read_document("ods", content).texts == ["a text"]
+
+
+def test_parts_with_other_names_are_found_by_their_types():
+    word = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+    types = "".join(
+        f'<Override PartName="/word/{name}.xml" ContentType="{word}.{kind}+xml"/>'
+        for name, kind in (("body", "document.main"), ("feet", "footer"), ("look", "styles"))
+    )
+    parts = {f"word/{name}.xml": f"<w:x {W}><w:p>{run(name)}</w:p></w:x>" for name in ("body", "feet", "look")}
+    assert read_document("docx", packed({"[Content_Types].xml": types, **parts})).texts == ["body", "feet"]
+
+
+def test_member_that_is_not_read_may_be_packed_well():
+    body = f"<w:document {W}><w:p>{run('text')}</w:p></w:document>"
+    content = packed({"word/document.xml": body, "docProps/app.xml": " " * 20_000_000})
+    assert read_document("docx", content).texts == ["text"]
+
+
+def test_open_document_with_a_password_says_so():
+    manifest = "<manifest:encryption-data/>"
+    with pytest.raises(InputError, match="It has a password. Save it without one."):
+        read_document("odt", packed({"content.xml": "\xad", "META-INF/manifest.xml": manifest}))
+
+
 def test_archive_that_is_no_such_document_is_refused(monkeypatch):
     def error_of(content: bytes, kind: str = "docx") -> str:
         with pytest.raises(InputError) as error:

@@ -37,6 +37,14 @@ def fill(markup, translation, alignment=None):
     ("see <img> now", "sieh jetzt", "sieh <img> jetzt"),
     ("see <img>, now", "sieh, jetzt", "sieh <img>, jetzt"),
     ("note<sup>1</sup> here", "Hinweis hier", "Hinweis<sup>1</sup> hier"),
+    # The first and the last word, number, or sign is in the text, within a tag, too.
+    ("this costs <b>€10.</b>", "das kostet 10 €.", "das kostet <b>10 €.</b>"),
+    ("(<i>12</i> dogs)", "(12 Hunde)", "(<i>12</i> Hunde)"),
+    ("hi <b>it costs </b>5 €", "hallo es kostet 5 €", "hallo <b>es kostet </b>5 €"),
+    ("<b> hi</b> you<i> there </i>", "hallo du dort", "<b> hallo</b> du<i> dort </i>"),
+    ("<a>From</a>&lt;<a>Char</a>&gt; x", "From<Char> y", "<a>From</a>&lt;<a>Char</a>&gt; y"),
+    # A pair without text is like a single tag.
+    ("with <i></i> it (<b><img></b>) is", "mit ihm () ist", "mit <i></i> ihm (<b><img></b>) ist"),
     # None goes into a placeholder or the like.
     ("in <i>{{ count }} a</i> line", "in {{ count }} Zeile", "in <i>{{ count }}</i> Zeile"),
     ("is <i>[[x]] so</i> it", "[[x]] ist", "[[x]] <i>ist</i>"),
