@@ -162,9 +162,9 @@ class PairModel:
         rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
         rows.sort(key=longest.__getitem__)
         engine = model if isinstance(model, EngineModel) else None
-        if engine is None and self.selection is not None and self.selection.is_possible:
-            if _engine_obstacle(model, [encoded[row][1] for row in rows]) is None:
-                engine = self.selection.scorer_for(model, None, sum(longest))
+        may_replace = engine is None and self.selection is not None and self.selection.is_possible
+        if may_replace and _engine_obstacle(model, [encoded[row][1] for row in rows]) is None:
+            engine = self.selection.scorer_for(model, None, sum(longest))
         found: list[WordScores | None] = [None] * len(pairs)
         words: dict[str, tuple[int, list[int | None]]] = {}  # of each target: their number, and each token's word
         for batch in token_batches(rows, longest.__getitem__, BATCH_TOKENS):
