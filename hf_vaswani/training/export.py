@@ -87,7 +87,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
             print_main(f"training text read in the first epoch: {line}", processes)
 
     def save() -> RunReport:
-        if recipe.evaluation.calibration:
+        if recipe.evaluation.confidence:
             calibrate_confidence(setup, model)
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps

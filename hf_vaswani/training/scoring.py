@@ -141,7 +141,7 @@ def calibrate_confidence(setup: TrainingSetup, model: VaswaniForConditionalGener
     try:
         report = calibrate(translator, *zip(*pairs))
     except InputError as error:  # the model itself must not be lost
-        print_main(f"warning: evaluation.calibration: {error}")
+        print_main(f"warning: evaluation.confidence: {error}")
         return
     model.config.confidence = report.calibration.to_dict()
     print_main(str(report))

@@ -22,7 +22,7 @@ TRANSLATED, GUESSED, AGAIN = 1.0, 0.04, 2.0
 # as well if that makes the translation more probable.
 SHARE = 0.4
 # The log-probability of a term that the model may choose itself. Synonyms that it never chooses have -8 to -30.
-PROBABLE = -8.0
+PROBABLE = -10.0
 # Of several target terms, and of places for a term whose source word is not translated.
 MOST_TERMS, PLACES = 4, 6
 

@@ -16,4 +16,4 @@ def test_validation_set_calibrates_the_model(recipe, monkeypatch, capsys):
 def test_too_few_pairs_cost_the_confidence_not_the_model(recipe, capsys):
     model = VaswaniForConditionalGeneration.from_pretrained(train(recipe(*OPTIONS)).folder)
     assert model.config.confidence is None
-    assert "evaluation.calibration: 8 pairs cannot calibrate a model" in capsys.readouterr().out
+    assert "evaluation.confidence: 8 pairs cannot calibrate a model" in capsys.readouterr().out
