@@ -108,7 +108,7 @@ class Section(BaseModel):
 
     # In place of a deprecated method of pydantic.
     def validate(self) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Errors for keys of this section that contradict each other, although each is valid by itself."""
+        """Errors for keys of this section that conflict, although each is valid by itself."""
         return []
 
     @field_validator("*", mode="before")

@@ -153,11 +153,8 @@ class PairModel:
         """The scores of each pair of source and target, or `None` for a pair that cannot be scored."""
         if not pairs:
             return []
-        model, tokenizer, languages = self.model, self.tokenizer, (self.src_lang, self.tgt_lang)
-        prefix = translation_task(model, "translation", *languages)[1]["prefix"]
-        sources = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, self.tgt_lang))
-        targets = [target for _, target in pairs]
-        encoded = encode_with_languages(tokenizer, list(zip(sources, targets)), *languages)
+        model, tokenizer, targets = self.model, self.tokenizer, [target for _, target in pairs]
+        _, encoded = _encode(model, tokenizer, pairs, self.src_lang, self.tgt_lang)
         limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
         rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
         rows.sort(key=longest.__getitem__)
@@ -196,7 +193,7 @@ class PairModel:
         self, source: str, target: str, with_alignment: bool = False
     ) -> tuple[torch.LongTensor, dict[str, list]]:
         """The token ids of a translation, as from a search, and if requested its alignment, as in [`align`]."""
-        [pair] = encode_with_languages(self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
+        _, [pair] = _encode(self.model, self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
         ids = forced_output(self.model, torch.tensor([pair[1]], device=self.model.device))[0]
         return ids, _align_batch(self.model, self.tokenizer, [pair])[0] if with_alignment else {}
 
@@ -219,6 +216,20 @@ def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str
         if row[-1] not in ends[:1]:
             return "targets do not end with the end token"
     return None
+
+
+def _encode(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    src_lang: str | None,
+    tgt_lang: str | None,
+) -> tuple[list[str], list[EncodedPair]]:
+    """Sources as the model reads them, with the prefix of its task or target language; and the token ids of pairs."""
+    prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
+    marked = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, tgt_lang))
+    targets = [target for _, target in pairs]
+    return marked, encode_with_languages(tokenizer, list(zip(marked, targets)), src_lang, tgt_lang)
 
 
 def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
@@ -325,11 +336,8 @@ def align_pairs(
     if isinstance(model, EngineModel):
         raise ValueError(f"Alignments need attention weights, which {model.engine_name} does not return.")
     check_target_encoding(tokenizer)
-    task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
-    prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
-    marked = mark_target([source for source, _ in pairs], prefix)
     targets = [target for _, target in pairs]
-    encoded = encode_with_languages(tokenizer, list(zip(marked, targets)), src_lang, tgt_lang)
+    marked, encoded = _encode(model, tokenizer, pairs, src_lang, tgt_lang)
     limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
     links: list[Links | None] = [set() for _ in pairs]
     rows = []

@@ -6,7 +6,7 @@ adds a term that the model does not expect to what the model would have said any
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ..text.glossary import Term, joins_words
@@ -89,14 +89,9 @@ def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: Pa
     found = []
     aligned = model.align([text[:2] for text in texts]) if texts else []
     for (source, translation, occurrences), drops, links in zip(texts, _drops(texts, model), aligned):
-        spans, of_source, judged = word_spans(translation), word_spans(source), []
+        of_source, judged = word_spans(source), []
         for occurrence, own in zip(occurrences, drops):
-            words = {
-                word for term in occurrence.terms for place in term.places(translation)
-                for word in _words_in(spans, place)
-            }  # fmt: skip
-            numbers = _words_in(of_source, (occurrence.start, occurrence.end))
-            linked = {target for number, target in links or () if number in numbers}
+            words, linked = _term_words(translation, occurrence), _linked(of_source, occurrence, links or ())
             is_there = bool(words & linked) or max((own[word] for word in words), default=0) >= TRANSLATED
             again = [word for word in linked - words if word + 1 not in words and own[word] > AGAIN]
             judged.append(is_there and not again)
@@ -143,6 +138,19 @@ def _words_in(words: Sequence[Span], place: Span) -> list[int]:
     return [number for number, (start, end) in enumerate(words) if start < place[1] and place[0] < end]
 
 
+def _term_words(translation: str, occurrence: Occurrence) -> set[int]:
+    """The words of a translation that are one of the terms of an occurrence."""
+    spans = word_spans(translation)
+    places = [place for term in occurrence.terms for place in term.places(translation)]
+    return {word for place in places for word in _words_in(spans, place)}
+
+
+def _linked(of_source: Sequence[Span], occurrence: Occurrence, links: Iterable[tuple[int, int]]) -> set[int]:
+    """The words of a translation that are aligned with the source words of an occurrence."""
+    own = _words_in(of_source, (occurrence.start, occurrence.end))
+    return {target for word, target in links if word in own}
+
+
 def _edits(
     source: str,
     translation: str,
@@ -153,10 +161,7 @@ def _edits(
     """For each occurrence, the edits to choose from, the likeliest first."""
     spans, of_source = word_spans(translation), word_spans(source)
     is_word = [any(map(str.isalnum, translation[start:end])) for start, end in spans]
-    linked = [
-        {target for word in _words_in(of_source, (each.start, each.end)) for own, target in links if own == word}
-        for each in occurrences
-    ]
+    linked = [_linked(of_source, each, links) for each in occurrences]
     ranked = sorted(
         ((drop, number, word) for number, own in enumerate(drops) for word, drop in enumerate(own)),
         key=lambda one: -one[0],
@@ -168,7 +173,7 @@ def _edits(
         if number in found or word in taken or not is_word[word] or drop < least:
             continue
         terms = occurrences[number].terms
-        has = {each for term in terms for place in term.places(translation) for each in _words_in(spans, place)}
+        has = _term_words(translation, occurrences[number])
         if word in has:  # it is there already
             found[number] = [(*spans[word], Term(translation[slice(*spans[word])], True))]
             taken |= has
@@ -221,10 +226,11 @@ def _repeated(
     """Other words like those that a term replaces, and from the same source word."""
     spans, lower = word_spans(text), _lower_words(text)
     words = {word for start, end, _ in own for word in _words_in(spans, (start, end))}
+    replaced = {lower[word] for word in words}
     return [
         (lower[word], occurrence)
         for word, drop in enumerate(drops)
-        if word not in words and drop > AGAIN and lower[word] in {lower[other] for other in words}
+        if word not in words and drop > AGAIN and lower[word] in replaced
     ]
 
 

@@ -68,7 +68,7 @@ function showSource(place) {
   if (translation.source === source.value) translation.showSource(place);
 }
 
-/** Translates the text anew. */
+/** Translates the text again. */
 export function send() {
   clearTimeout(timer);
   id += 1;

@@ -25,7 +25,7 @@ class AugmentationArguments(Section):
     )  # fmt: skip
 
     def validate(self) -> list[str]:
-        """What contradicts each other in this section."""
+        """Errors for keys of this section that conflict."""
         if self.glossary and not self.terms:
             return [f"augmentation.glossary={self.glossary} has no effect without augmentation.terms: remove it"]
         return []

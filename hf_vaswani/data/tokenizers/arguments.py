@@ -92,7 +92,7 @@ class TokenizerArguments(Section):
     )
 
     def validate(self) -> list[str]:
-        """What contradicts each other in this section."""
+        """Errors for keys of this section that conflict."""
         if self.path is not None:
             return []
         errors, kind, traits = [], f"tokenizer.type={self.type}", TOKENIZER_TYPES[self.type]

@@ -128,7 +128,7 @@ class DataArguments(Section):
 
     # fmt: on
     def validate(self) -> list[str]:
-        """What contradicts each other in this section."""
+        """Errors for keys of this section that conflict."""
         errors, given = [], {split: self._given(split) for split in SPLITS}
         if self.dataset and any(given.values()):
             names = ", ".join(f"data.{name}" for names in given.values() for name in names)
@@ -155,7 +155,7 @@ class DataArguments(Section):
         return errors + self._share_errors() + self._length_errors()
 
     def _share_errors(self) -> list[str]:
-        """Contradictions about pairs held out of the training text."""
+        """Conflicts about pairs held out of the training text."""
         errors, shares = [], {}
         for split in SPLITS[1:]:
             name = f"{split}_share"
@@ -181,7 +181,7 @@ class DataArguments(Section):
         return errors
 
     def _length_errors(self) -> list[str]:
-        """Contradictions about the length limit of training pairs."""
+        """Conflicts about the length limit of training pairs."""
         if (self.max_length is None) == (self.max_length_coverage is None):
             return [
                 "set one of data.max_length, a number of tokens, and data.max_length_coverage, a share of the "
@@ -376,7 +376,7 @@ class TrainingArguments(Section):
 
     # fmt: on
     def validate(self) -> list[str]:
-        """What contradicts each other in this section."""
+        """Errors for keys of this section that conflict."""
         errors = []
         if not self.output_dir:
             errors.append("training.output_dir is missing: the folder for checkpoints and the final model")
@@ -421,7 +421,7 @@ class TrainingArguments(Section):
         return errors
 
     def _end_errors(self) -> list[str]:
-        """Contradictions about when the run ends, and about schedules that decay until then."""
+        """Conflicts about when the run ends, and about schedules that decay until then."""
         name, last, epochs = self.lr_scheduler_type, self.max_steps, self.num_train_epochs
         if not SCHEDULES[name].falls_to_end:
             if last is epochs is self.max_minutes is None:

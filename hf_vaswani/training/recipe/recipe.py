@@ -88,7 +88,7 @@ class Recipe(BaseModel):
         return f"training.start_from={self.training.start_from}" if self.training.start_from else None
 
     def validate(self) -> list[str]:
-        """Errors for keys that contradict each other, although each is valid by itself, one line each."""
+        """Errors for keys that conflict, although each is valid by itself, one line each."""
         sections = (self.data, self.tokenizer, self.training, self.augmentation)
         errors = self._data_errors() + [error for section in sections for error in section.validate()]
         return errors + self._tokenizer_errors() + self._peft_errors() + self._model_errors()
@@ -129,7 +129,7 @@ class Recipe(BaseModel):
         return errors
 
     def _peft_errors(self) -> list[str]:
-        """Contradictions between an adapter and the rest of the run."""
+        """Conflicts between an adapter and the rest of the run."""
         peft, training, errors = self.peft, self.training, []
         if peft.is_used and not training.start_from:
             errors.append(f"peft.r={peft.r} needs a model to fine-tune: training.start_from")
@@ -170,7 +170,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
     Raises:
         InputError: for all errors together: unknown keys, with the most similar known one, invalid values, and values
-            that contradict each other.
+            that conflict.
     """
     values, errors = _read_yaml(recipe_file(path))
     given = parse_options(options or [], errors)

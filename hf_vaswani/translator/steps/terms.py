@@ -257,7 +257,7 @@ class Terms:
                 translation = insert_spans(text, gaps, self._text(hypothesis), next(links), spans)
                 hypothesis["translation_text"] = translation
             segment.result, segment.target_lengths = copy.result, copy.target_lengths
-            segment.constraints = [each for each in segment.constraints if each.source not in spans]
+            segment.constraints = [each for each in segment.constraints if each.terms[0].text not in spans]
 
     def _is_spoiled(self, segment: Segment, hypothesis: Hypothesis) -> bool:
         """Whether a hypothesis does not have the spans to be kept as they are, or these have spoiled it."""
