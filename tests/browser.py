@@ -72,3 +72,16 @@ def violations(driver: Any, axe: Path) -> list[dict]:
         "({id, impact, nodes}) => ({id, impact, html: nodes.map((n) => n.html)})))))"
     )
     return json.loads(found)
+
+
+class TranslatorPage(OpenPage):
+    """The page for people who translate, with a model in the browser or a server."""
+
+    levels = ("SEVERE", "WARNING")
+
+    def open(self) -> None:
+        self.driver.get(self.address)
+        self.wait("document.getElementById('state').textContent === 'Ready.'")
+
+    def element(self, name: str) -> Any:
+        return self.driver.find_element("id", name)

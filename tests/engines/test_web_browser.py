@@ -28,7 +28,7 @@ from hf_vaswani.engines.onnx.onnx_model import OnnxModel
 from hf_vaswani.engines.web_page import PACKAGES
 from hf_vaswani.generation.alignment import alignments, forced_attentions, text_mask
 
-from ..browser import NEEDS_CHROMIUM, SECONDS, OpenPage, chromium, violations
+from ..browser import NEEDS_CHROMIUM, SECONDS, TranslatorPage, chromium, violations
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomize
 from ..data.tokenizers.test_tokenizer import TEXTS, learn
@@ -55,17 +55,8 @@ TIE, SHARE_OF_TIES = 0.2, 0.03
 PHONE = (390, 844)
 
 
-class Page(OpenPage):
+class Page(TranslatorPage):
     """The translation page in a browser."""
-
-    levels = ("SEVERE", "WARNING")
-
-    def open(self) -> None:
-        self.driver.get(self.address)
-        self.wait("document.getElementById('state').textContent === 'Ready.'")
-
-    def element(self, name: str) -> Any:
-        return self.driver.find_element("id", name)
 
     def text_of(self, name: str) -> str:
         return self.run("return document.getElementById(arguments[0]).textContent", name)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ..browser import NEEDS_CHROMIUM, OpenPage, chromium, violations
+from ..browser import NEEDS_CHROMIUM, TranslatorPage, chromium, violations
 
 pytestmark = [pytest.mark.slow, NEEDS_CHROMIUM]
 pytest.importorskip("fastapi_offline")
@@ -26,17 +26,8 @@ SCREENSHOTS = os.environ.get("HF_VASWANI_SCREENSHOTS")
 PHONE = (390, 844)
 
 
-class Page(OpenPage):
+class Page(TranslatorPage):
     """The server's page in a browser."""
-
-    levels = ("SEVERE", "WARNING")
-
-    def open(self) -> None:
-        self.driver.get(self.address)
-        self.wait("document.getElementById('state').textContent === 'Ready.'")
-
-    def element(self, name: str):
-        return self.driver.find_element("id", name)
 
     def paste(self, text: str, into: str = "source") -> None:
         code = "const field = document.getElementById(arguments[1]); field.value = arguments[0];"
