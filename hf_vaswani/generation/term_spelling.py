@@ -68,14 +68,13 @@ class TermSpeller:
     def spellings(self, terms: Iterable[Term]) -> list[tuple[int, ...]]:
         """Token ids of all spellings of terms; none of those that the tokenizer cannot spell."""
         terms = list(terms)
-        self.learn(terms)
+        self._learn(dict.fromkeys(terms))
         return [spelling for term in terms for spelling in self._known[term]]
 
-    def learn(self, terms: Iterable[Term]) -> list[Term]:
-        """Spell terms together, which takes much less time; returns those that the tokenizer cannot spell."""
+    def _learn(self, terms: Iterable[Term]) -> None:
+        """Spell terms together, which takes much less time."""
         if self.remembered > MOST_REMEMBERED:
             self._known, self.automata, self.remembered = {}, {}, 0
-        terms = list(dict.fromkeys(terms))
         new = [(term, place) for term in terms if term not in self._known for place in self._places(term)]
         spelled = self._encode([place for _, place in new])
         texts = self._decode(spelled)
@@ -87,7 +86,6 @@ class TermSpeller:
             if spelling and is_same and spelling not in self._known[term]:
                 self._known[term].append(spelling)
                 self.remembered += len(spelling)
-        return [term for term in terms if not self._known[term]]
 
     def _places(self, term: Term) -> list[tuple[str, str]]:
         """Texts before the term, and the term as it is written there."""

@@ -276,7 +276,7 @@ class Translator:
         if any(glossary.entries for glossary in glossaries):
             from .steps.terms import check_terms
 
-            check_terms(self.own_search, self._speller, glossaries)
+            check_terms(self.own_search)
 
     def _speller(self) -> "TermSpeller":
         from ..generation.term_spelling import TermSpeller

@@ -2,8 +2,9 @@
 
 The package ships what it generates in `hf_vaswani/data/sources/built_in/`, so that a first run needs no download;
 `python -m scripts.corpus` writes it again. The words are simple, but the grammar is German: three genders,
-four cases, verbs at the end of the clause, separable verbs, number words with the unit first. Word-by-word translation
-fails on most sentences. The conventions that give each sentence exactly one translation are in `grammar.py`.
+four cases, verbs at the end of the clause, separable verbs, number words with the unit first. Word-by-word
+translation fails on most sentences. The conventions that give each sentence exactly one translation are in
+`grammar.py`. Some numbers are then written in digits, and some names changed (`variety.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from random import Random
 
 from .dictionary import word_dictionary
 from .grammar import sentence_pair
+from .variety import varied
 
 __all__ = ["generate_corpus", "translate_word_by_word"]
 
@@ -45,7 +47,7 @@ def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[s
             f"size is {size:,}, but the built-in corpus has from {SMALLEST_SIZE:,} pairs "
             f"({VALIDATION_SIZE} for validation, {TEST_SIZE} for test, one for training) to {LARGEST_SIZE:,}."
         )
-    pairs = distinct_pairs(Random(seed), size)
+    pairs = distinct_pairs(Random(seed), Random(seed + 52), size)
     train_size = size - VALIDATION_SIZE - TEST_SIZE
     return {
         "train": pairs[:train_size],
@@ -54,18 +56,26 @@ def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[s
     }
 
 
-def distinct_pairs(rng: Random, size: int) -> list[tuple[str, str]]:
-    """Random sentence pairs, no two of which are alike on either side."""
+def distinct_pairs(rng: Random, variety: Random, size: int) -> list[tuple[str, str]]:
+    """Random sentence pairs, no two of which are alike on either side; the second generator varies what the first
+    one draws."""
     pairs: list[tuple[str, str]] = []
     seen_german: set[str] = set()
     seen_english: set[str] = set()
+
+    def is_new(pair: tuple[str, str]) -> bool:
+        german, english = map(bare_words, pair)
+        if german in seen_german or english in seen_english:
+            return False
+        seen_german.add(german)
+        seen_english.add(english)
+        return True
+
     while len(pairs) < size:
-        german, english = sentence_pair(rng)
-        german_words, english_words = bare_words(german), bare_words(english)
-        if german_words not in seen_german and english_words not in seen_english:
-            seen_german.add(german_words)
-            seen_english.add(english_words)
-            pairs.append((german, english))
+        pair = sentence_pair(rng)
+        if is_new(pair):
+            other = varied(variety, *pair)
+            pairs.append(other if is_new(other) else pair)
     return pairs
 
 

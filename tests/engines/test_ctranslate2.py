@@ -77,6 +77,12 @@ def test_pipeline_translates_an_exported_folder_as_it_does_the_model(exported, e
         torch.testing.assert_close(scores_of(got), scores_of(expected), atol=1e-4, rtol=0)
 
 
+def test_exported_model_without_placeholders_keeps_spans(exported):
+    translator = pipeline("translation", model=str(exported[1]), max_new_tokens=9)
+    [text] = texts_of(translator("w1 https://example.com/a w2 {name}", keep=["url", "placeholder"]))
+    assert text.count("https://example.com/a") == 1 and text.count("{name}") == 1
+
+
 def test_hypotheses_are_ranked_by_the_length_penalty_of_the_paper(exported):
     own, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
     settings = {

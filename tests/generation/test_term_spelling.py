@@ -40,7 +40,8 @@ def test_spellings_after_spaces_and_punctuation_and_with_a_capital():
 
 
 def test_a_term_with_unknown_characters_has_no_spelling():
-    assert TermSpeller(metaspace()).learn([Term("cat", True), Term("hound", True)]) == [Term("cat", True)]
+    speller = TermSpeller(metaspace())
+    assert speller.spellings([Term("hound", True)]) and not speller.spellings([Term("cat", True)])
 
 
 @pytest.mark.parametrize(

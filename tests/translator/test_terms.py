@@ -36,6 +36,13 @@ def test_translations_have_their_terms_and_others_stay_as_they_are(translator):
     assert found[3].split().count("w30") == 2
 
 
+def test_a_term_that_the_tokenizer_cannot_spell_is_put_in_place(translator):
+    [text] = texts_of(translator("w1", terms={"w1": ["\u732b\u72d7"], "w2": "w3"}))
+    assert text == "\u732b\u72d7"
+    [text] = texts_of(translator("w4 w1 w2", terms={"w1": "\u732b"}, on_missing_term="error"))
+    assert "\u732b" in text
+
+
 def test_a_translation_that_has_its_terms_stays_as_it_is(translator):
     [plain] = texts_of(translator("w1 w2 w3", return_scores=True))
     own = plain.split()[0]
@@ -177,7 +184,6 @@ def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, error",
     [
-        ({"terms": {"w1": "w99"}}, "the tokenizer cannot spell 'w99' for 'w1'"),
         ({"terms": TERMS, "do_sample": True, "num_beams": 1}, "cannot be combined with do_sample"),
         ({"terms": TERMS, "on_unmet": "ignore"}, 'on_missing_term must be "warn", "error" or "accept"'),
         ({"terms": {"w1": ""}}, "a target term of 'w1' is empty"),

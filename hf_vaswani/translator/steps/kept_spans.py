@@ -1,8 +1,9 @@
 """Keeps spans as they are: addresses, numbers, placeholders, code, any pattern. Imported for texts with patterns.
 
-A model that has learned placeholders translates these in place of what they stand for, which is restored afterwards.
-Translations that lack one are searched for again, like those that lack a term. So are the translations of a model that
-has not learned placeholders, and of a piece of a text with more than it has learned.
+A model that has learned placeholders translates these in place of what they stand for, which is restored afterwards;
+where one is missing, it is put in place like a term. A model that has not learned them, or a piece of a text with more
+than it has learned, is translated without the spans, and these are inserted between the words that translate their
+neighbors.
 """
 
 import re
@@ -46,9 +47,6 @@ class KeptSpans:
         """Raise a `ValueError` if something cannot be kept with the arguments of a search."""
         if self.patterns and search.options.return_tensors:
             raise ValueError("keep needs translations as text, not as token ids: leave out return_tensors.")
-        what = "Patterns to keep, without learned placeholders,"
-        if self.patterns and not self.placeholders and (error := search.constraint_error(what)):
-            raise ValueError(error)
 
     def mask(self, text: str) -> tuple[str, list[str]]:
         """A text with [`MASK`], which has no end of a sentence in it, for each span to be kept; and these spans."""

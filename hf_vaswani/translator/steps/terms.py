@@ -5,7 +5,7 @@ without terms. Most translations have theirs; for the others, PyTorch searches a
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -13,11 +13,10 @@ from functools import partial
 import torch
 
 from ...core.sentence_splitting import Piece
-from ...errors import listed
 from ...generation.constrained_search import MOST_STATES, SearchSize
 from ...generation.term_automaton import TermAutomata, TermAutomaton
 from ...generation.term_spelling import TermSpeller
-from ...text.glossary import Glossary, Term, TermConstraint, shortened, shown_constraints
+from ...text.glossary import Glossary, TermConstraint, shortened, shown_constraints
 from ...text.markers import END, KEEPS, TERM, TERM_TOKENS, has_term_tokens, with_terms, without_markers
 from ...text.source_warnings import translation_warning
 from ..pairs import PairModel
@@ -27,7 +26,6 @@ from ..term_placement import place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
 LEAST_BEAMS = 4
-LEARNED_TOGETHER = 1000  # entries
 # Of a text: the translation is scored once for each.
 MOST_PLACED = 64
 TOO_LARGE = "its terms are too many, or too long, for a search in one sentence. Leave some out"
@@ -283,16 +281,17 @@ class Terms:
                 segment.result, segment.target_lengths = before.result, before.target_lengths
 
     def _prepare(self, segment: Segment) -> str | None:
-        """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why there are
+        """Make the automata of a segment, of the constraints that the tokenizer can spell; or say why some have
         none."""
         speller = self.speller()
-        spelled = {constraint: speller.spellings(constraint.terms) for constraint in segment.constraints}
-        spelled = {constraint: spellings for constraint, spellings in spelled.items() if spellings}
+        spellings_of = {constraint: speller.spellings(constraint.terms) for constraint in segment.constraints}
+        spelled = {constraint: spellings for constraint, spellings in spellings_of.items() if spellings}
         if sum(each.count * sum(map(len, spellings)) for each, spellings in spelled.items()) <= MOST_STATES:
             automata = [_automaton(speller, constraint, spellings) for constraint, spellings in spelled.items()]
             if not automata or SearchSize.of(automata).is_possible():
                 segment.automata = automata
-                return None
+                unknown = [constraint for constraint in segment.constraints if constraint not in spelled]
+                return f"the tokenizer cannot spell {shown_constraints(unknown)}" if unknown else None
         return TOO_LARGE
 
     def _search(self, segments: Sequence[Segment]) -> None:
@@ -313,12 +312,11 @@ class Terms:
         search(part)
 
 
-def check_terms(search: Search, speller: Callable[[], TermSpeller], glossaries: Iterable[Glossary]) -> None:
-    """Raise a `ValueError` if terms cannot be spelled, or not be searched for.
+def check_terms(search: Search) -> None:
+    """Raise a `ValueError` if the arguments of a search allow no terms.
 
     Args:
         search: a search with the model itself.
-        speller: makes what spells terms in target tokens.
     """
     is_learned = has_term_tokens(search.tokenizer)
     # Other engines put terms into translations, but do not search for them.
@@ -328,18 +326,6 @@ def check_terms(search: Search, speller: Callable[[], TermSpeller], glossaries: 
         raise ValueError(
             'on_missing_term="accept" is for models that have learned to use terms, and this one was not trained with '
             "augmentation.terms. Leave it out."
-        )
-    entries = list(dict.fromkeys(entry for own in glossaries for entry in own.entries))
-    unknown: set[Term] = set()
-    for start in range(0, len(entries), LEARNED_TOGETHER):
-        some = entries[start : start + LEARNED_TOGETHER]
-        unknown.update(speller().learn(term for entry in some for term in entry.terms))
-    if wrong := {
-        str(TermConstraint(entry.terms, 1, entry.source)) for entry in entries if unknown.issuperset(entry.terms)
-    }:
-        raise ValueError(
-            f"terms: the tokenizer cannot spell {listed(wrong)}, as it has no tokens for some of the characters or "
-            "words. Use others, or leave them out."
         )
 
 
