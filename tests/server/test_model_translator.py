@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hf_vaswani.server.messages import Chunk, TextError
+from hf_vaswani.server.messages import Chunk
 from hf_vaswani.server.model_translator import Batcher, ModelTranslator
 from hf_vaswani.text.glossary import Glossary, words
 from hf_vaswani.text.languages import Languages
