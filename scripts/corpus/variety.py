@@ -9,7 +9,7 @@ from .choices import chance, pick
 from .numbers import english_number, german_number
 
 # The share of numbers above twelve, of lower ones, and of names that are changed.
-HIGH_NUMBERS, LOW_NUMBERS, NAMES = 0.5, 0.2, 0.5
+HIGH_NUMBERS, LOW_NUMBERS, NAMES = 0.5, 0.4, 0.5
 
 # Names of the grammar, and others of their kind that are the same in both languages and take "s" in the genitive.
 OTHERS = {
@@ -39,10 +39,13 @@ def varied(rng: Random, german: str, english: str) -> tuple[str, str]:
             if other not in german:
                 german, english = (re.sub(rf"\b{name}(?=(?:'?s)?\b)", other, side) for side in (german, english))
     for match in list(re.finditer(r"(?<!halb )(?<!nach )(?<!vor )\b\w+\b(?! vor| nach)", german)):
-        number = NUMBERS.get(match.group())
-        if number and chance(rng, HIGH_NUMBERS if number > 12 else LOW_NUMBERS):
-            in_words = re.compile(rf"(?<![\w-]){english_number(number)}(?![\w-])")
-            if len(in_words.findall(english)) == 1 == len(re.findall(rf"\b{match.group()}\b", german)):
-                german = re.sub(rf"\b{match.group()}\b", str(number), german)
-                english = in_words.sub(str(number), english)
+        number = NUMBERS.get(match[0])
+        if not number or not chance(rng, HIGH_NUMBERS if number > 12 else LOW_NUMBERS):
+            continue
+        in_german = re.compile(rf"\b{match[0]}\b")
+        in_english = re.compile(rf"(?<![\w-]){english_number(number)}(?![\w-])")
+        if len(in_german.findall(german)) == len(in_english.findall(english)) == 1:
+            if number <= 12 and f"{match[0]} Uhr" not in german:  # any number of things, but not of hours of a day
+                number = 2 + int(rng.random() * 98)
+            german, english = in_german.sub(str(number), german), in_english.sub(str(number), english)
     return german, english
