@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from transformers import PreTrainedTokenizerBase
 
@@ -49,12 +50,11 @@ def words_at(words: Sequence[Span], span: Span | None) -> list[int]:
 
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     """The span of each token in a text, from left to right; None if its letters are not found."""
-    folded, at, spans = _folded(text), 0, []
+    folded, at, spans = "".join(map(_folded, text)), 0, []
     for token in tokens:
         found = None
-        for letters in dict.fromkeys((token, MARKS.sub("", token), MARKS.sub("", MARKS.sub("", token)))):
-            letters = _folded(letters.replace("▁", " ")).strip()
-            start = folded.find(letters, at, at + len(letters) + FARTHEST) if letters else -1
+        for letters in _letters(token):
+            start = folded.find(letters, at, at + len(letters) + FARTHEST)
             if start >= 0:
                 found = (start, start + len(letters))
                 break
@@ -63,7 +63,16 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     return spans
 
 
-def _folded(text: str) -> str:
-    """The text, at the same length, without differences that tokenizers ignore: upper case, compatibility forms."""
-    plain = (unicodedata.normalize("NFKC", character).lower() for character in text)
-    return "".join(new if len(new) == 1 else old for new, old in zip(plain, text))
+@lru_cache(100_000)
+def _letters(token: str) -> list[str]:
+    """What a token may stand for, with and without what looks like a mark of its tokenizer."""
+    bare = MARKS.sub("", token)
+    forms = ("".join(map(_folded, form.replace("▁", " "))).strip() for form in (token, bare, MARKS.sub("", bare)))
+    return [form for form in dict.fromkeys(forms) if form]
+
+
+@lru_cache(100_000)
+def _folded(character: str) -> str:
+    """A character without differences that tokenizers ignore: upper case, compatibility forms."""
+    plain = unicodedata.normalize("NFKC", character).lower()
+    return plain if len(plain) == 1 else character
