@@ -20,14 +20,16 @@ FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)",
 # Within text: addresses, footnotes, formulas, and what other programs replace; at the beginning of a line, what notes
 # and tasks of GitHub, Docusaurus, and MkDocs begin with.
 KEPT = re.compile(
-    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+)?|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?(?=[ \t]*(?:\"|$))"
-    r"|===[!+]?[ \t]+(?=\")|\[![\w-]+\][+-]?))"
+    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+\[?)?"
+    r"|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?[ \t]*(?:\"(?=.*\"[ \t]*$)|$)"
+    r"|===[!+]?[ \t]+\"(?=.*\"[ \t]*$)|\[![\w-]+\][+-]?))"
     r"|(?P<task>\A\[[ xX]\](?=\s))"
     r"|(?P<display>\$\$[^$]+\$\$)|\$(?![\s$])[^$\n]*(?<![\s\\])\$(?![\d$])"
     rf"|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"
     rf"|{TEMPLATE.pattern}|\{{[:#.][^{{}}\n]*\}}",
     re.MULTILINE,
 )
+TITLE_MARKS, TITLE_END = ('"', "["), re.compile(r".*?([\"\]][ \t]*(?:\{[^{}\n]*\})?[ \t]*)$", re.MULTILINE)
 TEXT_RULES = ("text", "escape", "entity")
 LINE_END = re.compile(r"\r\n|\r|\n")
 MARKDOWN = Escaping(
@@ -172,8 +174,7 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
     def with_kept(events: Sequence[_Event], start: int, end: int) -> Iterator[_Event]:
         """The events with what is kept of the text, instead of the emphasis and line breaks in that."""
         at = 0
-        for match in KEPT.finditer(text, start, end):
-            first, last = match.span()
+        for rule, first, last in kept_parts(start, end):
             while at < len(events) and events[at].end <= first:
                 yield events[at]
                 at += 1
@@ -182,11 +183,24 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
                 first <= event.start and event.end <= last and (event.delimiters or event.rule == "newline")
                 for event in events[at:beyond]
             ):
-                if match.lastgroup == "line":
+                if rule == "line":
                     line_ends.update((first - 1, text.find("\n", last)))
-                yield _Event(match.lastgroup or "kept", first, last)
+                yield _Event(rule, first, last)
                 at = beyond
         yield from events[at:]
+
+    def kept_parts(start: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """What is kept of a text, each with its rule, start, and end; of the title of a note, both marks."""
+        title_end = end, end
+        for match in KEPT.finditer(text, start, end):
+            if title_end[0] <= match.start():
+                yield "escape", *title_end
+                title_end = end, end
+            yield match.lastgroup or "kept", *match.span()
+            if match[0].endswith(TITLE_MARKS) and (closing := TITLE_END.match(text, match.end(), end)):
+                title_end = closing.span(1)
+        if title_end[0] < end:
+            yield "escape", *title_end
 
     def add_event(event: _Event) -> None:
         piece = content[place[event.start] : place[event.end]]
@@ -253,4 +267,7 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
             start += length
 
     add(parser.inside(text), 0, len(text))
-    return builder.build(lambda filled: filled if filled == raw else BLOCK_START.sub(r"\1\\", filled, count=1))
+    is_as_before = bool(BLOCK_START.match(raw))
+    return builder.build(
+        lambda filled: filled if is_as_before or filled == raw else BLOCK_START.sub(r"\1\\", filled, count=1)
+    )

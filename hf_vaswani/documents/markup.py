@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from xml.parsers import expat
 
 from ..errors import InputError
-from .escaping import MARKUP, PLAIN, QUOTED
+from .escaping import MARKUP, PLAIN, QUOTED, Escaping
 from .parts import Builder, Parts, has_words
 from .tag_placement import Kind
 
@@ -117,6 +117,7 @@ def _read_tokens(
     ignored: Collection[str] = (),
     splitting: Collection[str] = (),
     add_text: Callable[[Builder, str], None] = Builder.text,
+    escaping: Escaping = MARKUP,
 ) -> Parts:
     """Text and tags of HTML or XML.
 
@@ -131,7 +132,7 @@ def _read_tokens(
         is_within = [not token.name or _local(token.name) in INLINE for token in tokens]
     else:
         is_within = _within_text(tokens, {name.lower() for name in splitting})
-    builder = Builder(MARKUP)
+    builder = Builder(escaping)
     for token, within in zip(tokens, is_within):
         if token.kind is None:
             add_text(builder, token.raw)
@@ -151,13 +152,18 @@ def cdata_text(raw: str) -> str:
     return raw[len(CDATA) : -len(CDATA_END)]
 
 
-def read_cdata(raw: str, add_text: Callable[[Builder, str], None] = Builder.text) -> Parts:
-    """A CDATA section, with HTML or plain text in it, which `add_text` adds to a sentence."""
+def read_cdata(
+    raw: str,
+    add_text: Callable[[Builder, str], None] = Builder.text,
+    markup: Escaping = MARKUP,
+    plain: Escaping = PLAIN,
+) -> Parts:
+    """A CDATA section, with HTML or plain text in it, each with its escaping, which `add_text` adds to a sentence."""
     inner = cdata_text(raw)
     if HTML_START.search(inner):
-        parts = _read_tokens(_html_tokens(inner), is_html=True, add_text=add_text)
+        parts = _read_tokens(_html_tokens(inner), is_html=True, add_text=add_text, escaping=markup)
     else:
-        builder = Builder(PLAIN)
+        builder = Builder(plain)
         add_text(builder, inner)
         parts = builder.build()
     # Its own end within the text is divided among two sections.

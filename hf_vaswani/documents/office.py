@@ -27,15 +27,17 @@ OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
 WORD = r'xmlns(?::(\w+))?="http://[^"]*/wordprocessingml/(?:2006/)?main"'
 SHEET = r'xmlns(?::(\w+))?="http://[^"]*/spreadsheetml/(?:2006/)?main"'
 DRAWING = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?main"'
+CHART = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?chart"'
+ODF_PARTS = r"((Object[^/]*/)*content|styles)\.xml"  # objects are charts, styles have headers and footers
 # The parts of each format with text, and one that every file has.
 PARTS = {
     "docx": r"word/(document|(header|footer)\d*|footnotes|endnotes|(diagrams|charts)/[^/]+)\.xml",
     "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|slideMasters/slideMaster|slideLayouts/slideLayout)\d+"
     r"|(diagrams|charts)/[^/]+)\.xml",
-    "odt": r"(content|styles)\.xml",  # styles have headers and footers
-    "odp": r"(content|styles)\.xml",
+    "odt": ODF_PARTS,
+    "odp": ODF_PARTS,
     "xlsx": r"xl/(sharedStrings|(drawings|diagrams|charts)/[^/]+)\.xml",
-    "ods": r"(content|styles)\.xml",
+    "ods": ODF_PARTS,
 }
 MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
 # The types of these parts, by which those with other names are found, and of the main one.
@@ -59,6 +61,7 @@ DEEPEST = 30  # paragraphs in paragraphs
 # Parts with prompts, and the shapes that these are in.
 TEMPLATE = re.compile(r"<(p:sldMaster|p:sldLayout|office:document-styles)\s")
 SHAPES = ("p:sp", "draw:frame")
+NUMBERS = "numCache"  # of a chart
 NO_TEXT_CELL = re.compile(r'\s(?:table:formula=|office:value-type="(?!string"))')
 COLUMN, LINES = re.compile(r'<(?:\w+:)?tableColumn\s[^<>]*?\bname="([^"]*)"'), re.compile(r"\n+|[^\n]+")
 # What is around text that no longer stands there, or stands above other text.
@@ -245,7 +248,9 @@ class _Paragraphs:
         return Parts(parts)
 
     def is_generated(self, number: int) -> bool:
-        """Whether it is a cell whose value is no text, or a shape of a master whose text shows on no slide."""
+        """Whether it is what no one reads: a value that is no text, or a shape of a master that shows on no slide."""
+        if self.tokens[number].name.endswith(NUMBERS):
+            return True
         if self.tokens[number].name == "table:table-cell":
             return bool(NO_TEXT_CELL.search(self.tokens[number].raw))
         if not self.is_template or self.tokens[number].name not in SHAPES:
@@ -267,12 +272,19 @@ class _Ooxml(_Paragraphs):
     def __init__(self, text: str, prefix: str, namespace: str, fixed: frozenset[str] = frozenset()):
         super().__init__(text)
         self.prefix, self.keeps_space = f"{prefix}:" if prefix else "", namespace != DRAWING
-        self.paragraphs = ("si", "is") if namespace == SHEET else ("p",)
+        chart = re.search(CHART, text)  # whose names are points of a cache
+        other = f"{chart[1]}:" if chart and chart[1] else ""
+        self.prefixes = sorted({self.prefix, other} if chart else {self.prefix}, key=len, reverse=True)
+        self.paragraphs = ("si", "is") if namespace == SHEET else ("p", "pt") if chart else ("p",)
+        self.texts = ("t", "v") if chart else ("t",)
         self.has_line_breaks, self.fixed = namespace == SHEET, fixed
 
     def local(self, token: Token) -> str:
-        """The name of an element of the namespace."""
-        return token.name.removeprefix(self.prefix) if token.name.startswith(self.prefix) else ""
+        """The name of an element of the namespace, or of charts."""
+        for prefix in self.prefixes:
+            if token.name.startswith(prefix):
+                return token.name[len(prefix) :]
+        return ""
 
     def is_paragraph(self, token: Token) -> bool:
         return self.local(token) in self.paragraphs
@@ -352,7 +364,7 @@ class _Ooxml(_Paragraphs):
                 last = field_ends[number - 1]
                 markup += self.tokens[number:last]
                 number = last
-            elif token.kind is Kind.OPEN and name == "t":
+            elif token.kind is Kind.OPEN and name in self.texts:
                 found.append((markup, self.raw(number, close), look))
                 markup, number = [], close
             elif name == "r" and token.kind is Kind.OPEN:

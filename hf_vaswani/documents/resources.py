@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .escaping import ENTITY, JSON, MARKUP, Escaping
+from .escaping import ENTITY, JSON, MARKUP, PLAIN, Escaping
 from .markup import CDATA, Token, add_tag, check_xml, join_kept, read_cdata, read_xml_tokens, xml_tokens
 from .parts import Builder, Parts
 from .strings import add_message, add_text
@@ -33,6 +33,12 @@ IN_QUOTES = Escaping(
     {">": "&gt;", "\n": "\\n"},
 )
 ANDROID = replace(IN_QUOTES, always={**IN_QUOTES.always, "'": "\\'"})
+IN_CDATA = replace(
+    ANDROID,
+    escape=re.compile(r"\\u[0-9a-fA-F]{4}|\\[^u]|\""),
+    always={sign: f"\\{sign}" for sign in "\\\"'"},
+    usually={"\n": "\\n"},
+)
 
 
 def read_xml(content: str) -> Parts:
@@ -55,7 +61,7 @@ def read_resx(content: str) -> Parts:
         InputError: it is not well-formed.
     """
     check_xml(content)
-    return _read_elements(xml_tokens(content), _is_resx_text, lambda tokens: _read_text(tokens, MARKUP, True))
+    return _read_elements(xml_tokens(content), _is_resx_text, lambda tokens: _read_text(tokens, MARKUP, PLAIN, True))
 
 
 def _is_android_text(path: Sequence[Token]) -> bool:
@@ -94,16 +100,16 @@ def _read_android(tokens: Sequence[Token]) -> Parts:
     """A text, of which one in quotation marks needs no escaped apostrophes."""
     raw = "".join(token.raw for token in tokens)
     if quoted := QUOTED_TEXT.fullmatch(raw):
-        return Parts([quoted[1], _read_text(xml_tokens(quoted[2]), IN_QUOTES, False), quoted[3]])
-    return _read_text(tokens, ANDROID, False)
+        return Parts([quoted[1], _read_text(xml_tokens(quoted[2]), IN_QUOTES, IN_CDATA, False), quoted[3]])
+    return _read_text(tokens, ANDROID, IN_CDATA, False)
 
 
-def _read_text(tokens: Sequence[Token], escaping: Escaping, has_breaks: bool) -> Parts:
+def _read_text(tokens: Sequence[Token], escaping: Escaping, in_cdata: Escaping, has_breaks: bool) -> Parts:
     """The content of an element, with tags in it."""
     builder = Builder(escaping)
     for token in join_kept(tokens, PLACEHOLDERS):
         if token.raw.startswith(CDATA):
-            builder.keep(read_cdata(token.raw, add_text))
+            builder.keep(read_cdata(token.raw, add_text, escaping, in_cdata))
         elif token.kind is not None and token.name and token.name not in PLACEHOLDERS:
             add_tag(builder, token.raw)
         elif token.kind is not None:

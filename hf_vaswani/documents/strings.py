@@ -30,9 +30,10 @@ KEPT = "|".join((
     # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
     r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
     r"%[A-Za-z_]\w*%", r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
-    r"(?<![\w@.])@[A-Za-z]\w*(?:[.-]\w+)*",
+    # `@name`, `__name__`, and escaped line breaks of what a program puts the message into, such as a script.
+    r"(?<![\w@.])@[A-Za-z_]\w*(?:[.-]\w+)*", r"(?<!\w)__[A-Za-z]\w*__(?!\w)", r"(?<=\s)\\[nrt](?![a-z])",
 ))  # fmt: skip
-TOKEN = re.compile(rf"{KEPT}|(?P<breaks>[\n\r\t]+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")
+TOKEN = re.compile(rf"{KEPT}|(?P<breaks>(?:[\n\r\t]|(?<!\s)\\[nrt](?![a-z]))+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")
 # The beginning of ICU's choices and of their messages; in those of a plural, "#" is the number.
 CHOICE = re.compile(r"\{\s*[\w.]+\s*,\s*(?P<kind>plural|selectordinal|select|choice)\s*,\s*(?:offset:\d+)?")
 BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.∞]+\s*[#<≤]")
@@ -49,6 +50,13 @@ CODE = re.compile(
 # Marks of access keys, and what is before them at the start of a word.
 ACCESS_MARKS, BEFORE_MARK = "_&~", re.compile(r"[\s(\[\"'“„«>]")
 FIRST_LETTERS = re.compile(r"[^\W\d_]+$")  # of a word, before the mark of its access key
+# Keys of messages, and of what describes them, of browsers' extensions, FormatJS, Transifex, and Lokalise.
+DESCRIBED = {
+    "message": ("description", "placeholders", "hash"),
+    "defaultMessage": ("id", "description", "file", "start", "end", "line", "col"),
+    "string": ("developer_comment", "context", "character_limit"),
+    "translation": ("notes", "context", "limit"),
+}
 JSON_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|[{}\[\]]')
 PROPERTY = re.compile(
     r"^(?P<start>[ \t\f]*(?![#!\s])(?:[^=:\s\\]|\\(?:\r\n|[\s\S]))+[ \t\f]*(?:[=:][ \t\f]*)?)"
@@ -183,13 +191,13 @@ def read_json(content: str) -> Parts:
         InputError: it is not JSON.
     """
     try:
-        json.loads(content)
+        values = json.loads(content)
     except ValueError as error:
         line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
         raise InputError(f"Line {line}, column {column}: {getattr(error, 'msg', error)}. Correct it.") from None
     escaping = replace(JSON, unwritable=json_escape) if content.isascii() and r"\u" in content else JSON
     builder, done = Builder(escaping), 0
-    for raw, start, end in _json_values(content):
+    for raw, start, end in _json_values(content, _message_key(values)):
         builder.keep(content[done:start])
         add_message(builder, raw)
         done = end
@@ -197,17 +205,30 @@ def read_json(content: str) -> Parts:
     return builder.build()
 
 
-def _json_values(content: str) -> Iterator[tuple[str, int, int]]:
+def _message_key(values: object) -> str | None:
+    """The key of the messages, if each of them is in an object with what describes it."""
+    entries = list(values.values() if isinstance(values, dict) else values if isinstance(values, list) else [])
+    for key, others in DESCRIBED.items():
+        if entries and all(
+            isinstance(entry, dict) and key in entry and entry.keys() <= {key, *others} for entry in entries
+        ):
+            return key
+    return None
+
+
+def _json_values(content: str, message_key: str | None) -> Iterator[tuple[str, int, int]]:
     """The values that are strings, each with its start and end."""
     depth, skipped = 0, None  # within what is under a key with "@": its depth
+    key = ""
     for token in JSON_TOKEN.finditer(content):
         if token["string"] is None:
             depth += 1 if token[0] in "{[" else -1
             skipped = skipped if skipped is not None and depth >= skipped else None
         elif token["key"]:
+            key = token["string"]
             if skipped is None or depth <= skipped:
                 skipped = depth if token["string"].startswith("@") else None
-        elif skipped is None:
+        elif skipped is None and (message_key is None or (depth == 2 and key == message_key)):
             yield token["string"], token.start() + 1, token.end() - 1
 
 

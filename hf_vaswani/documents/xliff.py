@@ -100,6 +100,8 @@ def _read_unit(tokens: Sequence[Token], is_new: bool, keeps_space: bool) -> Part
     target = tokens[start].raw if "target" in children else f"<{name}>"
     if target.endswith("/>"):
         target = f"{target[:-2].rstrip()}>"
+    if _attribute(tokens[first], "xml:space") and not _attribute(Token(target), "xml:space"):
+        target = _with_attribute(target, "xml:space", _attribute(tokens[first], "xml:space"))
     opening = tokens[0].raw
     if is_new:
         opening = _with_attribute(opening, "state", "translated")

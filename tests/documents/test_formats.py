@@ -410,7 +410,7 @@ def test_translation_in_xliff_is_never_overwritten(wrap, content):
      '<target>A <mrk mtype="protected">b c</mrk> D</target></segment>'),
     (SEGMENT, '<segment><source xml:space="preserve">a b\n  c\n</source></segment>',
      '<segment state="translated"><source xml:space="preserve">a b\n  c\n</source>'
-     "<target>A B\n  C\n</target></segment>"),
+     '<target xml:space="preserve">A B\n  C\n</target></segment>'),
     (SEGMENT, '<segment><source>a b\n  c</source></segment>',
      '<segment state="translated"><source>a b\n  c</source><target>A B C</target></segment>'),
     (SEGMENT, '<segment><source>a<ph id="1" disp="&lt;br/&gt;"/>b<ph id="2">&lt;br/&gt;</ph>c</source></segment>',
@@ -486,6 +486,9 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
     ("> [!note] a title\n> be here\n", "> [!note] A TITLE\n> BE HERE\n"),
     (":::note\nbe here\n:::\n", ":::note\nBE HERE\n:::\n"),
     (":::tip a title\n\nbe here\n\n:::\n", ":::tip A TITLE\n\nBE HERE\n\n:::\n"),
+    (":::tip[a *big* title]{icon=x}\nbe here\n:::\n", ":::tip[A *BIG* TITLE]{icon=x}\nBE HERE\n:::\n"),
+    ('=== "a tab"\n\n    be here\n', '=== "A TAB"\n\n    be here\n'),
+    ('!!! be "here" now\n', '!!! BE "HERE" NOW\n'),
     ('!!! note "a title"\n    be here\n', '!!! note "A TITLE"\n    BE HERE\n'),
     ("!!! be here !!!\n", "!!! BE HERE !!!\n"),
     ("- [ ] one\n- [x] two\n- [x](y) three\n", "- [ ] ONE\n- [x] TWO\n- [X](y) THREE\n"),

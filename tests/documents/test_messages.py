@@ -42,8 +42,8 @@ STRINGS = ("json", "po", "properties", "xliff")
 @pytest.mark.parametrize("placeholder", [
     "{name}", "{0, number}", "{{ name }}", "${name}", "#{name}", "%{name}", "$t(key)", "{a: {b: 1}}",
     "{{fullurl:{{PAGE}}|a=b}}", "%s", "%1$s", "%1$@", "%@", "%d", "% d", "%,d", "%05.2f", "%*d", "%<n>d", "%n", "%%",
-    "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name", "[[page]]",
-    "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
+    "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name", "__name__",
+    "[[page]]", "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
 ])  # fmt: skip
 def test_placeholder_is_not_in_the_text(kind, placeholder):
     raw = escape(placeholder, quote=False) if kind == "xliff" else placeholder
@@ -111,6 +111,7 @@ def test_messages_of_a_choice_format_are_translated():
     ("`{0}' is bad", "`{0}' IS BAD"),
     (r"Tip:\n\tIn\tword", r"TIP:\n\tIN\tWORD"),
     (r"in C:\\new here", r"IN C:\\NEW HERE"),
+    (r"it is.\\n\\nNow a \\n B", r"IT IS.\\n\\nNOW A \\n B"),
     ("<i class='a'></i> can be", "<i class='a'></i> CAN BE"),
     ("see `the text <https://x.y>`_ now", "SEE `THE TEXT <https://x.y>`_ NOW"),
     ("see :ref:`the text <label>` now", "SEE :ref:`THE TEXT <label>` NOW"),
@@ -163,6 +164,16 @@ def test_mark_of_what_is_before_a_text_is_not_in_it():
     content = '["{0}: one", "{n, plural, other {two}}. Three", "...four"]'
     document = read_document("json", content.encode())
     assert document.texts == ["one", "two", "Three", "...four"] and document.fill(document.texts) == content.encode()
+
+
+@pytest.mark.parametrize("content, texts", [
+    ('{"a": {"message": "one", "description": "no"}, "b": {"message": "two"}}', ["one", "two"]),
+    ('[{"id": "no way", "defaultMessage": "one", "description": "no"}]', ["one"]),
+    ('{"a": {"message": "one", "title": "two"}}', ["one", "two"]),
+    ('{"a": {"message": {"description": "one"}}, "b": "two"}', ["one", "two"]),
+])  # fmt: skip
+def test_what_describes_a_message_is_no_text(content, texts):
+    assert read_document("json", content.encode()).texts == texts
 
 
 def test_value_after_an_object_with_a_description_is_translated():

@@ -208,6 +208,30 @@ def test_cells_of_an_open_document_are_translated_if_they_are_text():
     assert read_document("ods", content).texts == ["a text"]
 
 
+def test_chart_in_an_open_document_is_translated():
+    names = f"{ODF} xmlns:office='o' xmlns:chart='c'"
+    chart = f"<o {names}><chart:title><text:p>a title</text:p></chart:title></o>"
+    content = packed({"content.xml": f"<o {names}/>", "Object 1/content.xml": chart})
+    document = read_document("ods", content)
+    assert document.texts == ["a title"] and document.fill(document.texts) == content
+    assert read_member(document.fill(["A TITLE"]), "Object 1/content.xml") == chart.replace("a title", "A TITLE")
+
+
+@pytest.mark.parametrize("prefix", ["c:", ""])
+def test_names_in_a_chart_are_translated_and_its_numbers_stay(prefix):
+    name = f'xmlns{":c" if prefix else ""}="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+    chart = (
+        f"<chartSpace {name} {A}><a:p><a:r><a:t>a title</a:t></a:r></a:p><strCache><pt><v>a dog</v></pt></strCache>"
+        "<numCache><formatCode>General</formatCode><pt><v>#N/A</v></pt></numCache></chartSpace>"
+    )
+    chart = re.sub(r"<(/?)(?=\w+[ >])", rf"<\1{prefix}", chart)
+    content = packed({"word/document.xml": "<a/>", "word/charts/chart1.xml": chart})
+    document = read_document("docx", content)
+    assert document.texts == ["a title", "a dog"] and document.fill(document.texts) == content
+    filled = chart.replace("a title", "A TITLE").replace("a dog", "A DOG")
+    assert read_member(document.fill(["A TITLE", "A DOG"]), "word/charts/chart1.xml") == filled
+
+
 def test_parts_with_other_names_are_found_by_their_types():
     word = "application/vnd.openxmlformats-officedocument.wordprocessingml"
     types = "".join(
