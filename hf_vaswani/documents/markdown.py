@@ -12,7 +12,7 @@ from typing import Any
 
 from ..text.keep_patterns import KINDS
 from .escaping import ENTITY, MARKUP, Escaping
-from .markup import TAG_NAME, TEMPLATE, add_tag, read_html
+from .markup import ADDRESS, TAG_NAME, TEMPLATE, add_tag, read_html
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
@@ -25,7 +25,7 @@ KEPT = re.compile(
     r"|===[!+]?[ \t]+\"(?=.*\"[ \t]*$)|\[![\w-]+\][+-]?))"
     r"|(?P<task>\A\[[ xX]\](?=\s))"
     r"|(?P<display>\$\$[^$]+\$\$)|\$(?![\s$])[^$\n]*(?<![\s\\])\$(?![\d$])"
-    rf"|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"
+    rf"|{ADDRESS}|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"
     rf"|{TEMPLATE.pattern}|\{{[:#.][^{{}}\n]*\}}",
     re.MULTILINE,
 )

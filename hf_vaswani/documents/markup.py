@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
@@ -27,6 +27,8 @@ BLOCKS = (
     "html", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td",
     "tfoot", "th", "thead", "tr", "ul",
 )  # fmt: skip
+# Those whose end tag may be missing, or that have none.
+OPTIONAL_END = ("br", "dd", "dt", "hr", "li", "option", "p", "tbody", "td", "tfoot", "th", "thead", "tr")
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
 # A tag of XML, or how something else begins, and where that ends.
 XML_MARKUP = re.compile(
@@ -44,6 +46,8 @@ HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
 # `{{ name }}` and `{% if … %}` of others.
 TEMPLATE = re.compile(r"\{\{(?:(?!\{\{)[\s\S])*?\}\}|\{%(?:(?!\{%)[\s\S])*?%\}")
+# An address of any scheme, as in `ssh://host/path`.
+ADDRESS = r"(?<![\w+.-])[A-Za-z][A-Za-z\d+.-]*://(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]*[\w/#=&+~$@%*-])?"
 XHTML = re.compile(r"""\sxmlns(?::[\w.-]+)?\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 # Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
@@ -93,9 +97,8 @@ def _add_template(builder: Builder, raw: str) -> None:
 
 
 def read_xml_tokens(tokens: Sequence[Token]) -> Parts:
-    """An XML document; XHTML is read by the rules of HTML."""
-    root = next((token for token in tokens if token.name), Token(""))
-    return _read_tokens(tokens, is_html=bool(XHTML.search(root.raw)))
+    """An XML document; one with XHTML in it is read by the rules of HTML."""
+    return _read_tokens(tokens, is_html=any(token.kind is Kind.OPEN and XHTML.search(token.raw) for token in tokens))
 
 
 def read_markup(
@@ -195,16 +198,17 @@ def _read_attributes(raw: str) -> str | Parts:
     return Parts([*parts, raw[done:]]) if parts else raw
 
 
-def add_tag(builder: Builder, raw: str, tag: str = "") -> None:
+def add_tag(builder: Builder, raw: str, tag: str = "", paired: Container[str] = BLOCKS) -> None:
     """Add a tag of HTML, or one like it, to the current sentence, which one of a block ends.
 
     Args:
         tag: what `raw` means, where that is another thing.
+        paired: names of elements that have both tags; a block without one is only spoken of, as in "the <body> tag".
     """
     tag = tag or raw
     name = TAG_NAME.match(tag)[1].lower()
     is_single = tag.endswith("/>") or name in VOID
-    if name in BLOCKS:
+    if name in BLOCKS and (name in paired or name in OPTIONAL_END):
         builder.keep(raw)
     else:
         builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)

@@ -32,8 +32,8 @@ ODF_PARTS = r"((Object[^/]*/)*content|styles)\.xml"  # objects are charts, style
 # The parts of each format with text, and one that every file has.
 PARTS = {
     "docx": r"word/(document|(header|footer)\d*|footnotes|endnotes|(diagrams|charts)/[^/]+)\.xml",
-    "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|slideMasters/slideMaster|slideLayouts/slideLayout)\d+"
-    r"|(diagrams|charts)/[^/]+)\.xml",
+    "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|(slide|notes|handout)Masters/\w+Master"
+    r"|slideLayouts/slideLayout)\d+|(diagrams|charts)/[^/]+)\.xml",
     "odt": ODF_PARTS,
     "odp": ODF_PARTS,
     "xlsx": r"xl/(sharedStrings|(drawings|diagrams|charts)/[^/]+)\.xml",
@@ -43,7 +43,7 @@ MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl
 # The types of these parts, by which those with other names are found, and of the main one.
 TYPES = {
     "docx": r"application/vnd\.\S*word\S*\.(main|header|footer|footnotes|endnotes)\+xml",
-    "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|slideMaster|slideLayout)\+xml",
+    "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|(slide|notes|handout)Master|slideLayout)\+xml",
     "xlsx": r"application/vnd\.\S*spreadsheetml\.sharedStrings\+xml",
 }
 MAIN_TYPES = {
@@ -59,7 +59,7 @@ TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
 BREAKS, HYPHEN = ("br", "cr", "tab", "ptab"), "noBreakHyphen"
 DEEPEST = 30  # paragraphs in paragraphs
 # Parts with prompts, and the shapes that these are in.
-TEMPLATE = re.compile(r"<(p:sldMaster|p:sldLayout|office:document-styles)\s")
+TEMPLATE = re.compile(r"<(p:(?:sld|notes|handout)Master|p:sldLayout|office:document-styles)\s")
 SHAPES = ("p:sp", "draw:frame")
 NUMBERS = "numCache"  # of a chart
 NO_TEXT_CELL = re.compile(r'\s(?:table:formula=|office:value-type="(?!string"))')

@@ -9,13 +9,13 @@ from ..errors import InputError
 from ..text.keep_patterns import KINDS
 from ..text.words import Span
 from .escaping import JSON, Escaping, json_escape
-from .markup import add_tag
+from .markup import ADDRESS, add_tag
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
 # What programs replace, or must find again. Each pattern begins only where a run of what it repeats begins.
 KEPT = "|".join((
-    KINDS["url"], KINDS["email"],
+    ADDRESS, KINDS["url"], KINDS["email"],
     # Roles and literals of reStructuredText; the text in "`text <target>`_" is translated.
     r"(?<![\w:+.-]):[a-z][\w:+.-]*:`[^`<>]*`", r"``[^`]+``",
     r"(?P<opening>(?:(?<![\w:+.-]):[a-z][\w:+.-]*:)?`(?=[^`<>]*<[^<>`]+>`))", r"(?P<closing> ?<[^<>`]+>`_{0,2})",
@@ -37,7 +37,7 @@ TOKEN = re.compile(rf"{KEPT}|(?P<breaks>(?:[\n\r\t]|(?<!\s)\\[nrt](?![a-z]))+)|[
 # The beginning of ICU's choices and of their messages; in those of a plural, "#" is the number.
 CHOICE = re.compile(r"\{\s*[\w.]+\s*,\s*(?P<kind>plural|selectordinal|select|choice)\s*,\s*(?:offset:\d+)?")
 BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.∞]+\s*[#<≤]")
-BRACE = re.compile(r"[{}]")
+BRACE, TAG = re.compile(r"[{}]"), re.compile(r"(?:<|&lt;)(/?)([A-Za-z]\w*)")
 GLUE = re.compile(r"[!-~]{1,3}")  # between two placeholders, as in `{width}x{height}`
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
@@ -64,7 +64,7 @@ PROPERTY = re.compile(
     re.MULTILINE,
 )
 # In a message with arguments, Java reads two apostrophes as one; a single one quotes, or is not for Java.
-ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?!')")
+ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?:'')*(?!')")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
@@ -84,7 +84,7 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
         marks_within: marks of access keys within words; `_` is one only in gettext's files.
     """
     text, places = builder.escaping.read_places(raw)
-    closings, access_mark = _match_braces(text), _access_mark(text, marks_within)
+    closings, access_mark, paired = _match_braces(text), _access_mark(text, marks_within), _paired_tags(text)
 
     def part(start: int, end: int) -> str:
         return raw[places[start] : places[end]]
@@ -127,7 +127,7 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
             if kind == "breaks":
                 builder.keep(part(first, start))
             elif kind in ("tag", "escaped_tag"):
-                add_tag(builder, part(first, start), token["tag"] or f"<{token['escaped_tag']}>")
+                add_tag(builder, part(first, start), token["tag"] or f"<{token['escaped_tag']}>", paired)
             else:
                 kinds = {"opening": Kind.OPEN, "closing": Kind.CLOSE}
                 builder.tag(part(first, start), kinds.get(kind, Kind.ALONE), "`")
@@ -147,6 +147,14 @@ def _match_braces(text: str) -> dict[int, int]:
         elif path:
             closings[path.pop()] = brace.start()
     return closings
+
+
+def _paired_tags(text: str) -> set[str]:
+    """The names of elements that have an opening and a closing tag."""
+    names: tuple[set[str], set[str]] = set(), set()
+    for tag in TAG.finditer(text):
+        names[bool(tag[1])].add(tag[2].lower())
+    return names[0] & names[1]
 
 
 def _choice(text: str, start: int, end: int, closings: dict[int, int]) -> tuple[list[Span], bool]:

@@ -468,6 +468,11 @@ XHTML = """\
 <body><pre>x y</pre><p title="the dog">hi <b>you</b><br/>there</p></body></html>"""
 
 
+def test_xml_with_xhtml_in_it_is_read_by_the_rules_of_html():
+    content = '<a><body xmlns="http://www.w3.org/1999/xhtml"><p>one <b>two</b></p></body><script>no</script></a>'
+    assert read_document("xml", content.encode()).texts == ["one two"]
+
+
 @pytest.mark.parametrize("prefix", ["", "h:"])
 def test_xhtml_is_read_by_the_rules_of_html(prefix):
     content = XHTML
@@ -482,6 +487,7 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
 @pytest.mark.parametrize("content, filled", [
     ("see http://x.org/a_b_c now", "SEE http://x.org/a_b_c NOW"),
     ("*see http://x.org/a_b_*", "*SEE http://x.org/a_b_*"),
+    ("see ssh://x.org/a_b_c, or", "SEE ssh://x.org/a_b_c, OR"),
     ("> [!NOTE]\n> be here\n", "> [!NOTE]\n> BE HERE\n"),
     ("> [!note] a title\n> be here\n", "> [!note] A TITLE\n> BE HERE\n"),
     (":::note\nbe here\n:::\n", ":::note\nBE HERE\n:::\n"),

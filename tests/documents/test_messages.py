@@ -103,6 +103,9 @@ def test_messages_of_a_choice_format_are_translated():
     ("Centre<br>label", "CENTRE<br>LABEL"),
     ("<p>one</p><p>two</p>", "<p>ONE</p><p>TWO</p>"),
     ("Use <name> tags", "USE <name> TAGS"),
+    ("add it to the <body> tag", "ADD IT TO THE <body> TAG"),
+    ("<div>one</div><div>two</div>", "<div>ONE</div><div>TWO</div>"),
+    ("at:'postgres://u:p@db/x'<p>or ssh:// or git+ssh://x/y.", "AT:'postgres://u:p@db/x'<p>OR ssh:// OR git+ssh://x/y."),
     ("Script {0} : missing", "SCRIPT {0} : MISSING"),
     ("see (%s).", "SEE (%s)."),
     ("_https://x.y now", "_https://x.y NOW"),
@@ -139,6 +142,7 @@ def test_escapes_stay_whole(kind, message, filled):
 @pytest.mark.parametrize("message, filled", [
     ("hide '{0}' now", "HIDE '{0}' NOW"),
     ("don''t hide {0}", "DON''T HIDE {0}"),
+    ("hide '''{0}''' now", "HIDE '''{0}''' NOW"),
 ])  # fmt: skip
 def test_apostrophes_of_properties_stay_doubled_or_single(message, filled):
     check("properties", message, filled)

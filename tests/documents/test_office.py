@@ -173,6 +173,9 @@ def test_masters_are_translated_except_for_their_prompts():
     names = "ppt/slideMasters/slideMaster1.xml", "ppt/slides/slide1.xml"
     content = packed({"ppt/presentation.xml": "<a/>", **dict(zip(names, (master, slide)))})
     assert read_document("pptx", content).texts == ["our firm", "a title"]
+    notes = master.replace("sldMaster", "notesMaster")
+    content = packed({"ppt/presentation.xml": "<a/>", "ppt/notesMasters/notesMaster1.xml": notes})
+    assert read_document("pptx", content).texts == ["our firm"]
     frame = '<draw:frame presentation:class="{}"><text:p>{}</text:p></draw:frame>'
     styles = f"{frame.format('title', 'click here')}<draw:frame><text:p>our firm</text:p></draw:frame>"
     names = f"{ODF} xmlns:office='o' xmlns:draw='d' xmlns:presentation='p'"
