@@ -7,7 +7,9 @@ MARKS = {
     "txt": "\n",
     "md": "\n*_`[]<&!~\\|{",
     "json": (*'"{%<&$@`\\', "__"),
-    **dict.fromkeys(("po", "properties", "strings", "srt", "vtt", "xliff", "resx"), (*"\n{%<&$@`\\", "__")),
+    **dict.fromkeys(
+        ("po", "properties", "strings", "srt", "vtt", "xliff", "tmx", "resx", "stringsdict"), (*"\n{%<&$@`\\", "__")
+    ),
 }
 MARKUP = "<&"  # in all others
 MOST_MARKS = 2_000_000  # about 100 novels

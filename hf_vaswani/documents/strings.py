@@ -27,8 +27,9 @@ KEPT = "|".join((
     # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `%@`.
     r"%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
     r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnmr@](?![a-zA-Z])",
-    # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
-    r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
+    # `%#@name@`, `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
+    r"%(?:\d{1,3}\$)?#@\w+@", r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>",
+    r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
     r"%[A-Za-z_]\w*%", r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
     # `@name`, `__name__`, and escaped line breaks of what a program puts the message into, such as a script.
     r"(?<![\w@.])@[A-Za-z_]\w*(?:[.-]\w+)*", r"(?<!\w)__[A-Za-z]\w*__(?!\w)", r"(?<=\s)\\[nrt](?![a-z])",

@@ -166,6 +166,25 @@ APPLE = r"""/* "note" = "this"; */
 other = "it\U2019s";
 "id" = 12;
 """
+PLIST = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0"><dict><key>%d files</key><dict>
+  <key>NSStringLocalizedFormatKey</key><string>now %#@files@ here</string>
+  <key>files</key><dict>
+    <key>NSStringFormatSpecTypeKey</key>
+    <string>NSStringPluralRuleType</string>
+    <key>NSStringFormatValueTypeKey</key>
+    <string>d</string>
+    <key>one</key><string>%d file &amp; more</string>
+    <key>other</key>
+    <string>%d files</string>
+</dict></dict></dict></plist>
+"""
+PLIST_FILLED = (
+    PLIST.replace("now %", "NOW %").replace("here", "HERE").replace("d file &amp; more", "d FILE &amp; MORE")
+)
+PLIST_FILLED = PLIST_FILLED.replace("<string>%d files", "<string>%d FILES")
 ARB = '{"@@locale": "en", "hi": "hi {name}", "@hi": {"description": "no"}}'
 CASES = [
     ("txt", "one\r\n\r\n  two\t\nthree", "ONE\r\n\r\n  TWO\t\nTHREE"),
@@ -181,6 +200,8 @@ CASES = [
      .replace("hi</p>", "HI</p>")),
     ("strings", APPLE, APPLE.replace("hi %@", "HI %@").replace("you", "YOU").replace("or\"", "OR\"")
      .replace("it\\U2019s", "IT\\U2019S")),
+    ("stringsdict", PLIST, PLIST_FILLED),
+    ("strings", PLIST, PLIST_FILLED),
     ("json", ARB, ARB.replace("hi {", "HI {")),
     ("srt", SRT, SRT.replace("one <i>two", "ONE <i>TWO").replace("three", "THREE").replace("hi", "HI")
      .replace("you", "YOU")),
@@ -431,6 +452,74 @@ def test_translation_in_xliff_is_never_overwritten(wrap, content):
 def test_xliff_source_without_a_translation_gets_one(wrap, content, filled):
     document = read_document("xliff", wrap.format(content).encode())
     assert document.fill([text.upper() for text in document.texts]).decode() == wrap.format(filled)
+
+
+@pytest.mark.parametrize("content", [
+    UNIT.replace("<trans-unit", "<trans-unit mq:locked='locked'").format("<source>a</source>"),
+    UNIT.replace("<trans-unit", '<trans-unit m:locked="true"').format("<source>a</source>"),
+    UNIT.replace("<trans-unit", '<trans-unit m:confirmed="1"').format("<source>a</source><target/>"),
+    UNIT.replace("<trans-unit", '<trans-unit approved="yes"').format("<source>a</source>"),
+    UNIT.format('<source>a</source><target state="final"/>'),
+    UNIT.format('<source>a</source><target state="signed-off"></target>'),
+    UNIT.replace("<file", '<file translate="no"').format("<source>a</source>"),
+    SEGMENT.format('<segment state="final"><source>a</source><target></target></segment>'),
+])  # fmt: skip
+def test_finished_or_locked_unit_without_a_translation_stays(content):
+    document = read_document("xliff", content.encode())
+    assert document.texts == [] and document.fill([]) == content.encode()
+
+
+def test_unit_may_be_translated_within_what_is_not():
+    content = UNIT.replace("<file", '<file translate="no"').replace("<trans-unit", '<trans-unit translate="yes"')
+    assert read_document("xliff", content.format("<source>a</source>").encode()).texts == ["a"]
+
+
+STUDIO = """<xliff version="1.2" xmlns:sdl="x"><file><body><trans-unit id="1"><source>One. Two. Three. Four.</source>\
+<seg-source><mrk mtype="seg" mid="1">One.</mrk> <mrk mtype="seg" mid="2">Two.</mrk> <mrk mtype="seg" mid="3">Three.\
+</mrk> <mrk mtype="seg" mid="4">Four.</mrk></seg-source>{}<sdl:seg-defs>{}</sdl:seg-defs></trans-unit></body></file>\
+</xliff>"""
+
+
+@pytest.mark.parametrize("target, states, filled, filled_states", [
+    ('<target><mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2"/> <mrk mtype="seg" mid="3"/> '
+     '<mrk mtype="seg" mid="4">Vier.</mrk></target>',
+     '<sdl:seg id="1" conf="Translated"><sdl:value/></sdl:seg><sdl:seg id="2" locked="true"/><sdl:seg id="3"/>'
+     '<sdl:seg id="4" conf="Draft" percent="70"/>',
+     '<target><mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2"/> <mrk mtype="seg" mid="3">THREE.</mrk> '
+     '<mrk mtype="seg" mid="4">Vier.</mrk></target>',
+     '<sdl:seg id="1" conf="Translated"><sdl:value/></sdl:seg><sdl:seg id="2" locked="true"/>'
+     '<sdl:seg id="3" conf="Draft" origin="mt"/><sdl:seg id="4" conf="Draft" percent="70"/>'),
+    ("", '<sdl:seg id="1"/><sdl:seg id="2" locked="true"/><sdl:seg id="3"/><sdl:seg id="4"></sdl:seg>',
+     '<target><mrk mtype="seg" mid="1">ONE.</mrk> <mrk mtype="seg" mid="2"></mrk> <mrk mtype="seg" mid="3">THREE.'
+     '</mrk> <mrk mtype="seg" mid="4">FOUR.</mrk></target>',
+     '<sdl:seg id="1" conf="Draft" origin="mt"/><sdl:seg id="2" locked="true"/>'
+     '<sdl:seg id="3" conf="Draft" origin="mt"/><sdl:seg id="4" conf="Draft" origin="mt"></sdl:seg>'),
+])  # fmt: skip
+def test_segments_of_trados_become_drafts_and_locked_ones_stay(target, states, filled, filled_states):
+    document = read_document("xliff", STUDIO.format(target, states).encode())
+    assert document.fill([text.upper() for text in document.texts]).decode() == STUDIO.format(filled, filled_states)
+
+
+TMX = """<?xml version="1.0"?><tmx version="1.4"><header srclang="en-US"/><body>
+<tu><tuv xml:lang="en-us"><seg>a <bpt i="1">&lt;b></bpt>big<ept i="1">&lt;/b></ept> dog</seg></tuv></tu>
+<tu><tuv xml:lang="en-US"><seg>two</seg></tuv><tuv xml:lang="de"><seg>zwei</seg></tuv></tu>
+<tu>
+  <tuv lang="en-US"><seg>three</seg></tuv>
+</tu>
+<tu><tuv xml:lang="fr"><seg>quatre</seg></tuv></tu></body></tmx>"""
+
+
+@pytest.mark.parametrize("code, name", [("pt_BR", "pt-BR"), (None, "und")])
+def test_unit_of_a_translation_memory_gets_a_translation_if_it_has_none(code, name):
+    document = read_document("tmx", TMX.encode())
+    assert document.texts == ["a big dog", "three"]
+    filled = TMX.replace(
+        "dog</seg></tuv>",
+        f'dog</seg></tuv><tuv xml:lang="{name}"><seg>A <bpt i="1">&lt;b></bpt>BIG<ept i="1">&lt;/b></ept> DOG</seg>'
+        "</tuv>",
+    ).replace("three</seg></tuv>", f'three</seg></tuv>\n  <tuv xml:lang="{name}"><seg>THREE</seg></tuv>')
+    assert document.fill(["A BIG DOG", "THREE"], None, code).decode() == filled
+    assert read_document("tmx", filled.encode()).texts == []
 
 
 def test_end_of_a_cdata_section_within_a_translation_is_divided():

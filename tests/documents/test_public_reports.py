@@ -42,6 +42,12 @@ XLIFF = {
             '<source>a</source><target state="final">eins</target></trans-unit>'
             '<trans-unit id="2" translate="no"><source>b</source>'
         ), [], None),
+    "matecat/MateCat#52: states of the segments of Trados are lost": (
+        UNIT.format(
+            '<source>a b</source><seg-source><mrk mtype="seg" mid="1">a</mrk><mrk mtype="seg" mid="2">b</mrk>'
+            '</seg-source><target><mrk mtype="seg" mid="1">eins</mrk><mrk mtype="seg" mid="2"/></target>'
+            '<sdl:seg-defs><sdl:seg id="1" conf="Draft" percent="75"/><sdl:seg id="2" locked="true"/></sdl:seg-defs>'
+        ).replace("<xliff", '<xliff xmlns:sdl="x"'), [], None),
     "vslavik/poedit#866: a backslash in XLIFF is read as an escape": (
         UNIT.format(r"<source>open locale\fr now</source>"), [r"open locale\fr now"],
         UNIT.format(rf"<source>open locale\fr now</source>{TARGET}OPEN LOCALE\FR NOW</target>")),
