@@ -42,8 +42,8 @@ STRINGS = ("json", "po", "properties", "xliff")
 @pytest.mark.parametrize("placeholder", [
     "{name}", "{0, number}", "{{ name }}", "${name}", "#{name}", "%{name}", "$t(key)", "{a: {b: 1}}",
     "{{fullurl:{{PAGE}}|a=b}}", "%s", "%1$s", "%1$@", "%#@name@", "%@", "%d", "% d", "%,d", "%05.2f", "%*d", "%<n>d",
-    "%n", "%%", "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name", "__name__",
-    "[[page]]", "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
+    "%n", "%%", "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name",
+    "__name__", "[[page]]", "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
 ])  # fmt: skip
 def test_placeholder_is_not_in_the_text(kind, placeholder):
     raw = escape(placeholder, quote=False) if kind == "xliff" else placeholder
