@@ -52,7 +52,9 @@ MAIN_TYPES = {
     "xlsx": r"application/vnd\.\S*\.main\+xml",
 }
 # Few sheets have texts of their own, which one part usually has for all of them.
-SHEETS, OWN_TEXT, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), b"inlineStr", re.compile(r"xl/tables/[^/]+\.xml")
+SHEETS, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), re.compile(r"xl/tables/[^/]+\.xml")
+OWN_TEXT = re.compile(rb'\st="inlineStr"|\st="str"[^<>]*>\s*<(?:\w+:)?v>')
+TEXT_CELL = re.compile(r'\st="str"')
 CONTENT_TYPES, MANIFEST = "[Content_Types].xml", "META-INF/manifest.xml"
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
@@ -138,7 +140,7 @@ def _unpack(
             ]
             _check_size(members, [*wanted, *tables])
             if kind == "xlsx":
-                wanted += [member for member in sheets if OWN_TEXT in archive.read(member)]
+                wanted += [member for member in sheets if OWN_TEXT.search(archive.read(member))]
                 _check_size(members, wanted)
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
@@ -276,7 +278,7 @@ class _Ooxml(_Paragraphs):
         other = f"{chart[1]}:" if chart and chart[1] else ""
         self.prefixes = sorted({self.prefix, other} if chart else {self.prefix}, key=len, reverse=True)
         self.paragraphs = ("si", "is") if namespace == SHEET else ("p", "pt") if chart else ("p",)
-        self.texts = ("t", "v") if chart else ("t",)
+        self.texts = ("t", "v") if chart or namespace == SHEET else ("t",)
         self.has_line_breaks, self.fixed = namespace == SHEET, fixed
 
     def local(self, token: Token) -> str:
@@ -287,10 +289,13 @@ class _Ooxml(_Paragraphs):
         return ""
 
     def is_paragraph(self, token: Token) -> bool:
-        return self.local(token) in self.paragraphs
+        name = self.local(token)
+        return name in self.paragraphs or (name == "c" and self.has_line_breaks and bool(TEXT_CELL.search(token.raw)))
 
     def read_content(self, start: int, end: int) -> Parts:
         found, rest = self._texts(start, end)
+        if any(self.local(token) == "f" for token in self.tokens[start : start + 1]):  # a result
+            return Parts([self.raw(start, end)])
         if self.fixed and MARKUP.read("".join(text for _, text, _ in found)) in self.fixed:
             return Parts([self.raw(start, end)])
         sizes: Counter[Look] = Counter()

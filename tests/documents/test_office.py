@@ -190,15 +190,21 @@ two</t></si><si><r><t>big </t></r><r><rPr><b/></rPr><t>dog</t></r><rPh><t>no</t>
 
 def test_texts_of_a_sheet_are_translated_except_for_names_of_columns():
     table = f'<table {S}><tableColumns><tableColumn id="1" name="a column"/></tableColumns></table>'
-    sheet = f'<worksheet {S}><c t="inlineStr"><is><t>a text</t></is></c><c t="str"><f>A1</f><v>no</v></c></worksheet>'
+    sheet = (
+        f'<worksheet {S}><c t="inlineStr"><is><t>a text</t></is></c><c t="str"><f>A1</f><v>no</v></c>'
+        '<c r="A1" t="str"><v>its value</v></c></worksheet>'
+    )
     members = {"xl/workbook.xml": "<a/>", "xl/worksheets/sheet1.xml": sheet, "xl/tables/table1.xml": table}
     content = packed({**members, "xl/sharedStrings.xml": STRINGS})
     document = read_document("xlsx", content)
-    assert sorted(document.texts) == ["a text", "big dog", "one", "two"] and document.fill(document.texts) == content
+    assert sorted(document.texts) == ["a text", "big dog", "its value", "one", "two"]
+    assert document.fill(document.texts) == content
     filled = STRINGS.replace("one\ntwo", "ONE\nTWO").replace("<t>big ", f"<t{SPACE}>BIG ").replace(">dog", ">DOG")
     done = document.fill([text.upper() for text in document.texts])
     assert read_member(done, "xl/sharedStrings.xml") == filled
-    assert read_member(done, "xl/worksheets/sheet1.xml") == sheet.replace("a text", "A TEXT")
+    assert read_member(done, "xl/worksheets/sheet1.xml") == sheet.replace("a text", "A TEXT").replace(
+        "its value", "ITS VALUE"
+    )
 
 
 def test_cells_of_an_open_document_are_translated_if_they_are_text():
