@@ -48,6 +48,11 @@ CODE = re.compile(
     r"|[a-z][a-z0-9+.-]*://\S+|[@?][\w:+]+/[\w.]+|(?:application|audio|font|image|text|video)/[\w.+-]+",
     re.ASCII,
 )
+# In such a value, as in `{name}.csv` and `${build.dir}/classes`.
+VARIABLE, FOLDER = (
+    re.compile(r"[$#%]?\{[^{}\s]*\}|%\(\w+\)[sd]|%(?:\d\$)?[sd@]|%\d"),
+    re.compile(r"\$\{\w+[.-][^{}\s]*\}/"),
+)
 # Marks of access keys, and what is before them at the start of a word.
 ACCESS_MARKS, BEFORE_MARK = "_&~", re.compile(r"[\s(\[\"'“„«>]")
 FIRST_LETTERS = re.compile(r"[^\W\d_]+$")  # of a word, before the mark of its access key
@@ -71,7 +76,8 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 def add_message(builder: Builder, raw: str, has_breaks: bool = True, marks_within: str = "&~") -> None:
     """Add a whole message as it is in the file, with its placeholders; takes the arguments of [`add_text`]."""
-    if CODE.fullmatch(builder.escaping.read(raw).strip()):
+    value = builder.escaping.read(raw).strip()
+    if CODE.fullmatch(("/" if FOLDER.match(value) else "") + VARIABLE.sub("Ab", value)):
         builder.tag(raw)
     else:
         add_text(builder, raw, has_breaks, marks_within)

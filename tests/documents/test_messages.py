@@ -153,13 +153,16 @@ def test_apostrophes_of_properties_stay_doubled_or_single(message, filled):
     "2024-07-29T17:30:32", "#ffaa00", "newtab-toast.label", "org.apache.jmeter.TCPSamplerGui", "max_size", "MAX_SIZE",
     "innerWidth", "true", "412690f1368e37f70af57eecabb93497167eb9ba", "a0b1c2d3-a0b1-a0b1-a0b1-a0b1c2d3e4f5",
     "/usr/lib", "./a/b", "images/a.png", "chrome://browser/content", "image/png",
+    "%(prefix)s_%(date)s.csv", "{0}.tar.gz", "${build.dir}/classes", "lib-${lib.version}.jar",
 ])  # fmt: skip
 def test_value_that_only_programs_read_stays(kind, value):
     check(kind, value, "" if kind == "po" else value)
 
 
 @pytest.mark.parametrize("kind", ["json", "po", "properties"])
-@pytest.mark.parametrize("value", ["Yes", "on/off", "Flip/Rotate", "e-mail", "up-to-date", "z.B", "Ta_bort_stil", "A"])
+@pytest.mark.parametrize("value", [
+    "Yes", "on/off", "Flip/Rotate", "e-mail", "up-to-date", "z.B", "Ta_bort_stil", "A",
+])  # fmt: skip
 def test_word_that_a_person_reads_is_no_code(kind, value):
     check(kind, value, value.upper())
 
