@@ -84,10 +84,11 @@ class Token:
 
 def read_html(content: str) -> Parts:
     """HTML, a whole document or a part of one, and with what templates replace."""
-    return _read_tokens(_html_tokens(content), is_html=True, add_text=_add_template)
+    return _read_tokens(_html_tokens(content), is_html=True, add_text=add_template)
 
 
-def _add_template(builder: Builder, raw: str) -> None:
+def add_template(builder: Builder, raw: str) -> None:
+    """Add text with what templates replace."""
     done = 0
     for match in TEMPLATE.finditer(raw):
         builder.text(raw[done : match.start()])

@@ -70,7 +70,7 @@ as <em>html</em>
 """
 MARKDOWN_FILLED = """\
 ---
-title: here
+title: HERE
 ---
 # THE *END* #
 
@@ -600,6 +600,26 @@ def test_what_readers_of_markdown_do_not_see_stays(content, filled):
     document = read_document("md", content.encode())
     assert document.fill(document.texts) == content.encode()
     assert document.fill([text.upper() for text in document.texts]).decode() == filled
+
+
+@pytest.mark.parametrize("content, filled", [
+    ("---\ntitle: one two\nslug: one-two\n---\n", "---\ntitle: ONE TWO\nslug: one-two\n---\n"),
+    ('---\ndescription: "say \\"hi\\" {{ x }} now" \n---\n', '---\ndescription: "SAY \\"HI\\" {{ x }} NOW" \n---\n'),
+    ("---\nsubtitle: 'it''s me'\n---\n", "---\nsubtitle: 'IT''S ME'\n---\n"),
+    ("---\nsummary: >\n  one\nexcerpt: a\n  b\ntitle: c # d\n---\n", None),
+    ("+++\r\ntitle = \"one\"\r\nsummary = 'two'\r\n+++\r\n", "+++\r\ntitle = \"ONE\"\r\nsummary = 'two'\r\n+++\r\n"),
+    ('[a](http://x.y "say \\"hi\\"")', '[A](http://x.y "SAY \\"HI\\"")'),
+    ("![a](b.png 'one')", "![A](b.png 'ONE')"),
+])  # fmt: skip
+def test_titles_of_markdown_are_translated(content, filled):
+    document = read_document("md", content.encode())
+    assert document.fill(document.texts) == content.encode()
+    assert document.fill([text.upper() for text in document.texts]).decode() == (filled or content)
+
+
+@pytest.mark.parametrize("title, filled", [("eins: zwei", '"eins: zwei"'), ("#1", '"#1"'), ("a - b", "a - b")])
+def test_title_of_front_matter_is_quoted_if_it_must_be(title, filled):
+    assert read_document("md", b"---\ntitle: one\n---\n").fill([title]).decode() == f"---\ntitle: {filled}\n---\n"
 
 
 @pytest.mark.parametrize("kind, content, filled", [

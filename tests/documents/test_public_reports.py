@@ -102,6 +102,9 @@ PO = {
         'msgid "one"\nmsgid_plural "many"\nmsgstr[0] ""\nmsgstr[1] ""\n', ["one", "many"],
         'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=CHARSET\\n"\n"Plural-Forms: nplurals=INTEGER;\\n"\n\n'
         'msgid "one"\nmsgid_plural "many"\nmsgstr[0] "ONE"\nmsgstr[1] "MANY"\n'),
+    "translate/virtaal#1343: quotation marks within a tag": (
+        'msgid "<a color=\\"green\\">one</a> is"\nmsgstr ""\n', ["one is"],
+        'msgid "<a color=\\"green\\">one</a> is"\nmsgstr "<a color=\\"green\\">ONE</a> IS"\n'),
     "WeblateOrg/weblate#2374: names in braces are translated": (
         'msgid "{count} users of {platform}"\nmsgstr ""\n', ["users of"],
         'msgid "{count} users of {platform}"\nmsgstr "{count} USERS OF {platform}"\n'),
@@ -197,7 +200,7 @@ MD = {
         "| one | two |\n| --- | --- |\n| a | b |\n", ["one", "two", "a", "b"],
         "| ONE | TWO |\n| --- | --- |\n| A | B |\n"),
     "mquinson/po4a#443: a byte order mark before front matter": (
-        "\ufeff---\ntitle: a b\n---\nhere\n", ["here"], "\ufeff---\ntitle: a b\n---\nHERE\n"),
+        "\ufeff---\nslug: a b\n---\nhere\n", ["here"], "\ufeff---\nslug: a b\n---\nHERE\n"),
     "mquinson/po4a#422: the addresses of links": (
         "see [this]\n\n[this]: https://x.y/a\n", ["see this"], "SEE [THIS][this]\n\n[this]: https://x.y/a\n"),
     "google/mdbook-i18n-helpers#326: the mark of a note is escaped": (
@@ -216,6 +219,22 @@ MD = {
     "mondeja/mdpo#201: a link that is found by code": (
         "this is a [`link`] and [x-*y*]\n\n[`link`]: a\n[x-*y*]: b\n", ["this is a and x-y"],
         "THIS IS A [`link`][`link`] AND [*X-Y*][x-*y*]\n\n[`link`]: a\n[x-*y*]: b\n"),
+    "mondeja/mdpo#111: a table in an item": (
+        "- one\n   + two\n\n     | a | b |\n     | - | - |\n     | c | d |\n", ["one", "two", "a", "b", "c", "d"],
+        "- ONE\n   + TWO\n\n     | A | B |\n     | - | - |\n     | C | D |\n"),
+    "mondeja/mdpo#246: a block of HTML is lost": (
+        'one\n\n<div align="center">\n  <h1>two</h1>\n</div>\n\nthree\n', ["one", "two", "three"],
+        'ONE\n\n<div align="center">\n  <h1>TWO</h1>\n</div>\n\nTHREE\n'),
+    "translate/translate#6165: a paragraph with a link stays": (
+        "the [Alliance](https://x.org) site\n", ["the Alliance site"], "THE [ALLIANCE](https://x.org) SITE\n"),
+    "translate/translate#5659: front matter becomes text": (
+        "---\ntitle: one\ntags: [x]\n---\ntwo\n", ["one", "two"], "---\ntitle: ONE\ntags: [x]\n---\nTWO\n"),
+    "AmintaCCCP/GithubStarsManager#130: code between ~~~": (
+        "~~~sh\nls x\n~~~\nso\n", ["so"], "~~~sh\nls x\n~~~\nSO\n"),
+    "Metaculus/metaculus#5033: a link around a tag is lost": (
+        "a [<u>big one</u>](https://x.y/z) won\n", ["a big one won"], "A [<u>BIG ONE</u>](https://x.y/z) WON\n"),
+    "3ru/gpt-translate#85: the path of an image changes": (
+        "![a title](/assets/cat.png)\n", ["a title"], "![A TITLE](/assets/cat.png)\n"),
     "mondeja/mdpo#114: a heading in an item": ("- ## one\n- two\n", ["one", "two"], "- ## ONE\n- TWO\n"),
     "Azure/co-op-translator#509: a dot in an address": (
         "[a](https://x.y/?WT.mc_id=b_c), <https://x.y/?WT.mc_id=1> or https://x.y/?WT.mc_id=2\n", ["a, or"],
@@ -230,6 +249,16 @@ HTML = {
     "LibreTranslate/LibreTranslate#552: comments are lost": (
         "<!-- wp:heading --><h2>one</h2><!-- /wp:heading -->", ["one"],
         "<!-- wp:heading --><h2>ONE</h2><!-- /wp:heading -->"),
+    "translate/translate#3768: tags at both ends are cut": (
+        '<p><a href="x">one</a> or not. <a href="y">two</a></p>', ["one or not. two"],
+        '<p><a href="x">ONE</a> OR NOT. <a href="y">TWO</a></p>'),
+    "translate/translate#1796: text with entities stays": (
+        "<p>you &amp; me &copy; us</p>", ["you & me us"], "<p>YOU &amp; ME &copy; US</p>"),
+    "translate/translate#1130: text next to a link is left out": (
+        '<p>hi<br><br></p>\n<a href="x">one</a><br>two<br>', ["hi", "one", "two"],
+        '<p>HI<br><br></p>\n<a href="x">ONE</a><br>TWO<br>'),
+    "MozillaFoundation/donate-wagtail#586: a paragraph in an inline tag": (
+        "<i>one <p>two</p></i>", ["one", "two"], "<i>ONE <p>TWO</p></i>"),
     "LibreTranslate/LibreTranslate#144: tags around one word are translated": ("<p>hi</p>", ["hi"], "<p>HI</p>"),
     "LibreTranslate/LibreTranslate#636: attributes lose their quotation marks": (
         'hi <a href="" onclick="go();">test 1</a> ready', ["hi test 1 ready"],
