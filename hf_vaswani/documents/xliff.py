@@ -20,7 +20,10 @@ PAIRED = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
 OPEN_STATES = ("new", "needs-translation", "initial")
 # Those in which it stays even if it is empty, and attributes of units, also of Trados, memoQ, and Phrase, that say so.
 FINAL_STATES = ("final", "signed-off")
-DONE = re.compile(r"""\s(?:[\w.-]+:)?(?:approved|locked|confirmed)\s*=\s*["'](?:yes|true|locked|1)["']""")
+DONE = re.compile(
+    r"""\s(?:[\w.-]+:)?(?:(?:approved|locked|confirmed)\s*=\s*["'](?:yes|true|locked|[1-9])["']"""
+    r"""|conf\s*=\s*["'](?:Translated|Approved\w*)["'])"""
+)
 STATES = "seg-defs"  # in the files of Trados: the state of each segment
 NEW_LANGUAGE = 'xml:lang="\ufdd0"'  # of a translation in TMX, until it is known
 ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\s[^<>]*>")
@@ -184,20 +187,18 @@ def _read_unit(tokens: Sequence[Token], is_new: bool, keeps_space: bool) -> Part
 def _mark_states(
     tokens: Sequence[Token], states: tuple[int, int], target: Sequence[Token], source: Sequence[Token], raws: list[str]
 ) -> list[Token]:
-    """The source without the text of locked segments; those that get a translation become drafts in `raws`."""
+    """The source without the text of finished segments; those that get a translation become drafts in `raws`."""
     done = {_attribute(target[n], "mid") for n, end in _segments(target) if _content(target[n:end])}
-    locked: set[str] = set()
+    kept: set[str] = set()
     for number in range(*states):
         token, segment = tokens[number], _attribute(tokens[number], "id")
         if _name(token) != "seg" or token.kind is Kind.CLOSE:
             continue
         if DONE.search(token.raw):
-            locked.add(segment)
+            kept.add(segment)
         elif segment not in done:
             raws[number] = _with_attribute(_with_attribute(token.raw, "conf", "Draft"), "origin", "mt")
-    hidden = {
-        one for n, end in _segments(source) if _attribute(source[n], "mid") in locked for one in range(n + 1, end)
-    }
+    hidden = {one for n, end in _segments(source) if _attribute(source[n], "mid") in kept for one in range(n + 1, end)}
     return [token for number, token in enumerate(source) if number not in hidden]
 
 

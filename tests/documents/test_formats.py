@@ -457,7 +457,7 @@ def test_xliff_source_without_a_translation_gets_one(wrap, content, filled):
 @pytest.mark.parametrize("content", [
     UNIT.replace("<trans-unit", "<trans-unit mq:locked='locked'").format("<source>a</source>"),
     UNIT.replace("<trans-unit", '<trans-unit m:locked="true"').format("<source>a</source>"),
-    UNIT.replace("<trans-unit", '<trans-unit m:confirmed="1"').format("<source>a</source><target/>"),
+    UNIT.replace("<trans-unit", '<trans-unit m:confirmed="2"').format("<source>a</source><target/>"),
     UNIT.replace("<trans-unit", '<trans-unit approved="yes"').format("<source>a</source>"),
     UNIT.format('<source>a</source><target state="final"/>'),
     UNIT.format('<source>a</source><target state="signed-off"></target>'),
@@ -489,13 +489,13 @@ STUDIO = """<xliff version="1.2" xmlns:sdl="x"><file><body><trans-unit id="1"><s
      '<mrk mtype="seg" mid="4">Vier.</mrk></target>',
      '<sdl:seg id="1" conf="Translated"><sdl:value/></sdl:seg><sdl:seg id="2" locked="true"/>'
      '<sdl:seg id="3" conf="Draft" origin="mt"/><sdl:seg id="4" conf="Draft" percent="70"/>'),
-    ("", '<sdl:seg id="1"/><sdl:seg id="2" locked="true"/><sdl:seg id="3"/><sdl:seg id="4"></sdl:seg>',
+    ("", '<sdl:seg id="1"/><sdl:seg id="2" conf="ApprovedSignOff"/><sdl:seg id="3"/><sdl:seg id="4"></sdl:seg>',
      '<target><mrk mtype="seg" mid="1">ONE.</mrk> <mrk mtype="seg" mid="2"></mrk> <mrk mtype="seg" mid="3">THREE.'
      '</mrk> <mrk mtype="seg" mid="4">FOUR.</mrk></target>',
-     '<sdl:seg id="1" conf="Draft" origin="mt"/><sdl:seg id="2" locked="true"/>'
+     '<sdl:seg id="1" conf="Draft" origin="mt"/><sdl:seg id="2" conf="ApprovedSignOff"/>'
      '<sdl:seg id="3" conf="Draft" origin="mt"/><sdl:seg id="4" conf="Draft" origin="mt"></sdl:seg>'),
 ])  # fmt: skip
-def test_segments_of_trados_become_drafts_and_locked_ones_stay(target, states, filled, filled_states):
+def test_segments_of_trados_become_drafts_and_finished_ones_stay(target, states, filled, filled_states):
     document = read_document("xliff", STUDIO.format(target, states).encode())
     assert document.fill([text.upper() for text in document.texts]).decode() == STUDIO.format(filled, filled_states)
 
