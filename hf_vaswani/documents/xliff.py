@@ -198,6 +198,8 @@ def _mark_states(
             kept.add(segment)
         elif segment not in done:
             raws[number] = _with_attribute(_with_attribute(token.raw, "conf", "Draft"), "origin", "mt")
+    if kept and not _segments(source):
+        return []
     hidden = {one for n, end in _segments(source) if _attribute(source[n], "mid") in kept for one in range(n + 1, end)}
     return [token for number, token in enumerate(source) if number not in hidden]
 
