@@ -29,6 +29,7 @@ BLOCKS = (
 )  # fmt: skip
 # Those whose end tag may be missing, or that have none.
 OPTIONAL_END = ("br", "dd", "dt", "hr", "li", "option", "p", "tbody", "td", "tfoot", "th", "thead", "tr")
+CODE = ("script", "style")  # also in XML that is not HTML
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
 # A tag of XML, or how something else begins, and where that ends.
 XML_MARKUP = re.compile(
@@ -99,7 +100,9 @@ def add_template(builder: Builder, raw: str) -> None:
 
 def read_xml_tokens(tokens: Sequence[Token]) -> Parts:
     """An XML document; one with XHTML in it is read by the rules of HTML."""
-    return _read_tokens(tokens, is_html=any(token.kind is Kind.OPEN and XHTML.search(token.raw) for token in tokens))
+    return _read_tokens(
+        tokens, is_html=any("/1999/xhtml" in token.raw and XHTML.search(token.raw) for token in tokens)
+    )
 
 
 def read_markup(
@@ -136,13 +139,14 @@ def _read_tokens(
         is_within = [not token.name or _local(token.name) in INLINE for token in tokens]
     else:
         is_within = _within_text(tokens, {name.lower() for name in splitting})
-    builder = Builder(escaping)
+    builder, name = Builder(escaping), ""
     for token, within in zip(tokens, is_within):
         if token.kind is None:
             add_text(builder, token.raw)
         elif token.raw.startswith(CDATA) and token.raw.endswith(CDATA_END):
-            builder.keep(read_cdata(token.raw) if HTML_START.search(cdata_text(token.raw)) else token.raw)
+            builder.keep(token.raw if _local(name) in CODE else read_cdata(token.raw))
         else:
+            name = token.name
             raw = _read_attributes(token.raw) if is_html else token.raw
             if within:
                 builder.tag(raw, token.kind, token.name)

@@ -557,6 +557,14 @@ XHTML = """\
 <body><pre>x y</pre><p title="the dog">hi <b>you</b><br/>there</p></body></html>"""
 
 
+def test_text_in_cdata_of_xml_is_translated_except_for_scripts():
+    content = "<a><b><![CDATA[one & two]]></b><script><![CDATA[no way]]></script>\n<b><![CDATA[<p>three</p>]]></b></a>"
+    document = read_document("xml", content.encode())
+    assert document.texts == ["one & two", "three"] and document.fill(document.texts) == content.encode()
+    filled = content.replace("one & two", "ONE & TWO").replace("three", "THREE")
+    assert document.fill(["ONE & TWO", "THREE"]).decode() == filled
+
+
 def test_xml_with_xhtml_in_it_is_read_by_the_rules_of_html():
     content = '<a><body xmlns="http://www.w3.org/1999/xhtml"><p>one <b>two</b></p></body><script>no</script></a>'
     assert read_document("xml", content.encode()).texts == ["one two"]
