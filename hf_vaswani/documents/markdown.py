@@ -37,7 +37,7 @@ KEPT = re.compile(
     r"|===[!+]?[ \t]+\"(?=.*\"[ \t]*$)|\[![\w-]+\][+-]?))"
     r"|(?P<task>\A\[[ xX]\](?=\s))"
     r"|(?P<display>\$\$[^$]+\$\$)|\$(?![\s$])[^$\n]*(?<![\s\\])\$(?![\d$])"
-    rf"|{ADDRESS}|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"
+    rf"|{KINDS['url']}|{ADDRESS}|\[\^[^\[\]\s]+\]:?"
     rf"|{TEMPLATE.pattern}|\{{[:#.][^{{}}\n]*\}}",
     re.MULTILINE,
 )

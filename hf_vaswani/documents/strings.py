@@ -15,7 +15,7 @@ from .tag_placement import Kind, Text
 
 # What programs replace, or must find again. Each pattern begins only where a run of what it repeats begins.
 KEPT = "|".join((
-    ADDRESS, KINDS["url"], KINDS["email"],
+    KINDS["url"], ADDRESS, KINDS["email"],
     # Roles and literals of reStructuredText; the text in "`text <target>`_" is translated.
     r"(?<![\w:+.-]):[a-z][\w:+.-]*:`[^`<>]*`", r"``[^`]+``",
     r"(?P<opening>(?:(?<![\w:+.-]):[a-z][\w:+.-]*:)?`(?=[^`<>]*<[^<>`]+>`))", r"(?P<closing> ?<[^<>`]+>`_{0,2})",

@@ -151,7 +151,7 @@ def _read_unit(tokens: Sequence[Token], is_new: bool, keeps_space: bool) -> Part
     first, last = children.get("seg-source", children["source"])
     start, end = children.get("target", (last + 1, last))
     own = tokens[start + 1 : end]
-    state = _attribute(tokens[0] if is_new else tokens[start], "state") if "target" in children or is_new else ""
+    state = _attribute(tokens[0] if is_new else tokens[start], "state") if "target" in children else ""
     if state in FINAL_STATES:
         return unchanged
     source = tokens[first + 1 : last]

@@ -426,6 +426,8 @@ def test_translation_in_xliff_is_never_overwritten(wrap, content):
      '<source>a b</source>'
      '<seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
      '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2">B</mrk></target>'),
+    (SEGMENT, '<segment state="final"><source>a</source></segment>',
+     '<segment state="translated"><source>a</source><target>A</target></segment>'),
     (SEGMENT, '<segment><source>a <mrk mtype="protected">b c</mrk> d</source></segment>',
      '<segment state="translated"><source>a <mrk mtype="protected">b c</mrk> d</source>'
      '<target>A <mrk mtype="protected">b c</mrk> D</target></segment>'),
@@ -585,6 +587,7 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
     ("see http://x.org/a_b_c now", "SEE http://x.org/a_b_c NOW"),
     ("*see http://x.org/a_b_*", "*SEE http://x.org/a_b_*"),
     ("see ssh://x.org/a_b_c, or", "SEE ssh://x.org/a_b_c, OR"),
+    ("see https://x.org/(x64)/a_b, or", "SEE https://x.org/(x64)/a_b, OR"),
     ("> [!NOTE]\n> be here\n", "> [!NOTE]\n> BE HERE\n"),
     ("> [!note] a title\n> be here\n", "> [!note] A TITLE\n> BE HERE\n"),
     (":::note\nbe here\n:::\n", ":::note\nBE HERE\n:::\n"),
