@@ -23,7 +23,7 @@ FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)",
 SHOWN = re.compile(
     r"^(?:title|subtitle|description|summary|excerpt|linkTitle|sidebar_label)[ \t]*(?P<sign>[:=])[ \t]*"
     r"(?:\"(?P<double>(?:[^\"\\\n]|\\.)+)\"|'(?P<single>(?:[^'\n]|'')+)'"
-    r"|(?P<plain>(?!.*\s#)[^\s\"'>|&*!\[{#%@`](?:.*\S)?)(?!\r?\n[ \t]+\S))[ \t]*\r?$",
+    r"|(?P<plain>[^\s\"'>|&*!\[{#%@`](?!.*\s#)(?:.*\S)?)(?!\r?\n[ \t]+\S))[ \t]*\r?$",
     re.MULTILINE,
 )
 MARKED = re.compile(r"^[\s\"'>|&*!\[\]{}#%@`,?:-]|:(?:\s|$)|\s#")  # text that must be in quotation marks
