@@ -225,7 +225,8 @@ def _message_key(values: object) -> str | None:
     entries = list(values.values() if isinstance(values, dict) else values if isinstance(values, list) else [])
     for key, others in DESCRIBED.items():
         if entries and all(
-            isinstance(entry, dict) and key in entry and entry.keys() <= {key, *others} for entry in entries
+            isinstance(entry, dict) and isinstance(entry.get(key), str) and entry.keys() <= {key, *others}
+            for entry in entries
         ):
             return key
     return None

@@ -177,7 +177,8 @@ def test_mark_of_what_is_before_a_text_is_not_in_it():
     ('{"a": {"message": "one", "description": "no"}, "b": {"message": "two"}}', ["one", "two"]),
     ('[{"id": "no way", "defaultMessage": "one", "description": "no"}]', ["one"]),
     ('{"a": {"message": "one", "title": "two"}}', ["one", "two"]),
-    ('{"a": {"message": {"description": "one"}}, "b": "two"}', ["one", "two"]),
+    ('{"a": {"message": {"description": "one"}}}', ["one"]),
+    ('{"en": {"translation": {"key": "one", "notes": "two"}}}', ["one", "two"]),
 ])  # fmt: skip
 def test_what_describes_a_message_is_no_text(content, texts):
     assert read_document("json", content.encode()).texts == texts
