@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
@@ -203,17 +203,17 @@ def _read_attributes(raw: str) -> str | Parts:
     return Parts([*parts, raw[done:]]) if parts else raw
 
 
-def add_tag(builder: Builder, raw: str, tag: str = "", paired: Container[str] = BLOCKS) -> None:
+def add_tag(builder: Builder, raw: str, tag: str = "", is_mention: bool = False) -> None:
     """Add a tag of HTML, or one like it, to the current sentence, which one of a block ends.
 
     Args:
         tag: what `raw` means, where that is another thing.
-        paired: names of elements that have both tags; a block without one is only spoken of, as in "the <body> tag".
+        is_mention: whether a tag without its counterpart is only spoken of, as in "the <body> tag".
     """
     tag = tag or raw
     name = TAG_NAME.match(tag)[1].lower()
     is_single = tag.endswith("/>") or name in VOID
-    if name in BLOCKS and (name in paired or name in OPTIONAL_END):
+    if name in BLOCKS and (not is_mention or name in OPTIONAL_END):
         builder.keep(raw)
     else:
         builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)

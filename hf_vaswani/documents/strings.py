@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..text.keep_patterns import KINDS
 from ..text.words import Span
 from .escaping import JSON, Escaping, json_escape
-from .markup import ADDRESS, add_tag
+from .markup import ADDRESS, TAG_NAME, add_tag
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
@@ -134,7 +134,9 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
             if kind == "breaks":
                 builder.keep(part(first, start))
             elif kind in ("tag", "escaped_tag"):
-                add_tag(builder, part(first, start), token["tag"] or f"<{token['escaped_tag']}>", paired)
+                tag = token["tag"] or f"<{token['escaped_tag']}>"
+                is_mention = TAG_NAME.match(tag)[1].lower() not in paired and text[first - 1 : first].isspace()
+                add_tag(builder, part(first, start), tag, is_mention)
             else:
                 kinds = {"opening": Kind.OPEN, "closing": Kind.CLOSE}
                 builder.tag(part(first, start), kinds.get(kind, Kind.ALONE), "`")

@@ -105,6 +105,7 @@ def test_messages_of_a_choice_format_are_translated():
     ("Use <name> tags", "USE <name> TAGS"),
     ("add it to the <body> tag", "ADD IT TO THE <body> TAG"),
     ("<div>one</div><div>two</div>", "<div>ONE</div><div>TWO</div>"),
+    ("one<div>two", "ONE<div>TWO"),
     ("at:'postgres://u:p@db/x'<p>or ssh:// or git+ssh://x/y.", "AT:'postgres://u:p@db/x'<p>OR ssh:// OR git+ssh://x/y."),
     ("Script {0} : missing", "SCRIPT {0} : MISSING"),
     ("see (%s).", "SEE (%s)."),
