@@ -311,7 +311,10 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
             start += length
 
     add(parser.inside(text), 0, len(text))
-    is_as_before = bool(BLOCK_START.match(raw))
-    return builder.build(
-        lambda filled: filled if is_as_before or filled == raw else BLOCK_START.sub(r"\1\\", filled, count=1)
-    )
+    before = BLOCK_START.match(raw)  # such as `=== "title"`, which is no heading
+
+    def finish(filled: str) -> str:
+        is_same = filled.startswith(raw[: before.end(2)]) if before else filled == raw
+        return filled if is_same else BLOCK_START.sub(r"\1\\", filled, count=1)
+
+    return builder.build(finish)

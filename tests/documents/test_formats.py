@@ -383,6 +383,8 @@ def test_attributes_that_readers_see_are_translated():
     ("properties", "a = ö".encode(), "ü", "a = ü".encode()),
     ("json", b'["a"]', 'ü"', '["ü\\""]'.encode()),
     ("md", b"a b", "1. *b*", rb"1\. \*b\*"),
+    ("md", b"see\n\n1986 is", "1986. So", b"1986\\. So\n\n1986\\. So"),
+    ("md", b'=== "a"', "- b", b'=== "- b"'),
     ("srt", b"1\n00:01,0 --> 00:02,0\na\nb", "c d e f", b"1\n00:01,0 --> 00:02,0\nc d\ne f"),
 ])  # fmt: skip
 def test_translation_is_written_as_the_file_is(kind, content, translation, filled):
