@@ -16,10 +16,11 @@ from functools import partial
 
 from ..errors import InputError, reason
 from .encoding import decode
-from .escaping import MARKUP, NEVER
+from .escaping import MARKUP, NEVER, QUOTED
 from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
+from .strings import add_message
 from .tag_placement import Kind, Text, Translations
 
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
@@ -64,6 +65,10 @@ DEEPEST = 30  # paragraphs in paragraphs
 TEMPLATE = re.compile(r"<(p:(?:sld|notes|handout)Master|p:sldLayout|office:document-styles)\s")
 SHAPES = ("p:sp", "draw:frame")
 NUMBERS = "numCache"  # of a chart
+DESCRIBED, DESCRIPTION = (
+    ("docPr", "cNvPr"),
+    re.compile(r'\sdescr="([^"]+)"'),
+)  # pictures, for those who do not see them
 NO_TEXT_CELL = re.compile(r'\s(?:table:formula=|office:value-type="(?!string"))')
 COLUMN, LINES = re.compile(r'<(?:\w+:)?tableColumn\s[^<>]*?\bname="([^"]*)"'), re.compile(r"\n+|[^\n]+")
 # What is around text that no longer stands there, or stands above other text.
@@ -73,7 +78,8 @@ AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base"
 ODF_BREAKS, ODF_SPACE = ("text:tab", "text:line-break"), "text:s"
 # How a run looks: a number for the elements around it, and its own tags that say so.
 Look = tuple[int | str, ...]
-ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
+# Paragraphs, and the titles and descriptions of pictures.
+ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h", "svg:title", "svg:desc"), "text:tracked-changes"
 
 
 def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Translations], bytes]]:
@@ -237,7 +243,7 @@ class _Paragraphs:
         number = start
         while number < end:
             token = self.tokens[number]
-            parts.append(token.raw)
+            parts.append(self.part(token))
             number += 1
             if token.kind is Kind.OPEN and self.is_paragraph(token):
                 close = self.ends[number - 1]
@@ -248,6 +254,15 @@ class _Paragraphs:
                 parts.append(self.raw(number, close))
                 number = close
         return Parts(parts)
+
+    def part(self, token: Token) -> str | Parts:
+        """A token, with the description of a picture."""
+        found = DESCRIPTION.search(token.raw) if token.name.endswith(DESCRIBED) else None
+        if not found:
+            return token.raw
+        builder = Builder(QUOTED['"'])
+        add_message(builder, found[1])
+        return Parts([token.raw[: found.start(1)], builder.build(), token.raw[found.end(1) :]])
 
     def is_generated(self, number: int) -> bool:
         """Whether it is what no one reads: a value that is no text, or a shape of a master that shows on no slide."""
@@ -317,9 +332,11 @@ class _Ooxml(_Paragraphs):
                 is_special = look != plain
                 mark(Kind.OPEN)
             else:
-                if hyphens := [one for one in markup if isinstance(one, Token) and self.local(one) == HYPHEN]:
+                hyphens = [one for one in markup if isinstance(one, Token) and self.local(one) == HYPHEN]
+                hyphens = hyphens if isinstance(raw, str) else []
+                if hyphens:
                     builder.piece(Text("", "-" * len(hyphens)))
-                changed = self._part([one for one in markup if one not in hyphens]) if hyphens else ""
+                changed = "".join(one.raw for one in markup if one not in hyphens) if hyphens else ""
                 is_special = look != plain
                 kind = Kind.ALONE if is_special == was_special else Kind.OPEN if is_special else Kind.CLOSE
                 builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "", changed)
@@ -420,7 +437,7 @@ class _Ooxml(_Paragraphs):
         return any(isinstance(one, Token) and self.local(one) in BREAKS for one in markup)
 
     def _part(self, markup: "Sequence[Token | Parts]") -> str | Parts:
-        parts = [one.raw if isinstance(one, Token) else one for one in markup]
+        parts = [self.part(one) if isinstance(one, Token) else one for one in markup]
         return "".join(parts) if all(isinstance(one, str) for one in parts) else Parts(parts)
 
 

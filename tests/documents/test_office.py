@@ -217,6 +217,28 @@ def test_cells_of_an_open_document_are_translated_if_they_are_text():
     assert read_document("ods", content).texts == ["a text"]
 
 
+def test_description_of_a_picture_is_translated():
+    picture = '<w:r><w:drawing><wp:docPr id="1" name="Picture 1" descr="{}"/></w:drawing></w:r>'
+    body = f"<w:p>{run('one')}{picture.format('a &quot;dog&quot;')}{run(' two')}{picture.format('a_dog.png')}</w:p>"
+    document = read_document("docx", docx(body))
+    assert document.texts == ["one two", 'a "dog"'] and document.fill(document.texts) == docx(body)
+    filled = re.sub('xml:space="preserve"', "", filled_body(body, ["ONE TWO", 'A "DOG"']))
+    assert 'descr="A &quot;DOG&quot;"' in filled and 'descr="a_dog.png"' in filled
+    frame = "<text:p>one<draw:frame><svg:title>a title</svg:title><svg:desc>a dog</svg:desc></draw:frame> two</text:p>"
+    names = f"{ODF} xmlns:draw='d' xmlns:svg='s'"
+    content = packed({"content.xml": f"<o {names}>{frame}</o>"})
+    document = read_document("odt", content)
+    assert document.texts == ["one two", "a title", "a dog"] and document.fill(document.texts) == content
+
+
+def test_hyphen_next_to_a_text_box_stays():
+    box = f"<w:r><w:txbxContent><w:p>{run('in')}</w:p></w:txbxContent></w:r>"
+    content = docx(f"<w:p>{run('an e')}<w:r><w:noBreakHyphen/></w:r>{box}{run('mail')}</w:p>")
+    document = read_document("docx", content)
+    assert document.fill(document.texts) == content
+    assert b"noBreakHyphen" in read_member(document.fill([text.upper() for text in document.texts])).encode()
+
+
 def test_chart_in_an_open_document_is_translated():
     names = f"{ODF} xmlns:office='o' xmlns:chart='c'"
     chart = f"<o {names}><chart:title><text:p>a title</text:p></chart:title></o>"
