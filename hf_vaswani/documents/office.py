@@ -65,6 +65,7 @@ DEEPEST = 30  # paragraphs in paragraphs
 TEMPLATE = re.compile(r"<(p:(?:sld|notes|handout)Master|p:sldLayout|office:document-styles)\s")
 SHAPES = ("p:sp", "draw:frame")
 NUMBERS = "numCache"  # of a chart
+FILE_NAME = re.compile(r"^[A-Za-z]:\\|\.(?:bmp|emf|gif|jpe?g|pdf|png|svg|tiff?|wmf)$", re.IGNORECASE)
 DESCRIBED, DESCRIPTION = (
     ("docPr", "cNvPr"),
     re.compile(r'\sdescr="([^"]+)"'),
@@ -258,7 +259,7 @@ class _Paragraphs:
     def part(self, token: Token) -> str | Parts:
         """A token, with the description of a picture."""
         found = DESCRIPTION.search(token.raw) if token.name.endswith(DESCRIBED) else None
-        if not found:
+        if not found or FILE_NAME.search(found[1]):
             return token.raw
         builder = Builder(QUOTED['"'])
         add_message(builder, found[1])

@@ -219,11 +219,11 @@ def test_cells_of_an_open_document_are_translated_if_they_are_text():
 
 def test_description_of_a_picture_is_translated():
     picture = '<w:r><w:drawing><wp:docPr id="1" name="Picture 1" descr="{}"/></w:drawing></w:r>'
-    body = f"<w:p>{run('one')}{picture.format('a &quot;dog&quot;')}{run(' two')}{picture.format('a_dog.png')}</w:p>"
+    body = f"<w:p>{run('one')}{picture.format('a &quot;dog&quot;')}{run(' two')}{picture.format('a dog.png')}</w:p>"
     document = read_document("docx", docx(body))
     assert document.texts == ["one two", 'a "dog"'] and document.fill(document.texts) == docx(body)
     filled = re.sub('xml:space="preserve"', "", filled_body(body, ["ONE TWO", 'A "DOG"']))
-    assert 'descr="A &quot;DOG&quot;"' in filled and 'descr="a_dog.png"' in filled
+    assert 'descr="A &quot;DOG&quot;"' in filled and 'descr="a dog.png"' in filled
     frame = "<text:p>one<draw:frame><svg:title>a title</svg:title><svg:desc>a dog</svg:desc></draw:frame> two</text:p>"
     names = f"{ODF} xmlns:draw='d' xmlns:svg='s'"
     content = packed({"content.xml": f"<o {names}>{frame}</o>"})
