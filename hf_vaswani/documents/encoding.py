@@ -18,7 +18,7 @@ DECLARED = {
     "xml": rb"""^\s*<\?xml[^<>]*encoding\s*=\s*["']([\w.:-]+)""",
     "po": rb'"Content-Type:[^"\n]*charset=([\w.:-]+)',
 }
-DECLARED["xliff"] = DECLARED["resx"] = DECLARED["xml"]
+DECLARED |= dict.fromkeys(("xliff", "tmx", "resx", "strings", "stringsdict"), DECLARED["xml"])
 SEARCHED = 4096  # bytes
 
 

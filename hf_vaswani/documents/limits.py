@@ -6,10 +6,10 @@ from ..errors import InputError
 MARKS = {
     "txt": "\n",
     "md": "\n*_`[]<&!~\\|{",
-    "json": '"{%<&$@`\\',
-    "xliff": "<&{%$@`\n",
-    "resx": "<&{%$@`\n",
-    **dict.fromkeys(("po", "properties", "strings", "srt", "vtt"), "\n{%<&$@`\\"),
+    "json": (*'"{%<&$@`\\', "__"),
+    **dict.fromkeys(
+        ("po", "properties", "strings", "srt", "vtt", "xliff", "tmx", "resx", "stringsdict"), (*"\n{%<&$@`\\", "__")
+    ),
 }
 MARKUP = "<&"  # in all others
 MOST_MARKS = 2_000_000  # about 100 novels

@@ -1,33 +1,47 @@
-"""Markdown: paragraphs, headings, items, and cells; code, addresses, front matter, and directives stay as they are.
+"""Markdown: paragraphs, headings, items, and cells, titles; code, addresses, and directives stay as they are.
 
 markdown-it finds the blocks and their content, but keeps only the lines of blocks. What it finds inside them is
 recorded while it works.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 from ..text.keep_patterns import KINDS
-from .escaping import ENTITY, MARKUP, Escaping
-from .markup import TAG_NAME, TEMPLATE, add_tag, read_html
+from .escaping import ENTITY, JSON, MARKUP, PLAIN, Escaping
+from .markup import ADDRESS, TAG_NAME, TEMPLATE, add_tag, add_template, read_html
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+# What readers see of it: values on one line, in YAML with or without marks, in TOML with double ones.
+SHOWN = re.compile(
+    r"^(?:title|subtitle|description|summary|excerpt|linkTitle|sidebar_label)[ \t]*(?P<sign>[:=])[ \t]*"
+    r"(?:\"(?P<double>(?:[^\"\\\n]|\\.)+)\"|'(?P<single>(?:[^'\n]|'')+)'"
+    r"|(?P<plain>[^\s\"'>|&*!\[{#%@`](?!.*\s#)(?:.*\S)?)(?!\r?\n[ \t]+\S))[ \t]*\r?$",
+    re.MULTILINE,
+)
+MARKED = re.compile(r"^[\s\"'>|&*!\[\]{}#%@`,?:-]|:(?:\s|$)|\s#")  # text that must be in quotation marks
+# The title of a link or an image.
+TITLE = re.compile(r"(\]\([\s\S]*?\s)([\"'])([\s\S]+)\2(\s*\))")
 # Within text: addresses, footnotes, formulas, and what other programs replace; at the beginning of a line, what notes
 # and tasks of GitHub, Docusaurus, and MkDocs begin with.
 KEPT = re.compile(
-    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+)?|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?(?=[ \t]*(?:\"|$))"
-    r"|===[!+]?[ \t]+(?=\")|\[![\w-]+\][+-]?))"
+    r"(?P<line>^(?::{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]+\[?)?"
+    r"|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*?[ \t]*(?:\"(?=.*\"[ \t]*$)|$)"
+    r"|===[!+]?[ \t]+\"(?=.*\"[ \t]*$)|\[![\w-]+\][+-]?))"
     r"|(?P<task>\A\[[ xX]\](?=\s))"
     r"|(?P<display>\$\$[^$]+\$\$)|\$(?![\s$])[^$\n]*(?<![\s\\])\$(?![\d$])"
-    rf"|{KINDS['url']}|\[\^[^\[\]\s]+\]:?"
+    rf"|{KINDS['url']}|{ADDRESS}|\[\^[^\[\]\s]+\]:?"
     rf"|{TEMPLATE.pattern}|\{{[:#.][^{{}}\n]*\}}",
     re.MULTILINE,
 )
+TITLE_MARKS, TITLE_END = ('"', "["), re.compile(r".*?([\"\]][ \t]*(?:\{[^{}\n]*\})?[ \t]*)$", re.MULTILINE)
 TEXT_RULES = ("text", "escape", "entity")
 LINE_END = re.compile(r"\r\n|\r|\n")
 MARKDOWN = Escaping(
@@ -37,6 +51,7 @@ MARKDOWN = Escaping(
     always={character: f"\\{character}" for character in "*`"},
     usually={character: f"\\{character}" for character in "\\_[]<|"},
 )
+SCALARS = {"double": JSON, "single": Escaping(re.compile("''"), lambda _: "'", {"'": "''"}), "plain": PLAIN}
 # Text that would turn a paragraph that begins with it into another block, and where a backslash prevents that.
 BLOCK_START = re.compile(r"\A(\d*)(?=([#>+=~-]+|[.)])(\s|$))")
 
@@ -111,8 +126,8 @@ def read_markdown(content: str) -> Parts:
     parser, front = _Parser(), FRONT_MATTER.match(content)
     start = front.end() if front else 0
     lines = [start, *(match.end() for match in LINE_END.finditer(content, start)), len(content)]
-    parts: list[str | Parts] = []
-    done, marker = 0, ""
+    parts: list[str | Parts] = [_read_front_matter(front[0])] if front else []
+    done, marker = start, ""
     for token in parser.blocks(content[start:]):
         marker = token.markup if token.type == "heading_open" else marker if token.type == "inline" else ""
         marker = marker if marker.startswith("#") else ""
@@ -124,6 +139,36 @@ def read_markdown(content: str) -> Parts:
             parts += [content[done : place[0]], _read_block(parser, token.content, place, content)]
             done = place[-1]
     return Parts([*parts, content[done:]])
+
+
+def _read_front_matter(content: str) -> Parts:
+    parts: list[str | Parts] = []
+    done = 0
+    for match in SHOWN.finditer(content):
+        kind = match.lastgroup or ""
+        raw = match[kind]
+        if match["sign"] == ":" or kind == "double":
+            builder = Builder(SCALARS[kind])
+            add_template(builder, raw)
+            finish = partial(_as_scalar, raw) if kind == "plain" else str
+            parts += [content[done : match.start(kind)], builder.build(finish)]
+            done = match.end(kind)
+    return Parts([*parts, content[done:]])
+
+
+def _as_scalar(raw: str, filled: str) -> str:
+    """A value of YAML, in quotation marks if it needs them."""
+    return json.dumps(filled, ensure_ascii=False) if filled != raw and MARKED.search(filled) else filled
+
+
+def _read_title(end: str) -> str | Parts:
+    """The end of a link or an image, with its title."""
+    title = TITLE.fullmatch(end)
+    if not title:
+        return end
+    builder = Builder(replace(MARKDOWN, always={**MARKDOWN.always, title[2]: f"\\{title[2]}"}))
+    builder.text(title[3])
+    return Parts([title[1] + title[2], builder.build(), title[2] + title[4]])
 
 
 def _locate(content: str, token: object, lines: Sequence[int], done: int, marker: str) -> list[int] | None:
@@ -172,8 +217,7 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
     def with_kept(events: Sequence[_Event], start: int, end: int) -> Iterator[_Event]:
         """The events with what is kept of the text, instead of the emphasis and line breaks in that."""
         at = 0
-        for match in KEPT.finditer(text, start, end):
-            first, last = match.span()
+        for rule, first, last in kept_parts(start, end):
             while at < len(events) and events[at].end <= first:
                 yield events[at]
                 at += 1
@@ -182,11 +226,24 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
                 first <= event.start and event.end <= last and (event.delimiters or event.rule == "newline")
                 for event in events[at:beyond]
             ):
-                if match.lastgroup == "line":
+                if rule == "line":
                     line_ends.update((first - 1, text.find("\n", last)))
-                yield _Event(match.lastgroup or "kept", first, last)
+                yield _Event(rule, first, last)
                 at = beyond
         yield from events[at:]
+
+    def kept_parts(start: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """What is kept of a text, each with its rule, start, and end; of the title of a note, both marks."""
+        title_end = end, end
+        for match in KEPT.finditer(text, start, end):
+            if title_end[0] <= match.start():
+                yield "escape", *title_end
+                title_end = end, end
+            yield match.lastgroup or "kept", *match.span()
+            if match[0].endswith(TITLE_MARKS) and (closing := TITLE_END.match(text, match.end(), end)):
+                title_end = closing.span(1)
+        if title_end[0] < end:
+            yield "escape", *title_end
 
     def add_event(event: _Event) -> None:
         piece = content[place[event.start] : place[event.end]]
@@ -204,7 +261,8 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
             end = content[place[event.label_end] : place[event.end]]
             label = content[place[event.start] : place[event.label_end] + 1]
             # The text of `[text]` and `[text][]` is also what the link is found by.
-            builder.tag(end, Kind.CLOSE, f"link {event.start}", f"]{label}" if end in ("]", "][]") else "")
+            changed = f"]{label}" if end in ("]", "][]") else ""
+            builder.tag(_read_title(end), Kind.CLOSE, f"link {event.start}", changed)
         elif event.rule == "html_inline" and TAG_NAME.match(piece):
             add_tag(builder, piece)
         else:
@@ -221,7 +279,7 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
             return piece
         description = Builder(MARKDOWN)
         description.text(content[place[start] : place[end]])
-        return Parts([content[place[event.start] : place[start]], description.build(), after])
+        return Parts([content[place[event.start] : place[start]], description.build(), _read_title(after)])
 
     def siblings(event: _Event) -> tuple[dict[int, int], dict[int, int]]:
         group = id(event.siblings)
@@ -253,4 +311,10 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
             start += length
 
     add(parser.inside(text), 0, len(text))
-    return builder.build(lambda filled: filled if filled == raw else BLOCK_START.sub(r"\1\\", filled, count=1))
+    before = BLOCK_START.match(raw)  # such as `=== "title"`, which is no heading
+
+    def finish(filled: str) -> str:
+        is_same = filled.startswith(raw[: before.end(2)]) if before else filled == raw
+        return filled if is_same else BLOCK_START.sub(r"\1\\", filled, count=1)
+
+    return builder.build(finish)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from xml.parsers import expat
 
 from ..errors import InputError
-from .escaping import MARKUP, PLAIN, QUOTED
+from .escaping import MARKUP, PLAIN, QUOTED, Escaping
 from .parts import Builder, Parts, has_words
 from .tag_placement import Kind
 
@@ -27,6 +27,9 @@ BLOCKS = (
     "html", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "td",
     "tfoot", "th", "thead", "tr", "ul",
 )  # fmt: skip
+# Those whose end tag may be missing, or that have none.
+OPTIONAL_END = ("br", "dd", "dt", "hr", "li", "option", "p", "tbody", "td", "tfoot", "th", "thead", "tr")
+CODE = ("script", "style")  # also in XML that is not HTML
 NOTES, NOTE_TOKENS = ("sup", "sub"), 8
 # A tag of XML, or how something else begins, and where that ends.
 XML_MARKUP = re.compile(
@@ -44,6 +47,8 @@ HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
 # `{{ name }}` and `{% if … %}` of others.
 TEMPLATE = re.compile(r"\{\{(?:(?!\{\{)[\s\S])*?\}\}|\{%(?:(?!\{%)[\s\S])*?%\}")
+# An address of any scheme, as in `ssh://host/path`.
+ADDRESS = r"(?<![\w+.-])[A-Za-z][A-Za-z\d+.-]*://(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]*[\w/#=&+~$@%*-])?"
 XHTML = re.compile(r"""\sxmlns(?::[\w.-]+)?\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 ATTRIBUTE = re.compile(r"""[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 # Attributes of HTML that readers see or hear; in `<meta>` and `<input>`, other attributes decide whether they do.
@@ -80,10 +85,11 @@ class Token:
 
 def read_html(content: str) -> Parts:
     """HTML, a whole document or a part of one, and with what templates replace."""
-    return _read_tokens(_html_tokens(content), is_html=True, add_text=_add_template)
+    return _read_tokens(_html_tokens(content), is_html=True, add_text=add_template)
 
 
-def _add_template(builder: Builder, raw: str) -> None:
+def add_template(builder: Builder, raw: str) -> None:
+    """Add text with what templates replace."""
     done = 0
     for match in TEMPLATE.finditer(raw):
         builder.text(raw[done : match.start()])
@@ -93,9 +99,10 @@ def _add_template(builder: Builder, raw: str) -> None:
 
 
 def read_xml_tokens(tokens: Sequence[Token]) -> Parts:
-    """An XML document; XHTML is read by the rules of HTML."""
-    root = next((token for token in tokens if token.name), Token(""))
-    return _read_tokens(tokens, is_html=bool(XHTML.search(root.raw)))
+    """An XML document; one with XHTML in it is read by the rules of HTML."""
+    return _read_tokens(
+        tokens, is_html=any("/1999/xhtml" in token.raw and XHTML.search(token.raw) for token in tokens)
+    )
 
 
 def read_markup(
@@ -117,6 +124,7 @@ def _read_tokens(
     ignored: Collection[str] = (),
     splitting: Collection[str] = (),
     add_text: Callable[[Builder, str], None] = Builder.text,
+    escaping: Escaping = MARKUP,
 ) -> Parts:
     """Text and tags of HTML or XML.
 
@@ -131,13 +139,14 @@ def _read_tokens(
         is_within = [not token.name or _local(token.name) in INLINE for token in tokens]
     else:
         is_within = _within_text(tokens, {name.lower() for name in splitting})
-    builder = Builder(MARKUP)
+    builder, name = Builder(escaping), ""
     for token, within in zip(tokens, is_within):
         if token.kind is None:
             add_text(builder, token.raw)
         elif token.raw.startswith(CDATA) and token.raw.endswith(CDATA_END):
-            builder.keep(read_cdata(token.raw) if HTML_START.search(cdata_text(token.raw)) else token.raw)
+            builder.keep(token.raw if _local(name) in CODE else read_cdata(token.raw))
         else:
+            name = token.name
             raw = _read_attributes(token.raw) if is_html else token.raw
             if within:
                 builder.tag(raw, token.kind, token.name)
@@ -151,13 +160,18 @@ def cdata_text(raw: str) -> str:
     return raw[len(CDATA) : -len(CDATA_END)]
 
 
-def read_cdata(raw: str, add_text: Callable[[Builder, str], None] = Builder.text) -> Parts:
-    """A CDATA section, with HTML or plain text in it, which `add_text` adds to a sentence."""
+def read_cdata(
+    raw: str,
+    add_text: Callable[[Builder, str], None] = Builder.text,
+    markup: Escaping = MARKUP,
+    plain: Escaping = PLAIN,
+) -> Parts:
+    """A CDATA section, with HTML or plain text in it, each with its escaping, which `add_text` adds to a sentence."""
     inner = cdata_text(raw)
     if HTML_START.search(inner):
-        parts = _read_tokens(_html_tokens(inner), is_html=True, add_text=add_text)
+        parts = _read_tokens(_html_tokens(inner), is_html=True, add_text=add_text, escaping=markup)
     else:
-        builder = Builder(PLAIN)
+        builder = Builder(plain)
         add_text(builder, inner)
         parts = builder.build()
     # Its own end within the text is divided among two sections.
@@ -189,16 +203,17 @@ def _read_attributes(raw: str) -> str | Parts:
     return Parts([*parts, raw[done:]]) if parts else raw
 
 
-def add_tag(builder: Builder, raw: str, tag: str = "") -> None:
+def add_tag(builder: Builder, raw: str, tag: str = "", is_mention: bool = False) -> None:
     """Add a tag of HTML, or one like it, to the current sentence, which one of a block ends.
 
     Args:
         tag: what `raw` means, where that is another thing.
+        is_mention: whether a tag without its counterpart is only spoken of, as in "the <body> tag".
     """
     tag = tag or raw
     name = TAG_NAME.match(tag)[1].lower()
     is_single = tag.endswith("/>") or name in VOID
-    if name in BLOCKS:
+    if name in BLOCKS and (not is_mention or name in OPTIONAL_END):
         builder.keep(raw)
     else:
         builder.tag(raw, Kind.CLOSE if tag.startswith("</") else Kind.ALONE if is_single else Kind.OPEN, name)

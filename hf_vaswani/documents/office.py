@@ -16,10 +16,11 @@ from functools import partial
 
 from ..errors import InputError, reason
 from .encoding import decode
-from .escaping import MARKUP, NEVER
+from .escaping import MARKUP, NEVER, QUOTED
 from .limits import MOST_UNPACKED, MOST_XML, check_marks, count_marks
 from .markup import Token, check_xml, xml_tokens
 from .parts import Builder, Parts
+from .strings import add_message
 from .tag_placement import Kind, Text, Translations
 
 MOST_RATIO, SMALL = 250, 8 * 1024 * 1024
@@ -27,21 +28,23 @@ OLD_BINARY = b"\xd0\xcf\x11\xe0"  # also of files with a password
 WORD = r'xmlns(?::(\w+))?="http://[^"]*/wordprocessingml/(?:2006/)?main"'
 SHEET = r'xmlns(?::(\w+))?="http://[^"]*/spreadsheetml/(?:2006/)?main"'
 DRAWING = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?main"'
+CHART = r'xmlns(?::(\w+))?="http://[^"]*/drawingml/(?:2006/)?chart"'
+ODF_PARTS = r"((Object[^/]*/)*content|styles)\.xml"  # objects are charts, styles have headers and footers
 # The parts of each format with text, and one that every file has.
 PARTS = {
     "docx": r"word/(document|(header|footer)\d*|footnotes|endnotes|(diagrams|charts)/[^/]+)\.xml",
-    "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|slideMasters/slideMaster|slideLayouts/slideLayout)\d+"
-    r"|(diagrams|charts)/[^/]+)\.xml",
-    "odt": r"(content|styles)\.xml",  # styles have headers and footers
-    "odp": r"(content|styles)\.xml",
+    "pptx": r"ppt/((slides/slide|notesSlides/notesSlide|(slide|notes|handout)Masters/\w+Master"
+    r"|slideLayouts/slideLayout)\d+|(diagrams|charts)/[^/]+)\.xml",
+    "odt": ODF_PARTS,
+    "odp": ODF_PARTS,
     "xlsx": r"xl/(sharedStrings|(drawings|diagrams|charts)/[^/]+)\.xml",
-    "ods": r"(content|styles)\.xml",
+    "ods": ODF_PARTS,
 }
 MAIN = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
 # The types of these parts, by which those with other names are found, and of the main one.
 TYPES = {
     "docx": r"application/vnd\.\S*word\S*\.(main|header|footer|footnotes|endnotes)\+xml",
-    "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|slideMaster|slideLayout)\+xml",
+    "pptx": r"application/vnd\.\S*presentationml\.(slide|notesSlide|(slide|notes|handout)Master|slideLayout)\+xml",
     "xlsx": r"application/vnd\.\S*spreadsheetml\.sharedStrings\+xml",
 }
 MAIN_TYPES = {
@@ -50,15 +53,23 @@ MAIN_TYPES = {
     "xlsx": r"application/vnd\.\S*\.main\+xml",
 }
 # Few sheets have texts of their own, which one part usually has for all of them.
-SHEETS, OWN_TEXT, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), b"inlineStr", re.compile(r"xl/tables/[^/]+\.xml")
+SHEETS, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), re.compile(r"xl/tables/[^/]+\.xml")
+OWN_TEXT = re.compile(rb'\st="inlineStr"|\st="str"[^<>]*>\s*<(?:\w+:)?v>')
+TEXT_CELL = re.compile(r'\st="str"')
 CONTENT_TYPES, MANIFEST = "[Content_Types].xml", "META-INF/manifest.xml"
 # Fields whose result is text of their own; the results of others are made by the program.
 TEXT_FIELD = re.compile(r"\b(HYPERLINK|TOC)\b")
 BREAKS, HYPHEN = ("br", "cr", "tab", "ptab"), "noBreakHyphen"
 DEEPEST = 30  # paragraphs in paragraphs
 # Parts with prompts, and the shapes that these are in.
-TEMPLATE = re.compile(r"<(p:sldMaster|p:sldLayout|office:document-styles)\s")
+TEMPLATE = re.compile(r"<(p:(?:sld|notes|handout)Master|p:sldLayout|office:document-styles)\s")
 SHAPES = ("p:sp", "draw:frame")
+NUMBERS = "numCache"  # of a chart
+FILE_NAME = re.compile(r"^[A-Za-z]:\\|\.(?:bmp|emf|gif|jpe?g|pdf|png|svg|tiff?|wmf)$", re.IGNORECASE)
+DESCRIBED, DESCRIPTION = (
+    ("docPr", "cNvPr"),
+    re.compile(r'\sdescr="([^"]+)"'),
+)  # pictures, for those who do not see them
 NO_TEXT_CELL = re.compile(r'\s(?:table:formula=|office:value-type="(?!string"))')
 COLUMN, LINES = re.compile(r'<(?:\w+:)?tableColumn\s[^<>]*?\bname="([^"]*)"'), re.compile(r"\n+|[^\n]+")
 # What is around text that no longer stands there, or stands above other text.
@@ -68,7 +79,8 @@ AROUND_TEXT = ("text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base"
 ODF_BREAKS, ODF_SPACE = ("text:tab", "text:line-break"), "text:s"
 # How a run looks: a number for the elements around it, and its own tags that say so.
 Look = tuple[int | str, ...]
-ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h"), "text:tracked-changes"
+# Paragraphs, and the titles and descriptions of pictures.
+ODF_PARAGRAPHS, ODF_DELETED = ("text:p", "text:h", "svg:title", "svg:desc"), "text:tracked-changes"
 
 
 def read_office(kind: str, content: bytes) -> tuple[list[Parts], Callable[[Translations], bytes]]:
@@ -135,7 +147,7 @@ def _unpack(
             ]
             _check_size(members, [*wanted, *tables])
             if kind == "xlsx":
-                wanted += [member for member in sheets if OWN_TEXT in archive.read(member)]
+                wanted += [member for member in sheets if OWN_TEXT.search(archive.read(member))]
                 _check_size(members, wanted)
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} does not have its checksum")
@@ -232,7 +244,7 @@ class _Paragraphs:
         number = start
         while number < end:
             token = self.tokens[number]
-            parts.append(token.raw)
+            parts.append(self.part(token))
             number += 1
             if token.kind is Kind.OPEN and self.is_paragraph(token):
                 close = self.ends[number - 1]
@@ -244,8 +256,19 @@ class _Paragraphs:
                 number = close
         return Parts(parts)
 
+    def part(self, token: Token) -> str | Parts:
+        """A token, with the description of a picture."""
+        found = DESCRIPTION.search(token.raw) if token.name.endswith(DESCRIBED) else None
+        if not found or FILE_NAME.search(found[1]):
+            return token.raw
+        builder = Builder(QUOTED['"'])
+        add_message(builder, found[1])
+        return Parts([token.raw[: found.start(1)], builder.build(), token.raw[found.end(1) :]])
+
     def is_generated(self, number: int) -> bool:
-        """Whether it is a cell whose value is no text, or a shape of a master whose text shows on no slide."""
+        """Whether it is what no one reads: a value that is no text, or a shape of a master that shows on no slide."""
+        if self.tokens[number].name.endswith(NUMBERS):
+            return True
         if self.tokens[number].name == "table:table-cell":
             return bool(NO_TEXT_CELL.search(self.tokens[number].raw))
         if not self.is_template or self.tokens[number].name not in SHAPES:
@@ -267,18 +290,28 @@ class _Ooxml(_Paragraphs):
     def __init__(self, text: str, prefix: str, namespace: str, fixed: frozenset[str] = frozenset()):
         super().__init__(text)
         self.prefix, self.keeps_space = f"{prefix}:" if prefix else "", namespace != DRAWING
-        self.paragraphs = ("si", "is") if namespace == SHEET else ("p",)
+        chart = re.search(CHART, text)  # whose names are points of a cache
+        other = f"{chart[1]}:" if chart and chart[1] else ""
+        self.prefixes = sorted({self.prefix, other} if chart else {self.prefix}, key=len, reverse=True)
+        self.paragraphs = ("si", "is") if namespace == SHEET else ("p", "pt") if chart else ("p",)
+        self.texts = ("t", "v") if chart or namespace == SHEET else ("t",)
         self.has_line_breaks, self.fixed = namespace == SHEET, fixed
 
     def local(self, token: Token) -> str:
-        """The name of an element of the namespace."""
-        return token.name.removeprefix(self.prefix) if token.name.startswith(self.prefix) else ""
+        """The name of an element of the namespace, or of charts."""
+        for prefix in self.prefixes:
+            if token.name.startswith(prefix):
+                return token.name[len(prefix) :]
+        return ""
 
     def is_paragraph(self, token: Token) -> bool:
-        return self.local(token) in self.paragraphs
+        name = self.local(token)
+        return name in self.paragraphs or (name == "c" and self.has_line_breaks and bool(TEXT_CELL.search(token.raw)))
 
     def read_content(self, start: int, end: int) -> Parts:
         found, rest = self._texts(start, end)
+        if any(self.local(token) == "f" for token in self.tokens[start : start + 1]):  # a result
+            return Parts([self.raw(start, end)])
         if self.fixed and MARKUP.read("".join(text for _, text, _ in found)) in self.fixed:
             return Parts([self.raw(start, end)])
         sizes: Counter[Look] = Counter()
@@ -300,9 +333,11 @@ class _Ooxml(_Paragraphs):
                 is_special = look != plain
                 mark(Kind.OPEN)
             else:
-                if hyphens := [one for one in markup if isinstance(one, Token) and self.local(one) == HYPHEN]:
+                hyphens = [one for one in markup if isinstance(one, Token) and self.local(one) == HYPHEN]
+                hyphens = hyphens if isinstance(raw, str) else []
+                if hyphens:
                     builder.piece(Text("", "-" * len(hyphens)))
-                changed = self._part([one for one in markup if one not in hyphens]) if hyphens else ""
+                changed = "".join(one.raw for one in markup if one not in hyphens) if hyphens else ""
                 is_special = look != plain
                 kind = Kind.ALONE if is_special == was_special else Kind.OPEN if is_special else Kind.CLOSE
                 builder.tag(raw, kind, "run" if kind is not Kind.ALONE else "", changed)
@@ -352,7 +387,7 @@ class _Ooxml(_Paragraphs):
                 last = field_ends[number - 1]
                 markup += self.tokens[number:last]
                 number = last
-            elif token.kind is Kind.OPEN and name == "t":
+            elif token.kind is Kind.OPEN and name in self.texts:
                 found.append((markup, self.raw(number, close), look))
                 markup, number = [], close
             elif name == "r" and token.kind is Kind.OPEN:
@@ -403,7 +438,7 @@ class _Ooxml(_Paragraphs):
         return any(isinstance(one, Token) and self.local(one) in BREAKS for one in markup)
 
     def _part(self, markup: "Sequence[Token | Parts]") -> str | Parts:
-        parts = [one.raw if isinstance(one, Token) else one for one in markup]
+        parts = [self.part(one) if isinstance(one, Token) else one for one in markup]
         return "".join(parts) if all(isinstance(one, str) for one in parts) else Parts(parts)
 
 

@@ -24,8 +24,10 @@ READERS: dict[str, Callable[[str], Parts]] = {
     "srt": subtitles.read_srt,
     "vtt": subtitles.read_vtt,
     "xliff": xliff.read_xliff,
+    "tmx": xliff.read_tmx,
     "resx": resources.read_resx,
-    "strings": strings.read_strings,
+    "strings": resources.read_apple,
+    "stringsdict": resources.read_plist,
 }
 
 
@@ -63,7 +65,7 @@ class Document:
             alignments: for each text, pairs of a source and a target word, by which tags are placed; words are
                 numbered as in `hf_vaswani.text.words.word_spans`, from 0. Without them, tags keep their share of the
                 words.
-            target_language: code of the translations' language, for XLIFF 2, which must name it.
+            target_language: code of the translations' language, for TMX and XLIFF 2, which must name it.
 
         Raises:
             ValueError: there are not as many translations as texts.
@@ -100,6 +102,8 @@ def read_document(kind: str, content: bytes) -> Document:
             return content  # in some encodings, a character has several spellings
         if kind == "xliff" and target_language:
             filled = xliff.with_target_language(filled, target_language)
+        elif kind == "tmx":
+            filled = xliff.with_language(filled, target_language)
         return encode(filled)
 
     return Document([parts], write_text)

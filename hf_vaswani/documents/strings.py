@@ -9,13 +9,13 @@ from ..errors import InputError
 from ..text.keep_patterns import KINDS
 from ..text.words import Span
 from .escaping import JSON, Escaping, json_escape
-from .markup import add_tag
+from .markup import ADDRESS, TAG_NAME, add_tag
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
 # What programs replace, or must find again. Each pattern begins only where a run of what it repeats begins.
 KEPT = "|".join((
-    KINDS["url"], KINDS["email"],
+    KINDS["url"], ADDRESS, KINDS["email"],
     # Roles and literals of reStructuredText; the text in "`text <target>`_" is translated.
     r"(?<![\w:+.-]):[a-z][\w:+.-]*:`[^`<>]*`", r"``[^`]+``",
     r"(?P<opening>(?:(?<![\w:+.-]):[a-z][\w:+.-]*:)?`(?=[^`<>]*<[^<>`]+>`))", r"(?P<closing> ?<[^<>`]+>`_{0,2})",
@@ -27,16 +27,18 @@ KEPT = "|".join((
     # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `%@`.
     r"%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
     r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnmr@](?![a-zA-Z])",
-    # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
-    r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
+    # `%#@name@`, `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
+    r"%(?:\d{1,3}\$)?#@\w+@", r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>",
+    r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
     r"%[A-Za-z_]\w*%", r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
-    r"(?<![\w@.])@[A-Za-z]\w*(?:[.-]\w+)*",
+    # `@name`, `__name__`, and escaped line breaks of what a program puts the message into, such as a script.
+    r"(?<![\w@.])@[A-Za-z_]\w*(?:[.-]\w+)*", r"(?<!\w)__[A-Za-z]\w*__(?!\w)", r"(?<=\s)\\[nrt](?![a-z])",
 ))  # fmt: skip
-TOKEN = re.compile(rf"{KEPT}|(?P<breaks>[\n\r\t]+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")
+TOKEN = re.compile(rf"{KEPT}|(?P<breaks>(?:[\n\r\t]|(?<!\s)\\[nrt](?![a-z]))+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")
 # The beginning of ICU's choices and of their messages; in those of a plural, "#" is the number.
 CHOICE = re.compile(r"\{\s*[\w.]+\s*,\s*(?P<kind>plural|selectordinal|select|choice)\s*,\s*(?:offset:\d+)?")
 BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.∞]+\s*[#<≤]")
-BRACE = re.compile(r"[{}]")
+BRACE, TAG = re.compile(r"[{}]"), re.compile(r"(?:<|&lt;)(/?)([A-Za-z]\w*)")
 GLUE = re.compile(r"[!-~]{1,3}")  # between two placeholders, as in `{width}x{height}`
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
@@ -46,9 +48,21 @@ CODE = re.compile(
     r"|[a-z][a-z0-9+.-]*://\S+|[@?][\w:+]+/[\w.]+|(?:application|audio|font|image|text|video)/[\w.+-]+",
     re.ASCII,
 )
+# In such a value, as in `{name}.csv` and `${build.dir}/classes`.
+VARIABLE, FOLDER = (
+    re.compile(r"[$#%]?\{[^{}\s]*\}|%\(\w+\)[sd]|%(?:\d\$)?[sd@]|%\d"),
+    re.compile(r"\$\{\w+[.-][^{}\s]*\}/"),
+)
 # Marks of access keys, and what is before them at the start of a word.
 ACCESS_MARKS, BEFORE_MARK = "_&~", re.compile(r"[\s(\[\"'“„«>]")
 FIRST_LETTERS = re.compile(r"[^\W\d_]+$")  # of a word, before the mark of its access key
+# Keys of messages, and of what describes them, of browsers' extensions, FormatJS, Transifex, and Lokalise.
+DESCRIBED = {
+    "message": ("description", "placeholders", "hash"),
+    "defaultMessage": ("id", "description", "file", "start", "end", "line", "col"),
+    "string": ("developer_comment", "context", "character_limit"),
+    "translation": ("notes", "context", "limit"),
+}
 JSON_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|[{}\[\]]')
 PROPERTY = re.compile(
     r"^(?P<start>[ \t\f]*(?![#!\s])(?:[^=:\s\\]|\\(?:\r\n|[\s\S]))+[ \t\f]*(?:[=:][ \t\f]*)?)"
@@ -56,13 +70,14 @@ PROPERTY = re.compile(
     re.MULTILINE,
 )
 # In a message with arguments, Java reads two apostrophes as one; a single one quotes, or is not for Java.
-ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?!')")
+ARGUMENT, QUOTE = re.compile(r"\{\d[^{}]*\}"), re.compile(r"(?<!')'(?:'')*(?!')")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 def add_message(builder: Builder, raw: str, has_breaks: bool = True, marks_within: str = "&~") -> None:
     """Add a whole message as it is in the file, with its placeholders; takes the arguments of [`add_text`]."""
-    if CODE.fullmatch(builder.escaping.read(raw).strip()):
+    value = builder.escaping.read(raw).strip()
+    if CODE.fullmatch(("/" if FOLDER.match(value) else "") + VARIABLE.sub("Ab", value)):
         builder.tag(raw)
     else:
         add_text(builder, raw, has_breaks, marks_within)
@@ -76,7 +91,7 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
         marks_within: marks of access keys within words; `_` is one only in gettext's files.
     """
     text, places = builder.escaping.read_places(raw)
-    closings, access_mark = _match_braces(text), _access_mark(text, marks_within)
+    closings, access_mark, paired = _match_braces(text), _access_mark(text, marks_within), _paired_tags(text)
 
     def part(start: int, end: int) -> str:
         return raw[places[start] : places[end]]
@@ -119,7 +134,9 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
             if kind == "breaks":
                 builder.keep(part(first, start))
             elif kind in ("tag", "escaped_tag"):
-                add_tag(builder, part(first, start), token["tag"] or f"<{token['escaped_tag']}>")
+                tag = token["tag"] or f"<{token['escaped_tag']}>"
+                is_mention = TAG_NAME.match(tag)[1].lower() not in paired and text[first - 1 : first].isspace()
+                add_tag(builder, part(first, start), tag, is_mention)
             else:
                 kinds = {"opening": Kind.OPEN, "closing": Kind.CLOSE}
                 builder.tag(part(first, start), kinds.get(kind, Kind.ALONE), "`")
@@ -139,6 +156,14 @@ def _match_braces(text: str) -> dict[int, int]:
         elif path:
             closings[path.pop()] = brace.start()
     return closings
+
+
+def _paired_tags(text: str) -> set[str]:
+    """The names of elements that have an opening and a closing tag."""
+    names: tuple[set[str], set[str]] = set(), set()
+    for tag in TAG.finditer(text):
+        names[bool(tag[1])].add(tag[2].lower())
+    return names[0] & names[1]
 
 
 def _choice(text: str, start: int, end: int, closings: dict[int, int]) -> tuple[list[Span], bool]:
@@ -183,13 +208,13 @@ def read_json(content: str) -> Parts:
         InputError: it is not JSON.
     """
     try:
-        json.loads(content)
+        values = json.loads(content)
     except ValueError as error:
         line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
         raise InputError(f"Line {line}, column {column}: {getattr(error, 'msg', error)}. Correct it.") from None
     escaping = replace(JSON, unwritable=json_escape) if content.isascii() and r"\u" in content else JSON
     builder, done = Builder(escaping), 0
-    for raw, start, end in _json_values(content):
+    for raw, start, end in _json_values(content, _message_key(values)):
         builder.keep(content[done:start])
         add_message(builder, raw)
         done = end
@@ -197,17 +222,31 @@ def read_json(content: str) -> Parts:
     return builder.build()
 
 
-def _json_values(content: str) -> Iterator[tuple[str, int, int]]:
+def _message_key(values: object) -> str | None:
+    """The key of the messages, if each of them is in an object with what describes it."""
+    entries = list(values.values() if isinstance(values, dict) else values if isinstance(values, list) else [])
+    for key, others in DESCRIBED.items():
+        if entries and all(
+            isinstance(entry, dict) and isinstance(entry.get(key), str) and entry.keys() <= {key, *others}
+            for entry in entries
+        ):
+            return key
+    return None
+
+
+def _json_values(content: str, message_key: str | None) -> Iterator[tuple[str, int, int]]:
     """The values that are strings, each with its start and end."""
     depth, skipped = 0, None  # within what is under a key with "@": its depth
+    key = ""
     for token in JSON_TOKEN.finditer(content):
         if token["string"] is None:
             depth += 1 if token[0] in "{[" else -1
             skipped = skipped if skipped is not None and depth >= skipped else None
         elif token["key"]:
+            key = token["string"]
             if skipped is None or depth <= skipped:
                 skipped = depth if token["string"].startswith("@") else None
-        elif skipped is None:
+        elif skipped is None and (message_key is None or (depth == 2 and key == message_key)):
             yield token["string"], token.start() + 1, token.end() - 1
 
 

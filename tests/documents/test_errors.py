@@ -19,6 +19,7 @@ EXTERNAL = '<!DOCTYPE a [\n<!ENTITY b SYSTEM "http://localhost/x">]>\n<a>&b;</a>
     ("xml", b'<!DOCTYPE a [<!ENTITY % b "x">]><a/>', "the entity b refers to another file or entity"),
     ("xliff", b"<xliff>\n<file>", "Line 2, column 7: no element found. Correct it."),
     ("xliff", b"<html/>", "Line 1: the root element is html, not xliff. Choose another format."),
+    ("tmx", b"<html/>", "Line 1: the root element is html, not tmx. Choose another format."),
     ("json", b'{"a":\n "b" "c"}', "Line 2, column 6: Expecting ',' delimiter. Correct it."),
     ("po", b'msgid "a"\nmsgstr "b\n', 'Line 2: msgstr "b is not a line of a PO file. Correct it.'),
     ("srt", b"hello\n", "There are no times, such as 01:02:03,000 --> 01:02:05,000. Check the format."),

@@ -70,7 +70,7 @@ as <em>html</em>
 """
 MARKDOWN_FILLED = """\
 ---
-title: here
+title: HERE
 ---
 # THE *END* #
 
@@ -166,6 +166,25 @@ APPLE = r"""/* "note" = "this"; */
 other = "it\U2019s";
 "id" = 12;
 """
+PLIST = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0"><dict><key>%d files</key><dict>
+  <key>NSStringLocalizedFormatKey</key><string>now %#@files@ here</string>
+  <key>files</key><dict>
+    <key>NSStringFormatSpecTypeKey</key>
+    <string>NSStringPluralRuleType</string>
+    <key>NSStringFormatValueTypeKey</key>
+    <string>d</string>
+    <key>one</key><string>%d file &amp; more</string>
+    <key>other</key>
+    <string>%d files</string>
+</dict></dict></dict></plist>
+"""
+PLIST_FILLED = (
+    PLIST.replace("now %", "NOW %").replace("here", "HERE").replace("d file &amp; more", "d FILE &amp; MORE")
+)
+PLIST_FILLED = PLIST_FILLED.replace("<string>%d files", "<string>%d FILES")
 ARB = '{"@@locale": "en", "hi": "hi {name}", "@hi": {"description": "no"}}'
 CASES = [
     ("txt", "one\r\n\r\n  two\t\nthree", "ONE\r\n\r\n  TWO\t\nTHREE"),
@@ -181,6 +200,8 @@ CASES = [
      .replace("hi</p>", "HI</p>")),
     ("strings", APPLE, APPLE.replace("hi %@", "HI %@").replace("you", "YOU").replace("or\"", "OR\"")
      .replace("it\\U2019s", "IT\\U2019S")),
+    ("stringsdict", PLIST, PLIST_FILLED),
+    ("strings", PLIST, PLIST_FILLED),
     ("json", ARB, ARB.replace("hi {", "HI {")),
     ("srt", SRT, SRT.replace("one <i>two", "ONE <i>TWO").replace("three", "THREE").replace("hi", "HI")
      .replace("you", "YOU")),
@@ -362,6 +383,8 @@ def test_attributes_that_readers_see_are_translated():
     ("properties", "a = ö".encode(), "ü", "a = ü".encode()),
     ("json", b'["a"]', 'ü"', '["ü\\""]'.encode()),
     ("md", b"a b", "1. *b*", rb"1\. \*b\*"),
+    ("md", b"see\n\n1986 is", "1986. So", b"1986\\. So\n\n1986\\. So"),
+    ("md", b'=== "a"', "- b", b'=== "- b"'),
     ("srt", b"1\n00:01,0 --> 00:02,0\na\nb", "c d e f", b"1\n00:01,0 --> 00:02,0\nc d\ne f"),
 ])  # fmt: skip
 def test_translation_is_written_as_the_file_is(kind, content, translation, filled):
@@ -405,12 +428,14 @@ def test_translation_in_xliff_is_never_overwritten(wrap, content):
      '<source>a b</source>'
      '<seg-source><mrk mtype="seg" mid="1">a</mrk> <mrk mtype="seg" mid="2">b</mrk></seg-source>'
      '<target><mrk mtype="seg" mid="1">eins</mrk> <mrk mtype="seg" mid="2">B</mrk></target>'),
+    (SEGMENT, '<segment state="final"><source>a</source></segment>',
+     '<segment state="translated"><source>a</source><target>A</target></segment>'),
     (SEGMENT, '<segment><source>a <mrk mtype="protected">b c</mrk> d</source></segment>',
      '<segment state="translated"><source>a <mrk mtype="protected">b c</mrk> d</source>'
      '<target>A <mrk mtype="protected">b c</mrk> D</target></segment>'),
     (SEGMENT, '<segment><source xml:space="preserve">a b\n  c\n</source></segment>',
      '<segment state="translated"><source xml:space="preserve">a b\n  c\n</source>'
-     "<target>A B\n  C\n</target></segment>"),
+     '<target xml:space="preserve">A B\n  C\n</target></segment>'),
     (SEGMENT, '<segment><source>a b\n  c</source></segment>',
      '<segment state="translated"><source>a b\n  c</source><target>A B C</target></segment>'),
     (SEGMENT, '<segment><source>a<ph id="1" disp="&lt;br/&gt;"/>b<ph id="2">&lt;br/&gt;</ph>c</source></segment>',
@@ -431,6 +456,74 @@ def test_translation_in_xliff_is_never_overwritten(wrap, content):
 def test_xliff_source_without_a_translation_gets_one(wrap, content, filled):
     document = read_document("xliff", wrap.format(content).encode())
     assert document.fill([text.upper() for text in document.texts]).decode() == wrap.format(filled)
+
+
+@pytest.mark.parametrize("content", [
+    UNIT.replace("<trans-unit", "<trans-unit mq:locked='locked'").format("<source>a</source>"),
+    UNIT.replace("<trans-unit", '<trans-unit m:locked="true"').format("<source>a</source>"),
+    UNIT.replace("<trans-unit", '<trans-unit m:confirmed="2"').format("<source>a</source><target/>"),
+    UNIT.replace("<trans-unit", '<trans-unit approved="yes"').format("<source>a</source>"),
+    UNIT.format('<source>a</source><target state="final"/>'),
+    UNIT.format('<source>a</source><target state="signed-off"></target>'),
+    UNIT.replace("<file", '<file translate="no"').format("<source>a</source>"),
+    SEGMENT.format('<segment state="final"><source>a</source><target></target></segment>'),
+])  # fmt: skip
+def test_finished_or_locked_unit_without_a_translation_stays(content):
+    document = read_document("xliff", content.encode())
+    assert document.texts == [] and document.fill([]) == content.encode()
+
+
+def test_unit_may_be_translated_within_what_is_not():
+    content = UNIT.replace("<file", '<file translate="no"').replace("<trans-unit", '<trans-unit translate="yes"')
+    assert read_document("xliff", content.format("<source>a</source>").encode()).texts == ["a"]
+
+
+STUDIO = """<xliff version="1.2" xmlns:sdl="x"><file><body><trans-unit id="1"><source>One. Two. Three. Four.</source>\
+<seg-source><mrk mtype="seg" mid="1">One.</mrk> <mrk mtype="seg" mid="2">Two.</mrk> <mrk mtype="seg" mid="3">Three.\
+</mrk> <mrk mtype="seg" mid="4">Four.</mrk></seg-source>{}<sdl:seg-defs>{}</sdl:seg-defs></trans-unit></body></file>\
+</xliff>"""
+
+
+@pytest.mark.parametrize("target, states, filled, filled_states", [
+    ('<target><mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2"/> <mrk mtype="seg" mid="3"/> '
+     '<mrk mtype="seg" mid="4">Vier.</mrk></target>',
+     '<sdl:seg id="1" conf="Translated"><sdl:value/></sdl:seg><sdl:seg id="2" locked="true"/><sdl:seg id="3"/>'
+     '<sdl:seg id="4" conf="Draft" percent="70"/>',
+     '<target><mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2"/> <mrk mtype="seg" mid="3">THREE.</mrk> '
+     '<mrk mtype="seg" mid="4">Vier.</mrk></target>',
+     '<sdl:seg id="1" conf="Translated"><sdl:value/></sdl:seg><sdl:seg id="2" locked="true"/>'
+     '<sdl:seg id="3" conf="Draft" origin="mt"/><sdl:seg id="4" conf="Draft" percent="70"/>'),
+    ("", '<sdl:seg id="1"/><sdl:seg id="2" conf="ApprovedSignOff"/><sdl:seg id="3"/><sdl:seg id="4"></sdl:seg>',
+     '<target><mrk mtype="seg" mid="1">ONE.</mrk> <mrk mtype="seg" mid="2"></mrk> <mrk mtype="seg" mid="3">THREE.'
+     '</mrk> <mrk mtype="seg" mid="4">FOUR.</mrk></target>',
+     '<sdl:seg id="1" conf="Draft" origin="mt"/><sdl:seg id="2" conf="ApprovedSignOff"/>'
+     '<sdl:seg id="3" conf="Draft" origin="mt"/><sdl:seg id="4" conf="Draft" origin="mt"></sdl:seg>'),
+])  # fmt: skip
+def test_segments_of_trados_become_drafts_and_finished_ones_stay(target, states, filled, filled_states):
+    document = read_document("xliff", STUDIO.format(target, states).encode())
+    assert document.fill([text.upper() for text in document.texts]).decode() == STUDIO.format(filled, filled_states)
+
+
+TMX = """<?xml version="1.0"?><tmx version="1.4"><header srclang="en-US"/><body>
+<tu><tuv xml:lang="en-us"><seg>a <bpt i="1">&lt;b></bpt>big<ept i="1">&lt;/b></ept> dog</seg></tuv></tu>
+<tu><tuv xml:lang="en-US"><seg>two</seg></tuv><tuv xml:lang="de"><seg>zwei</seg></tuv></tu>
+<tu>
+  <tuv lang="en-US"><seg>three</seg></tuv>
+</tu>
+<tu><tuv xml:lang="fr"><seg>quatre</seg></tuv></tu></body></tmx>"""
+
+
+@pytest.mark.parametrize("code, name", [("pt_BR", "pt-BR"), (None, "und")])
+def test_unit_of_a_translation_memory_gets_a_translation_if_it_has_none(code, name):
+    document = read_document("tmx", TMX.encode())
+    assert document.texts == ["a big dog", "three"]
+    filled = TMX.replace(
+        "dog</seg></tuv>",
+        f'dog</seg></tuv><tuv xml:lang="{name}"><seg>A <bpt i="1">&lt;b></bpt>BIG<ept i="1">&lt;/b></ept> DOG</seg>'
+        "</tuv>",
+    ).replace("three</seg></tuv>", f'three</seg></tuv>\n  <tuv xml:lang="{name}"><seg>THREE</seg></tuv>')
+    assert document.fill(["A BIG DOG", "THREE"], None, code).decode() == filled
+    assert read_document("tmx", filled.encode()).texts == []
 
 
 def test_end_of_a_cdata_section_within_a_translation_is_divided():
@@ -468,6 +561,19 @@ XHTML = """\
 <body><pre>x y</pre><p title="the dog">hi <b>you</b><br/>there</p></body></html>"""
 
 
+def test_text_in_cdata_of_xml_is_translated_except_for_scripts():
+    content = "<a><b><![CDATA[one & two]]></b><script><![CDATA[no way]]></script>\n<b><![CDATA[<p>three</p>]]></b></a>"
+    document = read_document("xml", content.encode())
+    assert document.texts == ["one & two", "three"] and document.fill(document.texts) == content.encode()
+    filled = content.replace("one & two", "ONE & TWO").replace("three", "THREE")
+    assert document.fill(["ONE & TWO", "THREE"]).decode() == filled
+
+
+def test_xml_with_xhtml_in_it_is_read_by_the_rules_of_html():
+    content = '<a><body xmlns="http://www.w3.org/1999/xhtml"><p>one <b>two</b></p></body><script>no</script></a>'
+    assert read_document("xml", content.encode()).texts == ["one two"]
+
+
 @pytest.mark.parametrize("prefix", ["", "h:"])
 def test_xhtml_is_read_by_the_rules_of_html(prefix):
     content = XHTML
@@ -482,10 +588,15 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
 @pytest.mark.parametrize("content, filled", [
     ("see http://x.org/a_b_c now", "SEE http://x.org/a_b_c NOW"),
     ("*see http://x.org/a_b_*", "*SEE http://x.org/a_b_*"),
+    ("see ssh://x.org/a_b_c, or", "SEE ssh://x.org/a_b_c, OR"),
+    ("see https://x.org/(x64)/a_b, or", "SEE https://x.org/(x64)/a_b, OR"),
     ("> [!NOTE]\n> be here\n", "> [!NOTE]\n> BE HERE\n"),
     ("> [!note] a title\n> be here\n", "> [!note] A TITLE\n> BE HERE\n"),
     (":::note\nbe here\n:::\n", ":::note\nBE HERE\n:::\n"),
     (":::tip a title\n\nbe here\n\n:::\n", ":::tip A TITLE\n\nBE HERE\n\n:::\n"),
+    (":::tip[a *big* title]{icon=x}\nbe here\n:::\n", ":::tip[A *BIG* TITLE]{icon=x}\nBE HERE\n:::\n"),
+    ('=== "a tab"\n\n    be here\n', '=== "A TAB"\n\n    be here\n'),
+    ('!!! be "here" now\n', '!!! BE "HERE" NOW\n'),
     ('!!! note "a title"\n    be here\n', '!!! note "A TITLE"\n    BE HERE\n'),
     ("!!! be here !!!\n", "!!! BE HERE !!!\n"),
     ("- [ ] one\n- [x] two\n- [x](y) three\n", "- [ ] ONE\n- [x] TWO\n- [X](y) THREE\n"),
@@ -502,6 +613,26 @@ def test_what_readers_of_markdown_do_not_see_stays(content, filled):
     document = read_document("md", content.encode())
     assert document.fill(document.texts) == content.encode()
     assert document.fill([text.upper() for text in document.texts]).decode() == filled
+
+
+@pytest.mark.parametrize("content, filled", [
+    ("---\ntitle: one two\nslug: one-two\n---\n", "---\ntitle: ONE TWO\nslug: one-two\n---\n"),
+    ('---\ndescription: "say \\"hi\\" {{ x }} now" \n---\n', '---\ndescription: "SAY \\"HI\\" {{ x }} NOW" \n---\n'),
+    ("---\nsubtitle: 'it''s me'\n---\n", "---\nsubtitle: 'IT''S ME'\n---\n"),
+    ("---\nsummary: >\n  one\nexcerpt: a\n  b\ntitle: c # d\n---\n", None),
+    ("+++\r\ntitle = \"one\"\r\nsummary = 'two'\r\n+++\r\n", "+++\r\ntitle = \"ONE\"\r\nsummary = 'two'\r\n+++\r\n"),
+    ('[a](http://x.y "say \\"hi\\"")', '[A](http://x.y "SAY \\"HI\\"")'),
+    ("![a](b.png 'one')", "![A](b.png 'ONE')"),
+])  # fmt: skip
+def test_titles_of_markdown_are_translated(content, filled):
+    document = read_document("md", content.encode())
+    assert document.fill(document.texts) == content.encode()
+    assert document.fill([text.upper() for text in document.texts]).decode() == (filled or content)
+
+
+@pytest.mark.parametrize("title, filled", [("eins: zwei", '"eins: zwei"'), ("#1", '"#1"'), ("a - b", "a - b")])
+def test_title_of_front_matter_is_quoted_if_it_must_be(title, filled):
+    assert read_document("md", b"---\ntitle: one\n---\n").fill([title]).decode() == f"---\ntitle: {filled}\n---\n"
 
 
 @pytest.mark.parametrize("kind, content, filled", [

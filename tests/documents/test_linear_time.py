@@ -29,7 +29,8 @@ UNITS = [
     "```", "~~", "| a ", "> ", "- ", "1. ", "http://", "www.", "a@", "@a.", "a.b", "%(", "%1", "%0", "$t(", "\\u",
     "\\n", "''", "1:", "1.1", "1 km ", "a. ", "A. . ", "<w:r><w:t>a</w:t></w:r>",
     "`a <", ":a:`", "``", "$a", "%a%", "%<", "@a", "&lt;a", "_a", "&a", "0,choice,0#a|", "a_", "a.", "0a", "-->\n",
-    ":::", "!!! a", "$$", "\\ ", "/*", '"a" = "',
+    ":::", ":::a[", "!!! a", '!!! a "', "$$", "a__", "__a", "${a.b}/", "{a}", "a://", "title: ", "\\ ", "/*",
+    '"a" = "',
     '<w:r><w:fldChar w:fldCharType="begin"/></w:r>', "<w:ins>", 'msgstr[0] ""\n', "»", " »", "。",
 ]  # fmt: skip
 
@@ -55,6 +56,8 @@ DOCUMENTS = {
     "properties": lambda text: f"a = <b>a</b> {text}\nb = {text}",
     "resx": lambda text: f"<root><data><value>{escape(text)}</value></data></root>",
     "strings": lambda text: f'"a" = {as_string(text)};\n{text}',
+    "stringsdict": lambda text: f"<plist><dict><key>a</key><string>{escape(text)}</string></dict></plist>",
+    "tmx": lambda text: f'<tmx><body><tu><tuv xml:lang="a"><seg>{escape(text)}</seg></tuv></tu></body></tmx>',
     "txt": str,
     "docx": lambda text: docx(f"<w:p><w:r><w:t>a {escape(text)}</w:t></w:r><w:r><w:rPr/><w:t>b</w:t></w:r></w:p>"),
 }
@@ -77,6 +80,10 @@ def read_unchecked(text: str, is_html: bool = False) -> None:
 FUNCTIONS = {
     **{f"keep {kind}": lambda text, kind=kind: find_kept(text, keep_patterns(kind)) for kind in KINDS},
     "markup": read_unchecked,
+    "front matter": lambda text: read_and_fill("md", f"---\ntitle: {one_line(text)}\n{text}\n---\n".encode()),
+    "Android": lambda text: read_and_fill(
+        "xml", f"<resources><string>a {escape(text)}<![CDATA[<b>{text}</b>]]></string></resources>".encode()
+    ),
     "words": word_spans,
     "sentences": split_sentences,
     "pieces": lambda text: join_texts(

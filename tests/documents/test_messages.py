@@ -41,9 +41,9 @@ STRINGS = ("json", "po", "properties", "xliff")
 @pytest.mark.parametrize("kind", STRINGS)
 @pytest.mark.parametrize("placeholder", [
     "{name}", "{0, number}", "{{ name }}", "${name}", "#{name}", "%{name}", "$t(key)", "{a: {b: 1}}",
-    "{{fullurl:{{PAGE}}|a=b}}", "%s", "%1$s", "%1$@", "%@", "%d", "% d", "%,d", "%05.2f", "%*d", "%<n>d", "%n", "%%",
-    "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name", "[[page]]",
-    "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
+    "{{fullurl:{{PAGE}}|a=b}}", "%s", "%1$s", "%1$@", "%#@name@", "%@", "%d", "% d", "%,d", "%05.2f", "%*d", "%<n>d",
+    "%n", "%%", "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name",
+    "__name__", "[[page]]", "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
 ])  # fmt: skip
 def test_placeholder_is_not_in_the_text(kind, placeholder):
     raw = escape(placeholder, quote=False) if kind == "xliff" else placeholder
@@ -103,6 +103,10 @@ def test_messages_of_a_choice_format_are_translated():
     ("Centre<br>label", "CENTRE<br>LABEL"),
     ("<p>one</p><p>two</p>", "<p>ONE</p><p>TWO</p>"),
     ("Use <name> tags", "USE <name> TAGS"),
+    ("add it to the <body> tag", "ADD IT TO THE <body> TAG"),
+    ("<div>one</div><div>two</div>", "<div>ONE</div><div>TWO</div>"),
+    ("one<div>two", "ONE<div>TWO"),
+    ("at:'postgres://u:p@db/x'<p>or ssh:// or git+ssh://x/y.", "AT:'postgres://u:p@db/x'<p>OR ssh:// OR git+ssh://x/y."),
     ("Script {0} : missing", "SCRIPT {0} : MISSING"),
     ("see (%s).", "SEE (%s)."),
     ("_https://x.y now", "_https://x.y NOW"),
@@ -111,6 +115,7 @@ def test_messages_of_a_choice_format_are_translated():
     ("`{0}' is bad", "`{0}' IS BAD"),
     (r"Tip:\n\tIn\tword", r"TIP:\n\tIN\tWORD"),
     (r"in C:\\new here", r"IN C:\\NEW HERE"),
+    (r"it is.\\n\\nNow a \\n B", r"IT IS.\\n\\nNOW A \\n B"),
     ("<i class='a'></i> can be", "<i class='a'></i> CAN BE"),
     ("see `the text <https://x.y>`_ now", "SEE `THE TEXT <https://x.y>`_ NOW"),
     ("see :ref:`the text <label>` now", "SEE :ref:`THE TEXT <label>` NOW"),
@@ -138,6 +143,7 @@ def test_escapes_stay_whole(kind, message, filled):
 @pytest.mark.parametrize("message, filled", [
     ("hide '{0}' now", "HIDE '{0}' NOW"),
     ("don''t hide {0}", "DON''T HIDE {0}"),
+    ("hide '''{0}''' now", "HIDE '''{0}''' NOW"),
 ])  # fmt: skip
 def test_apostrophes_of_properties_stay_doubled_or_single(message, filled):
     check("properties", message, filled)
@@ -148,13 +154,16 @@ def test_apostrophes_of_properties_stay_doubled_or_single(message, filled):
     "2024-07-29T17:30:32", "#ffaa00", "newtab-toast.label", "org.apache.jmeter.TCPSamplerGui", "max_size", "MAX_SIZE",
     "innerWidth", "true", "412690f1368e37f70af57eecabb93497167eb9ba", "a0b1c2d3-a0b1-a0b1-a0b1-a0b1c2d3e4f5",
     "/usr/lib", "./a/b", "images/a.png", "chrome://browser/content", "image/png",
+    "%(prefix)s_%(date)s.csv", "{0}.tar.gz", "${build.dir}/classes", "lib-${lib.version}.jar",
 ])  # fmt: skip
 def test_value_that_only_programs_read_stays(kind, value):
     check(kind, value, "" if kind == "po" else value)
 
 
 @pytest.mark.parametrize("kind", ["json", "po", "properties"])
-@pytest.mark.parametrize("value", ["Yes", "on/off", "Flip/Rotate", "e-mail", "up-to-date", "z.B", "Ta_bort_stil", "A"])
+@pytest.mark.parametrize("value", [
+    "Yes", "on/off", "Flip/Rotate", "e-mail", "up-to-date", "z.B", "Ta_bort_stil", "A",
+])  # fmt: skip
 def test_word_that_a_person_reads_is_no_code(kind, value):
     check(kind, value, value.upper())
 
@@ -163,6 +172,17 @@ def test_mark_of_what_is_before_a_text_is_not_in_it():
     content = '["{0}: one", "{n, plural, other {two}}. Three", "...four"]'
     document = read_document("json", content.encode())
     assert document.texts == ["one", "two", "Three", "...four"] and document.fill(document.texts) == content.encode()
+
+
+@pytest.mark.parametrize("content, texts", [
+    ('{"a": {"message": "one", "description": "no"}, "b": {"message": "two"}}', ["one", "two"]),
+    ('[{"id": "no way", "defaultMessage": "one", "description": "no"}]', ["one"]),
+    ('{"a": {"message": "one", "title": "two"}}', ["one", "two"]),
+    ('{"a": {"message": {"description": "one"}}}', ["one"]),
+    ('{"en": {"translation": {"key": "one", "notes": "two"}}}', ["one", "two"]),
+])  # fmt: skip
+def test_what_describes_a_message_is_no_text(content, texts):
+    assert read_document("json", content.encode()).texts == texts
 
 
 def test_value_after_an_object_with_a_description_is_translated():

@@ -8,7 +8,7 @@ import pytest
 from hf_vaswani.documents.reading import read_document
 from hf_vaswani.errors import InputError
 
-from .test_formats import CASES, HTML_ATTRIBUTES, PO, XLIFF_1, XLIFF_2
+from .test_formats import CASES, HTML_ATTRIBUTES, PO, STUDIO, TMX, XLIFF_1, XLIFF_2
 from .test_office import ODF, A, docx, packed, run
 
 BODY = f"<w:p>{run('one ')}{run('two', '<w:b/>')}</w:p>"
@@ -25,6 +25,8 @@ DOCUMENTS = [
     ("po", PO.encode()),
     ("xliff", XLIFF_1.encode()),
     ("xliff", XLIFF_2.encode()),
+    ("xliff", STUDIO.format("", '<sdl:seg id="1" locked="true"/><sdl:seg id="2"/>').encode()),
+    ("tmx", TMX.encode()),
     ("docx", DOCX),
     ("docx", BODY.encode()),
     ("pptx", b"<a:p><a:r><a:rPr b='1'/><a:t>one </a:t></a:r><a:r><a:t>two</a:t></a:r></a:p>"),
@@ -65,7 +67,7 @@ def test_damaged_document_is_refused_or_keeps_its_structure(number, count):
             assert str(error).endswith(".") and len(str(error)) < 500
             continue
         is_same = document.fill(document.texts) == changed
-        assert is_same or kind in ("po", "xliff")  # which get their source as a translation
+        assert is_same or kind in ("po", "xliff", "tmx")  # which get their source as a translation
         again = read_document(kind, document.fill([f"{text} Ω" for text in document.texts]))
         if kind in SAME_TEXTS:
             assert len(again.texts) == len(document.texts)

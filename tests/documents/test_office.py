@@ -173,6 +173,9 @@ def test_masters_are_translated_except_for_their_prompts():
     names = "ppt/slideMasters/slideMaster1.xml", "ppt/slides/slide1.xml"
     content = packed({"ppt/presentation.xml": "<a/>", **dict(zip(names, (master, slide)))})
     assert read_document("pptx", content).texts == ["our firm", "a title"]
+    notes = master.replace("sldMaster", "notesMaster")
+    content = packed({"ppt/presentation.xml": "<a/>", "ppt/notesMasters/notesMaster1.xml": notes})
+    assert read_document("pptx", content).texts == ["our firm"]
     frame = '<draw:frame presentation:class="{}"><text:p>{}</text:p></draw:frame>'
     styles = f"{frame.format('title', 'click here')}<draw:frame><text:p>our firm</text:p></draw:frame>"
     names = f"{ODF} xmlns:office='o' xmlns:draw='d' xmlns:presentation='p'"
@@ -187,15 +190,21 @@ two</t></si><si><r><t>big </t></r><r><rPr><b/></rPr><t>dog</t></r><rPh><t>no</t>
 
 def test_texts_of_a_sheet_are_translated_except_for_names_of_columns():
     table = f'<table {S}><tableColumns><tableColumn id="1" name="a column"/></tableColumns></table>'
-    sheet = f'<worksheet {S}><c t="inlineStr"><is><t>a text</t></is></c><c t="str"><f>A1</f><v>no</v></c></worksheet>'
+    sheet = (
+        f'<worksheet {S}><c t="inlineStr"><is><t>a text</t></is></c><c t="str"><f>A1</f><v>no</v></c>'
+        '<c r="A1" t="str"><v>its value</v></c></worksheet>'
+    )
     members = {"xl/workbook.xml": "<a/>", "xl/worksheets/sheet1.xml": sheet, "xl/tables/table1.xml": table}
     content = packed({**members, "xl/sharedStrings.xml": STRINGS})
     document = read_document("xlsx", content)
-    assert sorted(document.texts) == ["a text", "big dog", "one", "two"] and document.fill(document.texts) == content
+    assert sorted(document.texts) == ["a text", "big dog", "its value", "one", "two"]
+    assert document.fill(document.texts) == content
     filled = STRINGS.replace("one\ntwo", "ONE\nTWO").replace("<t>big ", f"<t{SPACE}>BIG ").replace(">dog", ">DOG")
     done = document.fill([text.upper() for text in document.texts])
     assert read_member(done, "xl/sharedStrings.xml") == filled
-    assert read_member(done, "xl/worksheets/sheet1.xml") == sheet.replace("a text", "A TEXT")
+    assert read_member(done, "xl/worksheets/sheet1.xml") == sheet.replace("a text", "A TEXT").replace(
+        "its value", "ITS VALUE"
+    )
 
 
 def test_cells_of_an_open_document_are_translated_if_they_are_text():
@@ -206,6 +215,52 @@ def test_cells_of_an_open_document_are_translated_if_they_are_text():
     names = f"{ODF} xmlns:office='o' xmlns:table='t'"
     content = packed({"content.xml": f"<office:document-content {names}>{cells}</office:document-content>"})
     assert read_document("ods", content).texts == ["a text"]
+
+
+def test_description_of_a_picture_is_translated():
+    picture = '<w:r><w:drawing><wp:docPr id="1" name="Picture 1" descr="{}"/></w:drawing></w:r>'
+    body = f"<w:p>{run('one')}{picture.format('a &quot;dog&quot;')}{run(' two')}{picture.format('a dog.png')}</w:p>"
+    document = read_document("docx", docx(body))
+    assert document.texts == ["one two", 'a "dog"'] and document.fill(document.texts) == docx(body)
+    filled = re.sub('xml:space="preserve"', "", filled_body(body, ["ONE TWO", 'A "DOG"']))
+    assert 'descr="A &quot;DOG&quot;"' in filled and 'descr="a dog.png"' in filled
+    frame = "<text:p>one<draw:frame><svg:title>a title</svg:title><svg:desc>a dog</svg:desc></draw:frame> two</text:p>"
+    names = f"{ODF} xmlns:draw='d' xmlns:svg='s'"
+    content = packed({"content.xml": f"<o {names}>{frame}</o>"})
+    document = read_document("odt", content)
+    assert document.texts == ["one two", "a title", "a dog"] and document.fill(document.texts) == content
+
+
+def test_hyphen_next_to_a_text_box_stays():
+    box = f"<w:r><w:txbxContent><w:p>{run('in')}</w:p></w:txbxContent></w:r>"
+    content = docx(f"<w:p>{run('an e')}<w:r><w:noBreakHyphen/></w:r>{box}{run('mail')}</w:p>")
+    document = read_document("docx", content)
+    assert document.fill(document.texts) == content
+    assert b"noBreakHyphen" in read_member(document.fill([text.upper() for text in document.texts])).encode()
+
+
+def test_chart_in_an_open_document_is_translated():
+    names = f"{ODF} xmlns:office='o' xmlns:chart='c'"
+    chart = f"<o {names}><chart:title><text:p>a title</text:p></chart:title></o>"
+    content = packed({"content.xml": f"<o {names}/>", "Object 1/content.xml": chart})
+    document = read_document("ods", content)
+    assert document.texts == ["a title"] and document.fill(document.texts) == content
+    assert read_member(document.fill(["A TITLE"]), "Object 1/content.xml") == chart.replace("a title", "A TITLE")
+
+
+@pytest.mark.parametrize("prefix", ["c:", ""])
+def test_names_in_a_chart_are_translated_and_its_numbers_stay(prefix):
+    name = f'xmlns{":c" if prefix else ""}="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+    chart = (
+        f"<chartSpace {name} {A}><a:p><a:r><a:t>a title</a:t></a:r></a:p><strCache><pt><v>a dog</v></pt></strCache>"
+        "<numCache><formatCode>General</formatCode><pt><v>#N/A</v></pt></numCache></chartSpace>"
+    )
+    chart = re.sub(r"<(/?)(?=\w+[ >])", rf"<\1{prefix}", chart)
+    content = packed({"word/document.xml": "<a/>", "word/charts/chart1.xml": chart})
+    document = read_document("docx", content)
+    assert document.texts == ["a title", "a dog"] and document.fill(document.texts) == content
+    filled = chart.replace("a title", "A TITLE").replace("a dog", "A DOG")
+    assert read_member(document.fill(["A TITLE", "A DOG"]), "word/charts/chart1.xml") == filled
 
 
 def test_parts_with_other_names_are_found_by_their_types():
