@@ -7,7 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..text.glossary import Glossary
 from ..translator.pairs import PairModel
-from ..translator.segments import Occurrence
+from ..translator.segments import Occurrence, TermText
 from ..translator.term_placement import are_placed
 
 
@@ -95,6 +95,6 @@ def _count_placed(
     texts = []
     for source, translation in zip(sources, translations):
         found = [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in glossary.find(source)]
-        texts += [(source, translation, found)] if found else []
+        texts += [TermText(source, translation, found)] if found else []
 
     return sum(map(sum, are_placed(texts, PairModel(model, tokenizer, **languages))))

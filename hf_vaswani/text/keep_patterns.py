@@ -13,6 +13,7 @@ _UNITS = (
     "km/h|[nµmcdk]?m[²³]?|[µmk]?g|t|[mcdh]?l|[mk]?bar|[kMG]?Hz|[kMGT]?i?[Bb](?:/s)?|[kM]?W(?:h)?|mA?h?|V|°[CF]?|K|h|min|m?s"
     "|mph|ft|in|lbs?|oz|px|pt|dpi|ha|%|‰|[€$£¥]|EUR|USD|GBP|CHF|Euro|Mio\\.?|Mrd\\.?"
 )
+_CURRENCY = "(?:EUR|USD|GBP|CHF|[€$£¥])"
 _SEPARATOR = r"[.,:/'’\u00a0\u202f]"
 _AMOUNT = rf"\d+(?:{_SEPARATOR}\d+)*"
 PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™ℹ]"
@@ -28,7 +29,10 @@ KINDS = {
         r"(?:\.\d+)?(?:ll?|h)?[sdiufFgGeExXcop@](?!\w)"
     ),
     "emoji": rf"{_ONE_EMOJI}(?:\u200d?{_ONE_EMOJI})*",
-    "number": rf"(?<![\w.,])(?<!\d{_SEPARATOR})(?:[€$£¥]\s?{_AMOUNT}|{_AMOUNT}[ \u00a0\u202f]?(?:{_UNITS})(?![\w%]))",
+    "number": (
+        rf"(?<![\w.,])(?<!\d[-–—−x×])(?:[-–−+±](?=[\d€$£¥]))?(?:{_CURRENCY}\s?{_AMOUNT}|(?<!\d{_SEPARATOR})"
+        rf"{_AMOUNT}(?:\s?[-–—−x×]\s?{_AMOUNT})?[ \u00a0\u2009\u202f]?(?:{_UNITS})(?![\w%]))"
+    ),
 }
 # A pattern, the name of a kind, or several of these.
 Keep = str | re.Pattern | Iterable[str | re.Pattern]

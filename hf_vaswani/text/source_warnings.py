@@ -51,6 +51,8 @@ def translation_warning(source: str, translation: str, ratio: float | None = Non
     Args:
         ratio: the usual length of a translation divided by its source's, both in UTF-8, if known.
     """
+    if not translation.strip() and any(map(str.isalpha, source)):
+        return "is empty"
     expected, length = len(source.encode()) * (ratio or 1), len(translation.encode())
     factor = USUAL_FACTOR if ratio else ANY_FACTOR
     if length * factor + MARGIN < expected:

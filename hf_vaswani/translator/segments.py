@@ -10,7 +10,7 @@ import torch
 from ..core.sentence_splitting import Piece
 from ..generation.fast_beam_search import UnfinishedSentences
 from ..generation.settings import GenerateArguments
-from ..text.words import word_spans
+from ..text.words import Span, word_spans
 
 if TYPE_CHECKING:  # only texts with terms need them
     from ..generation.term_automaton import TermAutomata, TermAutomaton
@@ -79,6 +79,20 @@ class Occurrence:
     end: int
     source: str
     terms: "tuple[Term, ...]"
+
+
+class TermText(NamedTuple):
+    """A translation that is to have terms.
+
+    Attributes:
+        occurrences: the source's terms.
+        fixed: places in the translation that must stay as they are.
+    """
+
+    source: str
+    translation: str
+    occurrences: Sequence[Occurrence]
+    fixed: Sequence[Span] = ()
 
 
 @dataclass
@@ -166,6 +180,12 @@ class Segment:
     def hypotheses(self) -> list[Hypothesis]:
         """Its translations, if it has any."""
         return self.result if isinstance(self.result, list) else []
+
+    def place_in_piece(self, start: int) -> int:
+        """Where a character of `text_with_masks` is in the piece, which has spans in place of masks, beyond those that
+        placeholders stand for."""
+        masks = self.text_with_masks[:start].count(MASK)
+        return start + sum(len(span) - len(MASK) for span in self.contents[len(self.placeholders) : masks])
 
     def set_result(self, text: str, empty: list[Hypothesis]) -> None:
         """Set a translation that needs no search.

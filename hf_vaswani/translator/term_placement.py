@@ -12,7 +12,7 @@ from itertools import chain
 from ..text.glossary import Term, joins_words
 from ..text.words import Span, word_spans
 from .pairs import PairModel
-from .segments import Occurrence, Placement, WordScores
+from .segments import Occurrence, Placement, TermText, WordScores
 
 # By how much the log-probability of a word drops, at least, without the source word that it translates: a word that
 # could be guessed from the others drops less, so that attention decides. And of a word that says again what another
@@ -29,13 +29,13 @@ MOST_TERMS, PLACES = 4, 6
 Edit = tuple[int, int, Term]  # first character that a term replaces, the one after the last, the term
 
 
-def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: PairModel) -> list[Placement]:
+def place_terms(texts: Sequence[TermText], model: PairModel) -> list[Placement]:
     """Put terms into translations, in place of the words that translate their sources.
 
     A term whose source is not translated is added where the model finds it most probable.
 
     Args:
-        texts: source, translation, and the occurrences whose terms the translation lacks.
+        texts: each with the occurrences whose terms the translation lacks.
         model: scores and aligns pairs.
     """
     placements, choices, all_drops = [], [], list(_drops(texts, model))
@@ -43,21 +43,21 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: P
         number for number, drops in enumerate(all_drops) if any(max(own, default=0) < TRANSLATED for own in drops)
     ]
     aligned = dict(zip(unsure, model.align([texts[number][:2] for number in unsure]) if unsure else ()))
-    for number, ((source, translation, occurrences), drops) in enumerate(zip(texts, all_drops)):
-        choices.append(_edits(source, translation, occurrences, drops, aligned.get(number) or set()))
+    for number, (text, drops) in enumerate(zip(texts, all_drops)):
+        choices.append(_edits(text, drops, aligned.get(number) or set()))
         repeated = chain.from_iterable(
-            _repeated(translation, occurrence, own, [edit for edit in edits if edit[0] < edit[1]])
-            for occurrence, own, edits in zip(occurrences, drops, choices[-1])
+            _repeated(text.translation, occurrence, own, [edit for edit in edits if edit[0] < edit[1]])
+            for occurrence, own, edits in zip(text.occurrences, drops, choices[-1])
         )
-        placements.append(Placement(translation, repeated=list(repeated)))
+        placements.append(Placement(text.translation, repeated=list(repeated)))
     # In one pass: each translation with the first choice of each term, and with one other choice each.
     variants = [list(_variants(edits)) for edits in choices]
     scored = iter(model.score([
         (source, _edited(translation, edits))
-        for (source, translation, _), own in zip(texts, variants) for _, _, edits in own
+        for (source, translation, *_), own in zip(texts, variants) for _, _, edits in own
     ]))  # fmt: skip
     combined = []
-    for (_, translation, _), own_drops, edits, own, placement in zip(texts, all_drops, choices, variants, placements):
+    for (_, translation, *_), own_drops, edits, own, placement in zip(texts, all_drops, choices, variants, placements):
         found = [(number, choice, next(scored)) for number, choice, _ in own]
         best = [_best(number, each, found) for number, each in enumerate(edits)]
         placement.text = _edited(translation, best)
@@ -83,12 +83,12 @@ def place_terms(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: P
     return placements
 
 
-def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: PairModel) -> list[list[bool]]:
+def are_placed(texts: Sequence[TermText], model: PairModel) -> list[list[bool]]:
     """Whether translations have each term where its source words are translated, and no other words that say the same;
     arguments as in [`place_terms`], with the occurrences of all terms."""
     found = []
     aligned = model.align([text[:2] for text in texts]) if texts else []
-    for (source, translation, occurrences), drops, links in zip(texts, _drops(texts, model), aligned):
+    for (source, translation, occurrences, _), drops, links in zip(texts, _drops(texts, model), aligned):
         of_source, judged = word_spans(source), []
         for occurrence, own in zip(occurrences, drops):
             words, linked = _term_words(translation, occurrence), _linked(of_source, occurrence, links or ())
@@ -99,18 +99,18 @@ def are_placed(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: Pa
     return found
 
 
-def _drops(texts: Sequence[tuple[str, str, Sequence[Occurrence]]], model: PairModel) -> Iterator[list[list[float]]]:
+def _drops(texts: Sequence[TermText], model: PairModel) -> Iterator[list[list[float]]]:
     """For each occurrence, by how much each word of the translation is less probable without its source words.
 
     What the words have with all of the source is about what they have without another term, so that only texts with a
     single occurrence are scored as they are.
     """
     pairs = []
-    for source, translation, occurrences in texts:
+    for source, translation, occurrences, _ in texts:
         pairs += [(_without(source, occurrence), translation) for occurrence in occurrences]
         pairs += [(source, translation)] if len(occurrences) == 1 else []
     scores = iter(model.score(pairs))
-    for _, translation, occurrences in texts:
+    for _, translation, occurrences, _ in texts:
         found = [next(scores) for _ in range(max(len(occurrences), 2))] if occurrences else []
         values = [one.words if one else () for one in found]
         if not all(values):
@@ -151,16 +151,14 @@ def _linked(of_source: Sequence[Span], occurrence: Occurrence, links: Iterable[t
     return {target for word, target in links if word in own}
 
 
-def _edits(
-    source: str,
-    translation: str,
-    occurrences: Sequence[Occurrence],
-    drops: Sequence[list[float]],
-    links: set[tuple[int, int]],
-) -> list[list[Edit]]:
+def _edits(text: TermText, drops: Sequence[list[float]], links: set[tuple[int, int]]) -> list[list[Edit]]:
     """For each occurrence, the edits to choose from, the likeliest first."""
+    source, translation, occurrences, fixed = text
     spans, of_source = word_spans(translation), word_spans(source)
     is_word = [any(map(str.isalnum, translation[start:end])) for start, end in spans]
+    for place in fixed:
+        for word in _words_in(spans, place):
+            is_word[word] = False
     linked = [_linked(of_source, each, links) for each in occurrences]
     ranked = sorted(
         ((drop, number, word) for number, own in enumerate(drops) for word, drop in enumerate(own)),
@@ -191,15 +189,19 @@ def _edits(
         taken.add(word)
     for number, occurrence in enumerate(occurrences):
         if number not in found:
-            found[number] = _insertions(translation, spans, occurrence, len(source))
+            found[number] = _insertions(translation, spans, occurrence, len(source), fixed)
     return [found[number] for number in range(len(occurrences))]
 
 
-def _insertions(translation: str, spans: Sequence[Span], occurrence: Occurrence, length: int) -> list[Edit]:
+def _insertions(
+    translation: str, spans: Sequence[Span], occurrence: Occurrence, length: int, fixed: Sequence[Span]
+) -> list[Edit]:
     """Where a term may be added: at the end, and at the places that are in proportion nearest to its own."""
     starts = [start for start, end in spans if any(map(str.isalnum, translation[start:end]))][1:]
+    starts = [start for start in starts if not any(first < start < last for first, last in fixed)]
     middle = round(occurrence.start / length * len(starts))
-    places = [*starts[max(middle - PLACES // 2, 0) :][: PLACES - 1], len(translation.rstrip(" .!?…。"))]
+    end = max(len(translation.rstrip(" .!?…。")), *(last for _, last in fixed), 0)
+    places = [*starts[max(middle - PLACES // 2, 0) :][: PLACES - 1], end]
     return [(place, place, term) for place in places for term in occurrence.terms[:MOST_TERMS]]
 
 
@@ -230,7 +232,7 @@ def _repeated(
     return [
         (lower[word], occurrence)
         for word, drop in enumerate(drops)
-        if word not in words and drop > AGAIN and lower[word] in replaced
+        if word not in words and drop > GUESSED and lower[word] in replaced
     ]
 
 

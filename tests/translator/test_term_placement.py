@@ -7,7 +7,7 @@ import pytest
 
 from hf_vaswani.text.glossary import Glossary
 from hf_vaswani.text.words import word_spans
-from hf_vaswani.translator.segments import Occurrence, WordScores
+from hf_vaswani.translator.segments import Occurrence, TermText, WordScores
 from hf_vaswani.translator.term_placement import are_placed, place_terms
 
 CAUSES = {
@@ -48,7 +48,7 @@ def occurrences(source, terms):
 
 
 def placed(source, translation, terms):
-    [placement] = place_terms([(source, translation, occurrences(source, terms))], MODEL)
+    [placement] = place_terms([TermText(source, translation, occurrences(source, terms))], MODEL)
     return placement.text
 
 
@@ -82,5 +82,6 @@ def test_of_several_terms_the_most_probable_one_is_taken():
     [("The hound runs.", False), ("The dog runs.", True), ("The hound dog runs.", True), ("The dog runs dog.", True)],
 )
 def test_a_term_counts_only_in_its_place_and_without_the_word_that_it_replaces(translation, expected):
-    [[found]] = are_placed([("Der Hund läuft.", translation, occurrences("Der Hund läuft.", {"Hund": "dog"}))], MODEL)
+    text = TermText("Der Hund läuft.", translation, occurrences("Der Hund läuft.", {"Hund": "dog"}))
+    [[found]] = are_placed([text], MODEL)
     assert found == expected

@@ -141,7 +141,7 @@ def test_a_term_for_which_a_prefix_leaves_no_room_is_a_warning_or_an_error(trans
     options = {"terms": {"w1": "w30 w31 w32"}, "prefixes": ["", "w5"], "max_new_tokens": 2}
     results = translator(["w4", "w1 w2"], return_warnings=True, **options)
     assert results[1]["warning"] == "lacks 'w30 w31 w32' for 'w1'"
-    translator(["w4", "w1 w2"], **options)
+    translator(["w1 w2"], **{**options, "prefixes": ["w5"]})
     assert "'w1 w2': lacks 'w30 w31 w32' for 'w1'" in caplog.text
     with pytest.raises(ValueError, match=r"^inputs\[1\]: no translation within the length limit has 'w30 w31 w32'"):
         translator(["w4", "w1 w2"], on_unmet="error", **options)
@@ -192,3 +192,21 @@ def test_spellings_are_forgotten_beyond_a_limit(translator, monkeypatch):
 def test_invalid_arguments(translator, arguments, error):
     with pytest.raises(ValueError, match=error):
         translator("w1", **arguments)
+
+
+def test_the_best_of_several_translations_with_terms_comes_first(translator):
+    for text in TEXTS:
+        scores = [each["score"] for each in translator(text, terms=TERMS, n_best=4, return_scores=True)]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_a_term_within_what_is_kept_is_no_term(translator):
+    [text] = texts_of(translator("w4 {w1} w2", terms={"w1": "w30"}, keep=r"\{.*\}"))
+    assert "{w1}" in text and "w30" not in text
+    [text] = texts_of(translator("w1 {w1} w2", terms={"w1": "w30"}, keep=r"\{.*\}"))
+    assert text.count("{w1}") == 1 and "w30" in text
+
+
+def test_terms_are_not_put_into_what_is_kept(translator):
+    for found in translator("w1 {a b} w2", terms={"w1": "w30", "w2": "w31"}, keep=r"\{.*\}", n_best=4):
+        assert "{a b}" in found["translation_text"]

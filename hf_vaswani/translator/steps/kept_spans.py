@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from ...core.sentence_splitting import Piece
 from ...text.glossary import Term, TermConstraint, words
 from ...text.keep_patterns import find_kept
-from ...text.markers import KEEPS, without_markers
+from ...text.markers import END, KEEPS, TERM, without_markers
 from ...text.words import word_spans
 from ..search import Search
 from ..segments import MASK, Hypothesis, Segment
 
 OPENING, CLOSING = "([{<«„“‚‘¿¡/\"'", ")]}>»”’.,;:!?…/\"'"
-PLACEHOLDER = re.compile(f" ?[{KEEPS[0]}-{KEEPS[-1]}]")
+MARKER = re.compile(f" ?[{KEEPS[0]}-{END}]")
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,10 @@ class KeptSpans:
 
     @staticmethod
     def drop_surplus(segment: Segment) -> None:
-        """Remove repeated placeholders from translations, and those that are not the source's."""
-        if not segment.placeholders:
-            return
+        """Remove repeated placeholders from translations, and markers that are not the source's."""
         for hypothesis in segment.hypotheses:
-            seen = set(KEEPS[len(segment.placeholders) :])
-            hypothesis["translation_text"] = PLACEHOLDER.sub(
+            seen = {*KEEPS[len(segment.placeholders) :], TERM, END}
+            hypothesis["translation_text"] = MARKER.sub(
                 lambda match, seen=seen: "" if match[0][-1] in seen else (seen.add(match[0][-1]) or match[0]),
                 hypothesis["translation_text"],
             )

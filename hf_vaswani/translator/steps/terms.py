@@ -4,6 +4,7 @@ A model that has learned to use terms reads them in its sources (Dinu et al. 201
 without terms. Most translations have theirs; for the others, PyTorch searches again.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ...text.markers import END, KEEPS, TERM, TERM_TOKENS, has_term_tokens, with
 from ...text.source_warnings import translation_warning
 from ..pairs import PairModel
 from ..search import Search
-from ..segments import Hypothesis, MissingTerm, Occurrence, Placement, Segment
+from ..segments import Hypothesis, MissingTerm, Occurrence, Placement, Segment, TermText
 from ..term_placement import place_terms
 
 # Fewer hypotheses leave no choice of where the terms go.
@@ -160,9 +161,9 @@ class Terms:
         Raises:
             ValueError: a translation still lacks a term, and that is to be raised.
         """
-        self._translate_around_spans(segments)
+        around = self._translate_around_spans(segments)
         lacking = [segment for segment in segments if any(self.missing(segment, each) for each in segment.hypotheses)]
-        left = self._place(lacking)
+        left = [segment for segment in self._place(lacking) if segment not in around]
         obstacle = self.search.constraint_error("terms") if left else None
         obstacles = {segment: obstacle or self._prepare(segment) for segment in left}
         again = [segment for segment in left if segment.automata]
@@ -172,6 +173,8 @@ class Terms:
                 segment.result = None
             self._search(again)
             self._choose(again, placed)
+        for segment in lacking:
+            self._rank(segment)
         for segment in lacking if self.options.on_missing_term == "error" else []:
             best = segment.hypotheses[0] if segment.hypotheses else None
             if best and (missing := self.missing(segment, best)):
@@ -183,12 +186,15 @@ class Terms:
         """Put terms where their source words are translated; return the segments to search again."""
         texts, owners = [], []
         for segment in segments:
+            spelled = set(segment.contents[len(segment.placeholders) :])
             # A prefix is to stay as it is.
             for number, hypothesis in enumerate(segment.hypotheses if not segment.prefix else ()):
                 missing = {each.terms for each in self.missing(segment, hypothesis)}
                 occurrences = [each for each in self._occurrences(segment) if each.terms in missing]
                 if 0 < len(occurrences) <= MOST_PLACED:
-                    texts.append((segment.piece.text, self._text(hypothesis), occurrences))
+                    text = self._text(hypothesis)
+                    fixed = [place for span in spelled for place in _places_of(span, text)]
+                    texts.append(TermText(segment.piece.text, text, occurrences, fixed))
                     owners.append((segment, number))
         for (segment, number), placed in zip(owners, place_terms(texts, self.model)):
             self._set(segment, number, placed)
@@ -215,23 +221,36 @@ class Terms:
             if self.options.return_tensors:
                 hypothesis["translation_token_ids"] = ids
 
+    def _rank(self, segment: Segment) -> None:
+        """Put the best hypotheses first again."""
+        number = len(segment.hypotheses)
+        if number < 2 or not all("score" in hypothesis for hypothesis in segment.hypotheses):
+            return
+        order = sorted(range(number), key=lambda each: -segment.hypotheses[each]["score"])
+        segment.placements = {
+            place: segment.placements[each] for place, each in enumerate(order) if each in segment.placements
+        }
+        segment.target_lengths = [segment.target_lengths[each] for each in order]
+        segment.result = [segment.hypotheses[each] for each in order]
+
     def _occurrences(self, segment: Segment) -> list[Occurrence]:
         """The terms and placeholders of a segment."""
         text, found = segment.piece.text, []
         if self.glossaries:
-            terms = self.glossaries[segment.owner].find(text)
-            found = [Occurrence(start, end, entry.source, entry.terms) for start, end, entry in terms]
+            place = segment.place_in_piece
+            terms = self.glossaries[segment.owner].find(segment.text_with_masks or text)
+            found = [Occurrence(place(start), place(end), entry.source, entry.terms) for start, end, entry in terms]
         for each in segment.constraints if segment.placeholders else ():
             if each.terms[0].text in KEEPS:
                 start = text.index(each.terms[0].text)
                 found.append(Occurrence(start, start + 1, each.source, each.terms))
         return found
 
-    def _translate_around_spans(self, segments: Sequence[Segment]) -> None:
+    def _translate_around_spans(self, segments: Sequence[Segment]) -> list[Segment]:
         """Translate segments that lack spans for which the model has no placeholders without these spans, and insert
-        these between the words that translate their neighbors."""
+        these between the words that translate their neighbors; return them."""
         if not self.keeps_spans or self.options.return_tensors:
-            return
+            return []
         from .kept_spans import insert_spans, without_spans
 
         lacking = [
@@ -256,6 +275,7 @@ class Terms:
                 hypothesis["translation_text"] = translation
             segment.result, segment.target_lengths = copy.result, copy.target_lengths
             segment.constraints = [each for each in segment.constraints if each.terms[0].text not in spans]
+        return lacking
 
     def _is_spoiled(self, segment: Segment, hypothesis: Hypothesis) -> bool:
         """Whether a hypothesis does not have the spans to be kept as they are, or these have spoiled it."""
@@ -332,6 +352,10 @@ def check_terms(search: Search) -> None:
 def constraint_tables(speller: TermSpeller, device: torch.device, segments: Sequence[Segment]) -> TermAutomata:
     """The automata of a batch, as a search reads them."""
     return TermAutomata([segment.automata for segment in segments], speller.token_kinds, device)
+
+
+def _places_of(span: str, text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(re.escape(span), text)]
 
 
 def _missing_term(missing: Sequence[TermConstraint], obstacle: str | None) -> MissingTerm:
