@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import counted
 from ..evaluation.beam_tree_figure import number_text
-from ..text.token_spans import readable_tokens, token_spans, words_at
-from ..text.words import Span, word_spans
+from ..text.token_spans import readable_tokens, token_spans
+from ..text.words import Span, word_spans, words_at
 from ..translator.segments import Hypothesis
 from .translate import Sentence, Translation
 

@@ -14,15 +14,15 @@ SHOWN = 20
 class LineReports:
     """Prints warnings about lines to standard error: the first 20 right away, the total number in [`summarize`].
 
-    Translations that may be wrong are only counted.
-
     Args:
         unit: what is numbered.
+        doubtful_shown: of translations that may be wrong, how many are shown.
     """
 
-    def __init__(self, unit: str = "line"):
-        self.unit = unit
-        self.count, self.doubtful, self.first = 0, 0, ""
+    def __init__(self, unit: str = "line", doubtful_shown: int = 1):
+        self.unit, self.doubtful_shown = unit, doubtful_shown
+        self.count, self.doubtful = 0, 0
+        self.examples: list[str] = []
 
     def of(self, name: str) -> Callable[[int, str], None]:
         """A function that reports what is wrong with a line of this file: `report(number, what)`."""
@@ -39,14 +39,16 @@ class LineReports:
 
         def report(number: int, why: str) -> None:
             self.doubtful += 1
-            self.first = self.first or f"{name}, {self.unit} {number:,}: {why}"
+            if self.doubtful <= self.doubtful_shown:
+                self.examples.append(f"{name}, {self.unit} {number:,}: {why}.")
 
         return report
 
     def summarize(self) -> None:
         if self.doubtful:
             translations = counted(self.doubtful, "translation")
-            print(f"warning: {translations} may be wrong; the first: {self.first}.", file=sys.stderr)
+            first, *others = self.examples
+            print("\n  ".join([f"warning: {translations} may be wrong; the first: {first}", *others]), file=sys.stderr)
         if self.count > SHOWN:
             print(f"warning: {self.count:,} warnings in total; only the first {SHOWN} are shown.", file=sys.stderr)
 

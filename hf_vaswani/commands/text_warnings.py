@@ -19,6 +19,7 @@ from ..evaluation.unreachable import form_warning, unreachable, unreachable_warn
 from ..files import is_same_file
 from ..text.glossary import Glossary
 from ..text.inputs import mojibake_warning
+from ..text.keep_patterns import Keep, keep_patterns, without_kept
 from ..text.languages import own_languages, unmarked_warning
 from ..text.normalization import clean, normalized
 from ..text.source_warnings import have_unknown
@@ -55,9 +56,10 @@ def file_warnings(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     glossary: Glossary | None = None,
+    keep: Keep = (),
 ) -> list[str]:
     """Warnings about the first lines of a file of sources; arguments as in [`text_warnings`]."""
-    return text_warnings(str(path), first_lines(path), target_language, model, tokenizer, glossary)
+    return text_warnings(str(path), first_lines(path), target_language, model, tokenizer, glossary, keep)
 
 
 def text_warnings(
@@ -67,11 +69,13 @@ def text_warnings(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     glossary: Glossary | None = None,
+    keep: Keep = (),
 ) -> list[str]:
-    """Warnings about the first ones of some sources, if a target language must be chosen for them, and if none of the
-    terms of a glossary occurs in them."""
-    texts = texts[:SAMPLE]
-    warnings = source_warnings(name, texts, model, tokenizer)
+    """Warnings about the first ones of some sources, but not about what is to be kept in them; if a target language
+    must be chosen for them, and if none of the terms of a glossary occurs in them."""
+    texts, patterns = texts[:SAMPLE], keep_patterns(keep)
+    translated = [without_kept(text, patterns) for text in texts] if patterns else texts
+    warnings = source_warnings(name, translated, model, tokenizer)
     if unmarked := unmarked_warning(tokenizer, texts, target_language):
         warnings.append(f"warning: {with_option_names(unmarked)}")
     if glossary and texts and (unused := glossary.unused_warning(texts, name)):

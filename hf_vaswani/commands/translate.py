@@ -233,7 +233,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             pass
         return 0.0
     for warning in file_warnings(
-        options.input, options.target_language, model, tokenizer, translate.translator.glossary
+        options.input, options.target_language, model, tokenizer, translate.translator.glossary, options.keep or ()
     ):
         print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..files import atomic_write, reading, writing
 from ..runtime.imports import quiet
 from .options import languages
-from .reports import LineReports, progress_bar
+from .reports import SHOWN, LineReports, progress_bar
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..documents.reading import Document
     from ..documents.tag_placement import Alignment
     from ..runtime.process_group import SingleProcess
+    from ..text.glossary import Glossary
     from ..translator.lines import LineTranslator
 
 
@@ -99,16 +100,17 @@ def translate_document(
             for _ in over_processes(processes, partial(translate_window, translate, as_filled)):
                 pass
             return
-        name, reports = options.input or "standard input", LineReports("text")
+        name, reports = options.input or "standard input", LineReports("text", SHOWN)
         glossary = translate.translator.glossary
-        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer, glossary):
+        keep = options.keep or ()
+        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer, glossary, keep):
             print(warning, file=sys.stderr)
         with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
             translate.progress = bar.update
             content = translated(
                 document,
                 translate,
-                partial(_align, options, model, tokenizer),
+                partial(_align, options, model, tokenizer, glossary),
                 language_code(options.target_language or own_languages(model.config, tokenizer)[1]),
                 reports.of(name),
                 reports.of_translations(name),
@@ -125,6 +127,7 @@ def _align(
     options: argparse.Namespace,
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
+    glossary: "Glossary | None",
     texts: "Sequence[str]",
     translations: "Sequence[str]",
     has_tags: "Sequence[bool]",
@@ -137,7 +140,8 @@ def _align(
 
     if isinstance(model, EngineModel | Ensemble):
         model, tokenizer = load(options.model, options.dtype)
-    return align_texts(model, tokenizer, texts, translations, has_tags, **languages(options))
+    alignments = align_texts(model, tokenizer, texts, translations, has_tags, **languages(options))
+    return glossary.link_terms(texts, translations, alignments) if glossary else alignments
 
 
 def _open(options: argparse.Namespace, errors: list[str]) -> "Document":

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ..documents.parts import Parts
 from ..documents.tag_placement import Alignment
-from ..text.glossary import Glossary
+from ..text.glossary import Glossary, shortened
 from ..text.languages import is_same_language, language_code
 from .accounts import Account, Accounts, APIError, Limits, quoted
 from .catalog import Catalog, Pair, Route, language_name
@@ -262,6 +262,8 @@ class Service:
         translations = await self.translate(texts, own, glossary=glossary)
         best = [translation.hypotheses[0] for translation in translations]
         alignments = await self._in_time(self._align(texts, best, has_tags, own))
+        if glossary:
+            alignments = glossary.link_terms(texts, best, alignments)
 
         def fill() -> list[Translation]:
             results, done = [], 0
@@ -281,11 +283,16 @@ class Service:
         """A document with its translations in place of its texts, and warnings; errors as in [`translate`]."""
         directions = [direction] * len(document.texts)
         translations = await self.translate(document.texts, directions, glossary=glossary)
-        warnings = list(dict.fromkeys(warning for one in translations for warning in one.warnings))
+        warnings = list(dict.fromkeys(
+            f"{shortened(text)}: {warning}"
+            for text, one in zip(document.texts, translations) for warning in one.warnings
+        ))  # fmt: skip
         if direction.route is None:
             return document.content, warnings
         best = [translation.hypotheses[0] for translation in translations]
         alignments = await self._in_time(self._align(document.texts, best, document.has_tags, directions))
+        if glossary:
+            alignments = glossary.link_terms(document.texts, best, alignments)
         target = language_code(direction.pair.target)
         return await self.reader.fill(document, best, alignments, target), warnings
 

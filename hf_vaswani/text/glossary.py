@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from ..errors import nearest
-from .words import SPACELESS
+from .words import SPACELESS, Links, word_spans, words_at
 
 # Characters of a term, and target terms for one source term. Other services take 1,024 bytes.
 LONGEST_TERM, MOST_TARGETS = 1024, 100
@@ -212,6 +212,30 @@ class Glossary:
                 hint = f" Did you mean {meant!r} by {entry.source!r}?"
                 break
         return f"no source term of the glossary occurs in {name}.{hint}"
+
+    def link_terms(
+        self, sources: Sequence[str], translations: Sequence[str], alignments: Sequence[Links | None]
+    ) -> list[Links | None]:
+        """Alignments in which all words of a target term are linked with its source term, and with nothing else.
+
+        Args:
+            alignments: for each text the links (source word, target word), by their numbers in `word_spans`, or
+                `None`.
+        """
+        return [
+            links if links is None else self._linked(source, translation, links)
+            for source, translation, links in zip(sources, translations, alignments)
+        ]
+
+    def _linked(self, source: str, translation: str, links: Links) -> Links:
+        spans, taken = (word_spans(source), word_spans(translation)), set()
+        for start, end, entry in self.find(source):
+            places = (place for term in entry.terms for place in term.places(translation) if place not in taken)
+            if place := next(places, None):
+                taken.add(place)
+                own, of_term = words_at(spans[0], (start, end)), words_at(spans[1], place)
+                links = {link for link in links if link[1] not in of_term} | {(s, t) for s in own for t in of_term}
+        return links
 
     def find(self, source: str) -> Iterator[tuple[int, int, Entry]]:
         """The longest terms at each place of a source, from left to right: start, end, entry."""

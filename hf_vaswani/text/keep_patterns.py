@@ -77,6 +77,13 @@ def _looks_like_kinds(text: str) -> bool:
     return is_plain and ("," in text or text.islower() or any(nearest(name.lower(), KINDS) for name in names))
 
 
+def without_kept(text: str, patterns: Sequence[re.Pattern]) -> str:
+    """A text with a space in place of each span that is to be kept."""
+    for start, end in reversed(find_kept(text, patterns)):
+        text = f"{text[:start]} {text[end:]}"
+    return text
+
+
 def find_kept(text: str, patterns: Sequence[re.Pattern]) -> list[Span]:
     """What is to be kept in a text, from left to right; of overlapping matches, the first pattern's."""
     spans: list[Span] = []

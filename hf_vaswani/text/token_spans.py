@@ -41,13 +41,6 @@ def _from_bytes(token: str) -> str:
         return "".join(f"<0x{byte:02X}>" for byte in data)
 
 
-def words_at(words: Sequence[Span], span: Span | None) -> list[int]:
-    """Numbers of the words that share a character with a span."""
-    if span is None:
-        return []
-    return [number for number, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
-
-
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     """The span of each token in a text, from left to right; None if its letters are not found."""
     folded, at, spans = "".join(map(_folded, text)), 0, []

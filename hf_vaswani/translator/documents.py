@@ -12,6 +12,7 @@ from ..data.sources.text_files import Report
 from ..documents.markup import read_markup
 from ..documents.reading import Document
 from ..documents.tag_placement import Alignment
+from ..text.glossary import shortened
 from ..text.words import word_spans
 from .lines import Line, TranslatedWindow, as_text, report_window, sequential, translated_windows
 from .pairs import align_pairs
@@ -60,8 +61,13 @@ def translate_texts(
             count as one.
     """
     different, found = list(dict.fromkeys(texts)), []
+
+    def quoted(call: Report) -> Report:
+        """Numbers of texts say little of where they are in a document."""
+        return lambda number, what: call(number, f"{shortened(different[number - 1])}: {what}")
+
     for _, window in translated_windows(map(Line, different), translate, as_filled, over=over):
-        report_window(window, len(found), report, warn)
+        report_window(window, len(found), quoted(report), quoted(warn))
         found += window.lines
         progress(len(found))
     translations = dict(zip(different, found))

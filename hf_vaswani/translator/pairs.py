@@ -25,8 +25,8 @@ from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import check_many, check_number, check_text, text_pairs
 from ..text.languages import group_prefix, mark_target
 from ..text.normalization import normalized
-from ..text.token_spans import readable_tokens, token_spans, words_at
-from ..text.words import Span, word_spans
+from ..text.token_spans import readable_tokens, token_spans
+from ..text.words import Links, Span, word_spans, words_at
 from .backends.selection import TORCH, BackendSelection
 from .encoder import translation_task
 from .search import token_batches
@@ -299,8 +299,6 @@ def _log_probabilities(
 
 # Attention weights of all layers and heads are kept, which take more memory than logits.
 ALIGNED_TOKENS = 2048
-
-Links = set[tuple[int, int]]
 
 
 def words_by_spaces(text: str) -> list[Span]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ..text.glossary import Term, joins_words
-from ..text.words import Span, word_spans
+from ..text.words import Span, word_spans, words_at
 from .pairs import PairModel
 from .segments import Occurrence, Placement, TermText, WordScores
 
@@ -64,7 +64,7 @@ def place_terms(texts: Sequence[TermText], model: PairModel) -> list[Placement]:
         spans = word_spans(translation)
         replaced = {
             translation[slice(*spans[word])].lower()
-            for (start, end, _), drops in zip(best, own_drops) for word in _words_in(spans, (start, end))
+            for (start, end, _), drops in zip(best, own_drops) for word in words_at(spans, (start, end))
             if drops[word] >= TRANSLATED
         }  # fmt: skip
         placement.replaced = {word: _lower_words(placement.text).count(word) for word in replaced}
@@ -78,7 +78,7 @@ def place_terms(texts: Sequence[TermText], model: PairModel) -> list[Placement]:
         if placement.score:
             words = word_spans(placement.text)
             places = [place for *_, term in best for place in term.places(placement.text)]
-            values = [sum(placement.score.words[word] for word in _words_in(words, place)) for place in places]
+            values = [sum(placement.score.words[word] for word in words_at(words, place)) for place in places]
             placement.is_probable = max(values, default=PROBABLE) > PROBABLE
     return placements
 
@@ -134,20 +134,16 @@ def _lower_words(text: str) -> list[str]:
     return [text[start:end].lower() for start, end in word_spans(text)]
 
 
-def _words_in(words: Sequence[Span], place: Span) -> list[int]:
-    return [number for number, (start, end) in enumerate(words) if start < place[1] and place[0] < end]
-
-
 def _term_words(translation: str, occurrence: Occurrence) -> set[int]:
     """The words of a translation that are one of the terms of an occurrence."""
     spans = word_spans(translation)
     places = [place for term in occurrence.terms for place in term.places(translation)]
-    return {word for place in places for word in _words_in(spans, place)}
+    return {word for place in places for word in words_at(spans, place)}
 
 
 def _linked(of_source: Sequence[Span], occurrence: Occurrence, links: Iterable[tuple[int, int]]) -> set[int]:
     """The words of a translation that are aligned with the source words of an occurrence."""
-    own = _words_in(of_source, (occurrence.start, occurrence.end))
+    own = words_at(of_source, (occurrence.start, occurrence.end))
     return {target for word, target in links if word in own}
 
 
@@ -157,7 +153,7 @@ def _edits(text: TermText, drops: Sequence[list[float]], links: set[tuple[int, i
     spans, of_source = word_spans(translation), word_spans(source)
     is_word = [any(map(str.isalnum, translation[start:end])) for start, end in spans]
     for place in fixed:
-        for word in _words_in(spans, place):
+        for word in words_at(spans, place):
             is_word[word] = False
     linked = [_linked(of_source, each, links) for each in occurrences]
     ranked = sorted(
@@ -227,7 +223,7 @@ def _repeated(
 ) -> list[tuple[str, Occurrence]]:
     """Other words like those that a term replaces, and from the same source word."""
     spans, lower = word_spans(text), _lower_words(text)
-    words = {word for start, end, _ in own for word in _words_in(spans, (start, end))}
+    words = {word for start, end, _ in own for word in words_at(spans, (start, end))}
     replaced = {lower[word] for word in words}
     return [
         (lower[word], occurrence)

@@ -123,8 +123,8 @@ function sourceOf(number) {
 
 /** What a text and a document are translated with. */
 function fields() {
-  const lines = terms.value.split("\n").map((line) => line.match(/^\s*(\S.*?)\s*[=\t]\s*(\S.*)$/));
-  const typed = { glossary: lines.filter(Boolean).map(([, term, translated]) => `${term}\t${translated}`).join("\n") };
+  const lines = terms.value.split("\n").filter((line) => line.trim());
+  const typed = { glossary: lines.map((line) => line.replace(/\s*=\s*/, "\t")).join("\n") };
   const chosen = glossary.value === TYPED ? typed : { glossary_id: glossary.value };
   return { source: from.value, target: to.value, ...chosen };
 }

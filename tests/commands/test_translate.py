@@ -108,7 +108,7 @@ def test_bad_lines_are_reported_and_do_not_affect_the_others(translate, monkeypa
         "(to convert a file: iconv -f ISO-8859-1 -t UTF-8).",
         "warning: standard input, line 7: 21 tokens, more than the limit of 8: use --split_sentences.",
         "warning: 3 translations may be wrong; the first: standard input, line 2: the source has characters or words "
-        "that the model's vocabulary lacks: \ufffd.",
+        "that the model's vocabulary lacks: \ufffd; is empty.",
     ]
 
 

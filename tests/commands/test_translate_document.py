@@ -107,5 +107,5 @@ def test_text_that_cannot_be_translated_stays_with_a_warning(translate, tmp_path
     options = ("--input", tmp_path / "a.html", "--output", tmp_path / "b.html", "--no-split_sentences",
                "--max_source_length", 50)  # fmt: skip
     status, _, error = translate(*options)
-    assert status == 0 and "a.html, text 2: 2,001 tokens, more than the limit of 50" in error
+    assert status == 0 and f"a.html, text 2: '{long[:60]}'…: 2,001 tokens, more than the limit of 50" in error
     assert f"<p>{long}</p>" in (tmp_path / "b.html").read_text()

@@ -127,3 +127,12 @@ def test_a_glossary_of_which_nothing_occurs_is_reported(terms, hint):
     expected = f"no source term of the glossary occurs in a.de.{hint}"
     assert Glossary.of(terms).unused_warning(texts, "a.de") == expected
     assert Glossary.of({**terms, "Hund": "dog"}).unused_warning(texts, "a.de") is None
+
+
+def test_all_words_of_a_term_are_linked_with_its_source():
+    glossary = Glossary.of({"Lehrer": "head of the class"})
+    source, translation = "Mein Lehrer wohnt hier.", "My head of the class lives here."
+    links = {(0, 0), (1, 1), (2, 2), (1, 3), (0, 4), (2, 5), (3, 6)}
+    [found] = glossary.link_terms([source], [translation], [links])
+    assert found == {(0, 0), (1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (3, 6)}
+    assert glossary.link_terms(["x"], ["y"], [None]) == [None]
