@@ -31,11 +31,13 @@ class LexicalTable:
     Attributes:
         sources, targets: `(entries,)` int64, token ids, sorted by source and then by target; -1 is the empty word.
         probabilities: `(entries,)` float64; those of a source have the sum 1.
+        counts: `(entries,)` float64, how often each source is expected to be the origin of each target.
     """
 
     sources: np.ndarray
     targets: np.ndarray
     probabilities: np.ndarray
+    counts: np.ndarray
 
     def best(self, size: int, least: float = 0.0) -> dict[int, list[int]]:
         """The most probable target tokens of each source token, best first.
@@ -77,7 +79,7 @@ def learn_translations(
         both = np.sort(np.concatenate([entries, chunk.entries]), kind="stable")
         entries = both[np.diff(both, prepend=-1) > 0]
     of_source = entries // width
-    probabilities = np.ones(len(entries))
+    probabilities, counts = np.ones(len(entries)), np.zeros(len(entries))
     # An entry's number in the whole table, for those of each chunk.
     numbers = [np.searchsorted(entries, chunk.entries) for chunk in chunks]
     for _ in range(iterations):
@@ -85,7 +87,7 @@ def learn_translations(
         for chunk, own in zip(chunks, numbers):
             counts[own] += chunk.expected_counts(probabilities[own])
         probabilities = counts / np.bincount(of_source, counts)[of_source]
-    return LexicalTable(of_source - 1, entries % width, probabilities)
+    return LexicalTable(of_source - 1, entries % width, probabilities, counts)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Which words of a training pair are translations of each other, and which of them for certain."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +99,6 @@ class WordAligner:
 
 def _probable(table: LexicalTable) -> LexicalTable:
     kept = table.probabilities >= LEAST
-    return replace(
-        table, sources=table.sources[kept], targets=table.targets[kept], probabilities=table.probabilities[kept]
+    return LexicalTable(
+        *(values[kept] for values in (table.sources, table.targets, table.probabilities, table.counts))
     )

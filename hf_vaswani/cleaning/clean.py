@@ -1,0 +1,339 @@
+"""Cleans sources of pairs: reads and repairs them, learns what is usual, measures each pair, and decides.
+
+The first three stages write parts of [`PART`] pairs into a folder next to the results. A run that was stopped, or is
+made again with other limits, takes those that are there.
+"""
+
+import json
+import multiprocessing
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from heapq import heappush, heappushpop
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..data.filters import HashSet
+from ..data.sources.tables import Languages
+from ..data.sources.text_files import Pair
+from ..data.sources.text_source import TextSource, digest, iterate_pairs
+from ..files import atomic_write, writing
+from .cleaner import FILE, MOST_PAIRS, Cleaner
+from .repairs import REPAIRS, repaired
+from .rules import MEASURED, REASONS, Limits, hash_of, look_at
+
+PART = 20_000
+WORK = "measured"
+TEST_WORDS = 4  # of a line that is in a test set on one side only
+
+
+@dataclass(frozen=True)
+class CleanSettings:
+    """How pairs are cleaned.
+
+    Attributes:
+        repairs: names of the repairs to make, see [`REPAIRS`].
+        reasons: for which pairs are left out, see [`REASONS`].
+        min_score, max_length, max_length_ratio, min_script: limits other than those drawn from the text.
+        processes: that measure pairs.
+    """
+
+    repairs: Collection[str] = tuple(REPAIRS)
+    reasons: Collection[str] = tuple(REASONS)
+    min_score: float | None = None
+    max_length: int | None = None
+    max_length_ratio: float | None = None
+    min_script: float | None = None
+    processes: int = 1
+
+    def limits(self, drawn: Limits) -> Limits:
+        """The limits that hold, of those drawn from the text."""
+        given = {
+            "score": self.min_score, "length": self.max_length, "ratio": self.max_length_ratio,
+            "script": self.min_script,
+        }  # fmt: skip
+        return Limits(**{**drawn.__dict__, **{name: value for name, value in given.items() if value is not None}})
+
+
+@dataclass
+class Judged:
+    """A pair, and what became of it.
+
+    Attributes:
+        source_name, line: where it is from.
+        pair, raw: after repairs and before.
+        repairs: names of those that have changed it.
+        reason: why it is left out, "" if it is kept.
+        detail: what exactly.
+        score: from 0 to 1; not a number if none was learned.
+    """
+
+    source_name: str
+    line: int
+    pair: Pair
+    raw: Pair
+    repairs: Sequence[str]
+    reason: str
+    detail: str
+    score: float
+
+
+@dataclass
+class Cleaned:
+    """What a run has done.
+
+    Attributes:
+        read, kept: number of pairs.
+        reasons: reason → number of pairs left out; of all sources, and by source.
+        repairs: repair → number of pairs changed.
+        limits: that were applied.
+        has_score: whether a score was learned.
+    """
+
+    limits: Limits
+    has_score: bool
+    read: int = 0
+    kept: int = 0
+    reasons: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+    by_source: dict[str, dict[str, int]] = field(default_factory=dict)
+    repairs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REPAIRS, 0))
+
+    def add(self, judged: Judged) -> None:
+        """Count a pair."""
+        own = self.by_source.setdefault(judged.source_name, {"read": 0, "kept": 0, **dict.fromkeys(REASONS, 0)})
+        self.read, own["read"] = self.read + 1, own["read"] + 1
+        if judged.reason:
+            self.reasons[judged.reason] += 1
+            own[judged.reason] += 1
+        else:
+            self.kept, own["kept"] = self.kept + 1, own["kept"] + 1
+        for name in judged.repairs:
+            self.repairs[name] += 1
+
+
+def judge(
+    sources: Sequence[TextSource],
+    languages: Languages,
+    folder: Path,
+    settings: CleanSettings,
+    cleaner: Cleaner | None = None,
+    tests: Sequence[TextSource] = (),
+) -> tuple[Cleaner, Iterator[Judged]]:
+    """Judge all pairs of some sources.
+
+    Args:
+        folder: for the parts.
+        cleaner: learned from other text; by default, one is learned from these sources.
+        tests: test sets, whose lines are left out.
+
+    Returns:
+        The cleaner, and an iterator over all pairs in their order.
+    """
+    names = [source.name for source in sources]
+    _begin(folder, sources, languages, settings, cleaner)
+    texts = _read(sources, languages, folder, settings.repairs)
+    learned = folder / "cleaner"
+    if not (learned / FILE).exists():
+        (cleaner or Cleaner.learn(_sample(texts))).save(_emptied(learned))
+    cleaner = Cleaner.load(learned)
+    measured = _measure(texts, learned, folder, settings.processes)
+    return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
+
+
+def _begin(
+    folder: Path,
+    sources: Sequence[TextSource],
+    languages: Languages,
+    settings: CleanSettings,
+    cleaner: Cleaner | None,
+) -> None:
+    """Empty the folder, unless its parts are of the same sources and settings."""
+    own = {
+        "sources": [digest(source) for source in sources], "languages": languages, "part": PART,
+        "repairs": list(settings.repairs), "cleaner": None if cleaner is None else cleaner.digest(),
+    }  # fmt: skip
+    text, path = json.dumps(own, indent=2), folder / "settings.json"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        _emptied(folder)
+        with atomic_write(path) as part:
+            part.write_text(text, encoding="utf-8")
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _read(sources: Sequence[TextSource], languages: Languages, folder: Path, repairs: Collection[str]) -> list[Path]:
+    """Write the pairs after repairs into parts; return their paths."""
+    done = folder / "texts.json"
+    if done.exists():
+        return [folder / name for name in json.loads(done.read_text())]
+    rows, paths = _rows(sources, languages, repairs), []
+    while part := list(islice(rows, PART)):
+        paths.append(folder / f"texts-{len(paths):06}.parquet")
+        columns = zip(*part)
+        names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
+        _write(paths[-1], pa.table(dict(zip(names, map(list, columns)))))
+    with atomic_write(done) as path:
+        path.write_text(json.dumps([path.name for path in paths]))
+    return paths
+
+
+def _rows(
+    sources: Sequence[TextSource], languages: Languages, repairs: Collection[str]
+) -> Iterator[tuple[int, int, str, str, str | None, str | None, str]]:
+    for number, source in enumerate(sources):
+        for line, raw in enumerate(iterate_pairs(source, languages), start=1):
+            # Lone surrogates come from escapes in JSON, and cannot be written.
+            raw = tuple(text.encode("utf-8", "replace").decode() for text in raw)
+            (source_text, of_source), (target_text, of_target) = (repaired(text, repairs) for text in raw)
+            made = [name for name in repairs if name in of_source or name in of_target]
+            before = raw if made else (None, None)
+            yield number, line, source_text, target_text, *before, " ".join(made)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with writing(path), atomic_write(path) as part:
+        pq.write_table(table, part, compression="zstd")
+
+
+def _pairs(path: Path) -> list[Pair]:
+    table = pq.read_table(path, columns=["source", "target"])
+    return list(zip(table["source"].to_pylist(), table["target"].to_pylist()))
+
+
+def _sample(texts: Iterable[Path]) -> list[Pair]:
+    """Pairs to learn from, whatever their order: those with the lowest hashes, without repetitions."""
+    heap: list[tuple[int, Pair]] = []
+    present: set[int] = set()
+    for path in texts:
+        for pair in _pairs(path):
+            if not any(map(str.isalnum, pair[0])) or not any(map(str.isalnum, pair[1])) or pair[0] == pair[1]:
+                continue
+            number = hash_of(*pair)
+            if number in present or (len(heap) == MOST_PAIRS and -heap[0][0] <= number):
+                continue
+            present.add(number)
+            if len(heap) < MOST_PAIRS:
+                heappush(heap, (-number, pair))
+            else:
+                present.discard(-heappushpop(heap, (-number, pair))[0])
+    return [pair for _, pair in sorted(heap, reverse=True)]
+
+
+_cleaner: Cleaner | None = None
+
+
+def _load(folder: Path) -> None:
+    global _cleaner
+    _cleaner = Cleaner.load(folder)
+
+
+def _measure(texts: Sequence[Path], learned: Path, folder: Path, processes: int) -> list[Path]:
+    """Measure the pairs of all parts; return the paths of what was measured."""
+    paths = [folder / path.name.replace("texts", "measures") for path in texts]
+    left = [(text, path) for text, path in zip(texts, paths) if not path.exists()]
+    if processes > 1 and len(left) > 1:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(processes, len(left)), context, _load, (learned,)) as pool:
+            list(pool.map(_measure_part, *zip(*left)))
+    elif left:
+        _load(learned)
+        for text, path in left:
+            _measure_part(text, path)
+    return paths
+
+
+def _measure_part(text: Path, path: Path) -> None:
+    cleaner, pairs = _cleaner, _pairs(text)
+    assert cleaner is not None
+    looks = [look_at(pair, cleaner.scripts) for pair in pairs]
+    scores = np.full(len(pairs), np.nan, np.float32)
+    if cleaner.measures and cleaner.score:
+        scores = cleaner.score(cleaner.measures(pairs))
+    columns = {name: np.array([look.values[k] for look in looks], np.float32) for k, name in enumerate(MEASURED)}
+    hashes = np.array([look.hashes for look in looks], np.uint64).reshape(-1, 4)
+    _write(path, pa.table({
+        **columns, "score": scores, **{f"hash_{k}": hashes[:, k] for k in range(4)},
+        "is_empty": [look.is_empty for look in looks], "is_damaged": [look.is_damaged for look in looks],
+        "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
+    }))  # fmt: skip
+
+
+def _test_lines(tests: Sequence[TextSource], languages: Languages) -> tuple[set[int], set[int], set[tuple[int, int]]]:
+    """Hashes of the lines of test sets: long ones of each side, and pairs."""
+    sides: tuple[set[int], set[int]] = (set(), set())
+    both = set()
+    for test in tests:
+        for pair in iterate_pairs(test, languages):
+            looks = look_at(tuple(repaired(text)[0] for text in pair), (frozenset(), frozenset()))
+            both.add(looks.hashes[2:])
+            for side, text, number in zip(sides, pair, looks.hashes[2:]):
+                if len(text.split()) >= TEST_WORDS:
+                    side.add(number)
+    return (*sides, both)
+
+
+def _decide(
+    texts: Sequence[Path],
+    measured: Sequence[Path],
+    names: Sequence[str],
+    settings: CleanSettings,
+    cleaner: Cleaner,
+    tests: tuple[set[int], set[int], set[tuple[int, int]]],
+) -> Iterator[Judged]:
+    limits, wanted = settings.limits(cleaner.limits), set(settings.reasons)
+    ratio = cleaner.measures.length_ratio if cleaner.measures else 1.0
+    seen, seen_bare = HashSet(), HashSet()
+    for text, path in zip(texts, measured):
+        rows, measures = pq.read_table(text).to_pylist(), pq.read_table(path).to_pylist()
+        for row, found in zip(rows, measures):
+            problems = (problem for problem in _problems(found, limits, ratio, tests) if problem[0] in wanted)
+            reason, detail = next(problems, ("", ""))
+            # A pair that is left out for another reason does not make others repetitions.
+            if not reason:
+                is_new, is_new_bare = seen.add(found["hash_0"]), seen_bare.add(found["hash_1"])
+                if "duplicate" in wanted and not is_new:
+                    reason = "duplicate"
+                elif "near_duplicate" in wanted and not is_new_bare:
+                    reason = "near_duplicate"
+            pair = row["source"], row["target"]
+            raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
+            yield Judged(
+                names[row["source_number"]], row["line"], pair, raw, row["repairs"].split(), reason, detail,
+                found["score"],
+            )  # fmt: skip
+
+
+def _problems(found: dict, limits: Limits, ratio: float, tests) -> Iterator[tuple[str, str]]:
+    """The reasons against a pair, in the order of [`REASONS`], and what exactly; without repetitions."""
+    lengths = found["source_length"], found["target_length"]
+    if found["is_empty"]:
+        yield "empty", ""
+    if found["is_damaged"]:
+        yield "damaged", ""
+    if found["copied"] >= limits.copied:
+        yield "copy", f"{found['copied']:.0%} of the words"
+    if found["repeated"] >= limits.repeated:
+        yield "repeats", f"{found['repeated']:.0%} of the words"
+    if max(lengths) > limits.length:
+        yield "long", f"{max(lengths):.0f} characters"
+    if min(found["source_script"], found["target_script"]) < limits.script:
+        yield "script", f"{min(found['source_script'], found['target_script']):.0%} of the letters"
+    if found["language"]:
+        yield "language", found["language"]
+    difference = abs(np.log(max(lengths[1], 1) / max(lengths[0], 1) / ratio))
+    if difference > np.log(limits.ratio):
+        yield "length", f"{np.exp(difference):.1f} times as long as usual"
+    of_sides = found["hash_2"], found["hash_3"]
+    if of_sides[0] in tests[0] or of_sides[1] in tests[1] or of_sides in tests[2]:
+        yield "test", ""
+    if found["score"] < limits.score:
+        yield "score", f"{found['score']:.2f}"

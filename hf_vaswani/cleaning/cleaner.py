@@ -1,0 +1,111 @@
+"""What is learned of a text, to clean it or others in the same languages: kept in a folder."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..data.sources.text_files import Pair
+from ..errors import InputError
+from ..files import file_digest
+from .measures import PairMeasures
+from .rules import Limits, usual_scripts
+from .score import TranslationScore
+from .side_languages import SideLanguages
+
+FILE = "cleaner.json"
+FORMAT = 1
+# Pairs that are learned from, at most.
+MOST_PAIRS = 200_000
+# Fewer cannot tell a translation from another text.
+FEWEST_PAIRS = 200
+ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Cleaner:
+    """Judges pairs.
+
+    Attributes:
+        measures, score: whether a pair is a translation; `None` if the text was too short to learn that.
+        languages: tells the sides apart.
+        scripts: the usual scripts of each side.
+        limits: of what pairs may have.
+    """
+
+    measures: PairMeasures | None
+    score: TranslationScore | None
+    languages: SideLanguages
+    scripts: tuple[frozenset[str], frozenset[str]]
+    limits: Limits
+
+    @classmethod
+    def learn(cls, pairs: Sequence[Pair]) -> "Cleaner":
+        """Learn from pairs without repetitions; the same pairs give the same cleaner.
+
+        The lexicons are learned twice, the second time from the pairs that are good by the first.
+        """
+        scripts = tuple(usual_scripts(list(texts)) for texts in zip(*pairs)) if pairs else (frozenset(), frozenset())
+        sides = SideLanguages.learn(pairs)
+        if len(pairs) < FEWEST_PAIRS:
+            lengths = np.array([[len(text) for text in pair] for pair in pairs] or [[1, 1]])
+            ratio = float(np.median(lengths[:, 1] / np.maximum(lengths[:, 0], 1)))
+            return cls(None, None, sides, scripts, Limits.of(lengths, max(ratio, 0.01)))
+        good, measures, score = list(pairs), None, None
+        for _ in range(ROUNDS):
+            measures = PairMeasures.learn(good)
+            score = TranslationScore.learn(pairs, measures)
+            scores = score(measures(pairs))
+            good = [pair for pair, own in zip(pairs, scores) if own >= 0.5] or list(pairs)
+        lengths = np.array([[len(text) for text in pair] for pair in good])
+        limits = Limits.of(lengths, measures.length_ratio)
+        return cls(measures, score, SideLanguages.learn(good), scripts, limits)
+
+    def with_limits(self, **changes: float | int | None) -> "Cleaner":
+        """A cleaner with other limits."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, limits=replace(self.limits, **given))
+
+    def digest(self) -> str:
+        """A hash of what was learned."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder))
+            digests = [file_digest(path) for path in sorted(Path(folder).iterdir())]
+        return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+    def save(self, folder: Path) -> None:
+        """Write the cleaner into an empty folder."""
+        self.languages.save(folder)
+        if self.measures and self.score:
+            self.measures.save(folder)
+            self.score.save(folder)
+        values = {
+            "format": FORMAT, "scripts": [sorted(own) for own in self.scripts], "limits": asdict(self.limits),
+            "has_score": self.score is not None,
+        }  # fmt: skip
+        (folder / FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Cleaner":
+        """Read what [`save`] has written.
+
+        Raises:
+            InputError: the folder has no cleaner.
+        """
+        folder = Path(folder)
+        try:
+            values = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            if values["format"] != FORMAT:
+                raise InputError(f"{folder} is a cleaner of another version: make it again with --save_cleaner.")
+            measures = PairMeasures.load(folder) if values["has_score"] else None
+            score = TranslationScore.load(folder) if values["has_score"] else None
+            scripts = tuple(map(frozenset, values["scripts"]))
+            return cls(measures, score, SideLanguages.load(folder), scripts, Limits(**values["limits"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({error})."
+            ) from None

@@ -1,0 +1,139 @@
+"""Reasons to leave a pair out that need no model: what its texts look like, by themselves and next to each other."""
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+
+from ..data.sources.text_files import Pair
+
+# Reason → what the pairs are, in the order in which reasons are looked for: each pair has the first one.
+REASONS = {
+    "empty": "a side without letters or digits",
+    "damaged": "characters that could not be read (U+FFFD)",
+    "copy": "a target that repeats its source",
+    "repeats": "words that are repeated over and over in one side",
+    "long": "far more characters than the others",
+    "script": "letters of other scripts",
+    "language": "another language, or sides that are swapped",
+    "length": "sides whose lengths differ too much",
+    "test": "a line of the test set",
+    "score": "probably no translation",
+    "duplicate": "a pair that was there before",
+    "near_duplicate": "a pair like one before, but for digits, marks, and case",
+}
+WORD = re.compile(r"\w+")
+LETTERS = re.compile(r"[^\W\d_]+")
+# How alike two sides are that count as a copy, in words of several letters.
+COPIED, COPIED_WORDS = 0.8, 3
+REPEATED, REPEATED_LENGTH = 0.6, 12
+BITS = 8
+
+MEASURED = ("source_length", "target_length", "copied", "repeated", "source_script", "target_script")
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What a pair looks like.
+
+    Attributes:
+        values: by the names in [`MEASURED`]; scripts are shares of the expected ones.
+        hashes: of the pair, of what is left of it without digits, marks, and case, and of each side.
+        is_empty, is_damaged: whether a side has no letters or digits, or has characters that could not be read.
+    """
+
+    values: tuple[float, ...]
+    hashes: tuple[int, int, int, int]
+    is_empty: bool
+    is_damaged: bool
+
+
+def look_at(pair: Pair, scripts: tuple[frozenset[str], frozenset[str]]) -> Looks:
+    """Measure a pair.
+
+    Args:
+        scripts: of each side, as [`usual_scripts`] finds them.
+    """
+    words = [WORD.findall(text.casefold()) for text in pair]
+    lengths = tuple(float(len(text)) for text in pair)
+    shares = tuple(_script_share(text, own) for text, own in zip(pair, scripts))
+    values = (*lengths, _copied(*words), max(map(_repeated, words)), *shares)
+    bare = ["".join(filter(str.isalpha, "".join(own))) for own in words]
+    hashes = (hash_of(*pair), hash_of(*bare), *(hash_of(" ".join(own)) for own in words))
+    return Looks(values, hashes, not all(words), any("\ufffd" in text for text in pair))
+
+
+def usual_scripts(texts: list[str], least: float = 0.02) -> frozenset[str]:
+    """The scripts that make up at least a share of the letters of some texts."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(map(_script, "".join(LETTERS.findall(text))))
+    return frozenset(script for script, count in counts.items() if count >= least * counts.total())
+
+
+def _copied(source: list[str], target: list[str]) -> float:
+    """The share of words that both sides have in common; 0 if they have few."""
+    one, other = (Counter(word for word in words if not word.isdigit()) for words in (source, target))
+    if source == target and one:
+        return 1.0
+    if min(one.total(), other.total()) < COPIED_WORDS:
+        return 0.0
+    return (one & other).total() / max(one.total(), other.total())
+
+
+def _repeated(words: list[str]) -> float:
+    """The share of words that are no more than repetitions of others."""
+    return 1 - len(set(words)) / len(words) if len(words) >= REPEATED_LENGTH else 0.0
+
+
+def _script_share(text: str, scripts: frozenset[str]) -> float:
+    letters = "".join(LETTERS.findall(text))
+    return sum(_script(letter) in scripts for letter in letters) / len(letters) if letters else 1.0
+
+
+@lru_cache(100_000)
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").split(" ")[0]
+
+
+def hash_of(*texts: str) -> int:
+    """A 64-bit hash of texts, the same in every process."""
+    data = "\0".join(texts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=BITS).digest(), "little")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a pair may have, drawn from the text.
+
+    Attributes:
+        length: characters of a side.
+        ratio: how many times longer than usual one side may be.
+        script: the least share of letters of the usual scripts.
+        score: the least score.
+        copied, repeated: the greatest share of words that both sides have, and that repeat others.
+    """
+
+    length: int
+    ratio: float
+    script: float = 0.5
+    score: float = 0.5
+    copied: float = COPIED
+    repeated: float = REPEATED
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, length_ratio: float) -> "Limits":
+        """Limits for texts that are like others.
+
+        Args:
+            lengths: of good pairs, in characters, `(pairs, 2)`.
+            length_ratio: as in [`PairMeasures`].
+        """
+        logs = np.log(np.maximum(lengths, 1))
+        longest = np.exp(np.quantile(logs.max(1), 0.999)) * 1.5
+        differences = np.abs(logs[:, 1] - logs[:, 0] - np.log(length_ratio))
+        return cls(max(int(longest), 100), float(np.exp(max(np.quantile(differences, 0.995) * 1.25, np.log(2.5)))))
