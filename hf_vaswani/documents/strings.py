@@ -13,6 +13,9 @@ from .markup import add_tag
 from .parts import Builder, Parts
 from .tag_placement import Kind, Text
 
+# Flags, width, precision, and size of what is printed, and the letter that ends it.
+FORMAT = r"[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?(?:hh|ll|[hlLqjzt])?"
+CONVERSION = "[diouxXeEfFgGcCsSpaAnmr@]"
 # What programs replace, or must find again. Each pattern begins only where a run of what it repeats begins.
 KEPT = "|".join((
     KINDS["url"], KINDS["email"],
@@ -24,12 +27,16 @@ KEPT = "|".join((
     r"&#?\w+;", r"\[\[[^\[\]]*\]\]",
     # `$t(key)`, `$(ARG1)`, `$name`, `$name$`, `$1`, but not the amount $10.
     r"\$t\([^()]*\)", r"\$\([^()\s]*\)", r"\$[A-Za-z_]\w*\$?", r"\$\d(?![\d.,]*\d)",
-    # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `%@`.
-    r"%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
-    r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnmr@](?![a-zA-Z])",
-    # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
-    r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
-    r"%[A-Za-z_]\w*%", r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
+    # `%1$s`, `%(name)s`, `%<n>d`, `%@`, whatever follows; `%s`, `%,d`, `%-5.2f` if no letter does.
+    rf"(?:%(?:\d{{1,3}}\$|<\w+>)|(?<!\d)%%?\([\w.]+\)){FORMAT}{CONVERSION}", "%@",
+    rf"%(?:\([^()]*\)|<)?{FORMAT}{CONVERSION}(?![a-zA-Z])",
+    # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%H%M`, `%%`, `%name%`, `%NAME`.
+    r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])(?:%[-_0^#EO]?[A-Za-z]){1,9}(?![A-Za-z%])", "%%",
+    r"%[A-Za-z_](?:\w{3,}%(?![A-Z]{2})|\w{0,2}%(?![\w%@(.]))", r"%[A-Z][A-Z_]{2,}(?!\w)",
+    # What a letter follows, as in `%dx%d`, `%02dh`, `%.1fMB`, and `%nNext`, but not in `50%ige`.
+    r"(?<!\d)(?<!\d[ \u00a0\u202f])%[+,']?(?:0\d{1,2}|\d?\.\d)?(?:ll?|z)?(?:[sdu]|i(?!g)|(?<=\d)f|n(?=[A-Z]))",
+    # `%1`, `%L1`, `%1%`.
+    r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
     r"(?<![\w@.])@[A-Za-z]\w*(?:[.-]\w+)*",
 ))  # fmt: skip
 TOKEN = re.compile(rf"{KEPT}|(?P<breaks>[\n\r\t]+)|[$%#@]?(?P<brace>\{{)|(?P<number>#)")

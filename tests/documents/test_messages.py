@@ -43,7 +43,8 @@ STRINGS = ("json", "po", "properties", "xliff")
     "{name}", "{0, number}", "{{ name }}", "${name}", "#{name}", "%{name}", "$t(key)", "{a: {b: 1}}",
     "{{fullurl:{{PAGE}}|a=b}}", "%s", "%1$s", "%1$@", "%@", "%d", "% d", "%,d", "%05.2f", "%*d", "%<n>d", "%n", "%%",
     "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name", "[[page]]",
-    "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
+    "%H%M", "%%(name)s", "%NAME", "%-5d", "https://x.y/a_b?c=1",
+    "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
 ])  # fmt: skip
 def test_placeholder_is_not_in_the_text(kind, placeholder):
     raw = escape(placeholder, quote=False) if kind == "xliff" else placeholder
@@ -57,6 +58,8 @@ def test_placeholder_is_not_in_the_text(kind, placeholder):
     ("it has a { brace", "IT HAS A { BRACE"),
     ("you @ home", "YOU @ HOME"),
     ("at 5% or 50% of all", "AT 5% OR 50% OF ALL"),
+    ("a 50%ige, 5 %ige or 100%sichere one", "A 50%IGE, 5 %IGE OR 100%SICHERE ONE"),
+    ("a%20and%2fc", "A%20AND%2FC"),
 ])  # fmt: skip
 def test_what_only_looks_like_a_placeholder_is_text(kind, message, filled):
     document = read_document(kind, XLIFF.format(message).encode() if kind == "xliff" else
@@ -64,6 +67,23 @@ def test_what_only_looks_like_a_placeholder_is_text(kind, message, filled):
                              f'msgid "{message}"\nmsgstr ""\n'.encode() if kind == "po" else
                              json.dumps([message]).encode())  # fmt: skip
     assert document.texts == [message]
+    check(kind, message, filled)
+
+
+@pytest.mark.parametrize("kind", STRINGS)
+@pytest.mark.parametrize("message, text, filled", [
+    ("see %(start)sthe page%(end)s now", "see the page now", "SEE %(start)sTHE PAGE%(end)s NOW"),
+    ("from %(min)spx to %(max)spx", "from px to px", "FROM %(min)sPX TO %(max)sPX"),
+    ("it is %dpx now", "it is px now", "IT IS %dPX NOW"),
+    ("it is %dx%d now", "it is now", "IT IS %dx%d NOW"),
+    ("tagged %s %ss and %1$s%2$s", "tagged s and", "TAGGED %s %sS AND %1$s%2$s"),
+    ("at %1$Sms or %.3fs, %02dh", "at ms or s, h", "AT %1$SMS OR %.3fS, %02dH"),
+    ("one.%nTwo %minutes%m", "one.Two m", "ONE.%nTWO %minutes%M"),
+    ("a {0}%ige", "a %ige", "A {0}%IGE"),
+])  # fmt: skip
+def test_placeholder_ends_with_its_last_letter_whatever_follows(kind, message, text, filled):
+    content = json.dumps([message])
+    assert read_document("json", content.encode()).texts == [text]
     check(kind, message, filled)
 
 
