@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ..core.sentence_splitting import split_sentences
 from ..text.keep_patterns import find_kept, kind_patterns
-from ..text.words import Span, word_spans
+from ..text.words import SPACELESS, Span, word_spans
 from .escaping import Escaping
 
 # Pairs of a source and a target word, by their numbers in `word_spans` of both texts.
@@ -28,7 +28,9 @@ Translations = Iterator[tuple[str, Alignment | None]]
 SPACES, NO_SPACE = re.compile(r"[ \t\r\n\f]+"), re.compile(r"[^ \t\r\n\f]")
 # Marks around what is between spaces.
 OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
-CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
+CLOSING_MARK = re.compile(r"[.,;:!?…)\]}，。、；：！？）」』】]")
+OPENING_BRACKET = re.compile(r"[(\[{]")
+WITH_SPACES = re.compile(rf"[^\W{SPACELESS}]")  # letters and digits of scripts with spaces between words
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 50_000  # tags times words of a text, beyond which tags keep their share of the words
 SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
@@ -94,22 +96,38 @@ class _Node:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Placed:
-    """A tag, where it is in the text, and whether there is whitespace right before and after it."""
+    """A tag, where it is in the text, and whether there is whitespace right before and after it.
+
+    Attributes:
+        left, right: the characters before and after it, and after other tags next to it; "" at an end.
+    """
 
     tag: Tag
     offset: int
-    before: bool
-    after: bool
+    before: bool = False
+    after: bool = False
+    left: str = ""
+    right: str = ""
+
+    def is_apart_before(self, last: str) -> bool:
+        """Whether there is a space before it, after some character of the translation."""
+        is_attached = self.left.isalnum() or CLOSING_MARK.match(self.left)
+        return not is_attached and bool(WITH_SPACES.match(last) or CLOSING_MARK.match(last))
+
+    def is_apart_after(self, following: str) -> bool:
+        """Whether there is a space after it, before some character of the translation."""
+        is_attached = self.right.isalnum() or following == self.right
+        return not is_attached and bool(WITH_SPACES.match(following) or OPENING_BRACKET.match(following))
 
 
-NO_TAGS = _Node(_Placed(Tag(""), 0, False, False))
+NO_TAGS = _Node(_Placed(Tag(""), 0))
 
 
 class Sentence:
     """Pieces that are translated together.
 
     Args:
-        is_ordered: the order of tags must stay, since one is not complete without the others.
+        is_ordered: the order of tags must stay, since one is not complete without the others, and they show nothing.
 
     Attributes:
         text: what is to be translated; runs of whitespace are single spaces.
@@ -121,9 +139,9 @@ class Sentence:
         self.text, self._tags = _without_tags(self.pieces)
         self._root = NO_TAGS
         if self._tags:
-            self._root = _Node(_Placed(Tag(""), 0, False, False))
+            self._root = _Node(_Placed(Tag(""), 0))
             _nest(self._tags, self._root)
-        self._is_ordered = is_ordered or not is_whole
+        self._has_runs, self._is_ordered = is_ordered, is_ordered or not is_whole
         mark = next((n for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.is_access_mark), None)
         # The mark of an access key, and the letter after it.
         self._access_key = None if mark is None else (pieces[mark].raw, pieces[mark + 1].text[:1])
@@ -176,19 +194,26 @@ class Sentence:
 
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
         result: list[str] = []  # none of which is empty
-        done, is_space_due, is_after_single = 0, False, False
-        mark = ""  # that follows the space after a single tag in the source
+        done, is_space_due, last = 0, False, ""  # the last character if it is not of a tag
+        single: _Placed | None = None  # the tag that stands alone, with no more than closing ones after it
         line_break = ""  # which waits for what is on the next line, as no line may be empty
 
+        def is_apart() -> bool:
+            """Whether there is a space before the next character of the translation, after the tags so far."""
+            following = translation[done : done + 1]
+            if is_space_due and not following.isspace():
+                mark = self.text[single.offset : single.offset + 2].strip()[:1] if single else ""
+                if following == mark or not CLOSING_MARK.match(following):
+                    return True
+            return single is not None and not self._has_runs and single.is_apart_after(following)
+
         def add(end: int) -> None:
-            nonlocal done, is_space_due, is_after_single
+            nonlocal done, is_space_due, last, single
             if done < end:
                 add_break()
-                is_joined = CLOSING_MARK.match(translation, done) and translation[done] != mark
-                if is_space_due and not translation[done].isspace() and not is_joined:
-                    result.append(" ")
+                result.extend([" "] if is_apart() else [])
                 result.append(self._write(translation, done, end))
-                is_space_due = is_after_single = False
+                is_space_due, single, last = False, None, translation[end - 1]
             done = max(done, end)
 
         def add_break() -> None:
@@ -209,8 +234,8 @@ class Sentence:
             if kind is Kind.BREAK:
                 while result and not result[-1].strip(" "):
                     result.pop()
-                result[-1:] = [last.rstrip(" ") for last in result[-1:]]
-                is_space_due = False
+                result[-1:] = [one.rstrip(" ") for one in result[-1:]]
+                is_space_due, single, last = False, None, ""
                 if raw[placed.tag].isspace():
                     line_break = raw[placed.tag]
                 else:
@@ -218,20 +243,22 @@ class Sentence:
                     result.append(raw[placed.tag])
                 continue
             if kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
-                is_space_due |= is_after_single and placed.after
+                is_space_due |= single is not None and placed.after
                 if placed.before and placed.offset == len(self.text) and done == len(translation):
                     result.append(" ")
             else:
                 add_break()
-                if (
-                    (is_space_due or (placed.before and kind is Kind.ALONE))
-                    and result
-                    and not result[-1][-1].isspace()
-                ):
+                if kind is Kind.ALONE:
+                    is_due = placed.before and not OPENING_BRACKET.match(last)
+                    if not self._has_runs:
+                        is_due |= placed.is_apart_before(last) or (bool(single) and single.offset != placed.offset)
+                else:
+                    is_due = is_apart()
+                if (is_space_due or is_due) and result and not result[-1][-1].isspace():
                     result.append(" ")
                 is_space_due = placed.after and (kind is Kind.ALONE or placed.offset == offset == 0)
-                mark = self.text[placed.offset : placed.offset + 2].strip()[:1]
-                is_after_single = kind is Kind.ALONE
+                single = placed if kind is Kind.ALONE else None
+                last = ""
             result += [raw[placed.tag]] if raw[placed.tag] else []
         add(len(translation))
         return "".join(result)
@@ -242,6 +269,7 @@ def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
     parts: list[str] = []
     length, is_space_due = 0, False  # a space is added as soon as something follows it
     tags, was_spaced = [], False
+    lefts, rights = _characters_before(pieces, -1), _characters_before(pieces[::-1], 0)[::-1]
     for number, piece in enumerate(pieces):
         if isinstance(piece, Text):
             more = SPACES.sub(" ", piece.text)
@@ -256,16 +284,22 @@ def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
                 is_space_due = more.endswith(" ")
             continue
         is_space_due |= piece.kind is Kind.BREAK
-        is_spaced, is_followed = (_touches_space(pieces, number, step) for step in (-1, 1))
-        tags.append(_Placed(piece, length, is_spaced, is_followed))
+        is_spaced, is_followed = (
+            0 <= place < len(pieces) and isinstance(pieces[place], Text) and bool(SPACES.match(character))
+            for place, character in ((number - 1, lefts[number]), (number + 1, rights[number]))
+        )
+        tags.append(_Placed(piece, length, is_spaced, is_followed, lefts[number], rights[number]))
         was_spaced |= piece.kind is Kind.ALONE and is_spaced
     return "".join(parts), tags
 
 
-def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
-    """Whether the text right before (-1) or after (1) a tag has a space there."""
-    neighbor = pieces[number + step] if 0 <= number + step < len(pieces) else None
-    return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
+def _characters_before(pieces: Sequence[Piece], end: int) -> list[str]:
+    """For each piece, the character at the end (-1) or start (0) of the text that is last before it."""
+    characters = [""]
+    for piece in pieces:
+        text = piece.text if isinstance(piece, Text) else " " if piece.kind is Kind.BREAK else ""
+        characters.append(text[end] if text else characters[-1])
+    return characters[:-1]
 
 
 def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
@@ -460,7 +494,7 @@ class _Projection:
                 places.append((node, (low, low := min(max(self._share(last), low), high))))
             return places
         items = [
-            (node, self._of_words(first, last) if first < last else self._of_gap(first), first < last)
+            (node, self._of_words(first, last) if first < last else self._of_gap(first, node.tag), first < last)
             for node, (first, last) in ranges
         ]
         best = _best_places([item[1:] for item in items], low, high)
@@ -489,11 +523,12 @@ class _Projection:
         linked = (sum(one in inside for one in links) / len(links) if links else 0.45 for links in self._links)
         return [(2 * one - 1 or 0.1) + SHARE_WEIGHT * share for one, share in zip(linked, shares)]
 
-    def _of_gap(self, place: int) -> list[float]:
+    def _of_gap(self, place: int, tag: _Placed) -> list[float]:
         """For each place between target words, the evidence that it is the one before this source word."""
         before = [place - 1 in links for links in self._links]
         after = [place in links for links in self._links]
-        if any(before):
+        is_attached = tag.right.isalnum() and not tag.left.isalnum()  # to the word after it
+        if any(before) and not (is_attached and any(after)):
             best = self.length - before[::-1].index(True)
         elif any(after):
             best = after.index(True)
