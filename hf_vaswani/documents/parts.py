@@ -11,6 +11,9 @@ from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match
 OPENING_MARKS = re.compile(r"\s*[\"'`“”„‘‚«»(\[¿¡]+")
 LEADING_SPACE = re.compile(r"\s*(?:[.,;:!?]+\s+)?")
 BRACKETS = ("()", "[]", "“”", "«»")
+# Around a placeholder, with nothing else inside; quotation marks, unless they belong to what is before or after them.
+EMPTY_PAIR = re.compile(r"\(\)|\[\]|(?<![^\s(\[])(?:''|\"\")(?!\w)")
+MARKS, MOST_PAIRS = re.compile(r"[.,;:!?…]+"), 2
 CLOSING_MARKS = re.compile(r"[.,;:!?…\"'“”‘’«»)\]。！？]+")
 
 
@@ -63,6 +66,8 @@ class Builder:
     def keep(self, part: str | Parts = "") -> None:
         """End the current sentence, and add something that is not part of any."""
         pieces, self._pieces = list(_divided(self._pieces, self.escaping)), []
+        if not self._is_ordered:
+            pieces = list(_with_marks(pieces, self.escaping))
         first, last = _inner(pieces)
         if first < last:
             before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
@@ -100,6 +105,43 @@ def _divided(pieces: Sequence[str | Piece], escaping: Escaping) -> Iterator[Piec
             if done < len(piece):
                 yield _text(piece[done:], escaping)
         start += len(text)
+
+
+def _with_marks(pieces: Sequence[Piece], escaping: Escaping) -> list[Piece]:
+    """The pieces, with marks around single tags as a part of them that mean nothing without them.
+
+    These are a pair with nothing else inside, as in "({name})", and a mark after another, as in "It is: {name}, then".
+    """
+    found: list[Piece] = []
+    first = 0  # of the single tags at the end of what was found
+    for piece in pieces:
+        before = found[first - 1] if first else None
+        if isinstance(piece, Text) and first < len(found) and isinstance(before, Text):
+            left, right = _marks_around(before.text, piece.text)
+            if right:
+                start = escaping.read_places(before.raw)[1][len(before.text) - left]
+                end = escaping.read_places(piece.raw)[1][right]
+                inside = [before.raw[start:], *(tag.raw for tag in found[first:]), piece.raw[:end]]
+                is_text = all(isinstance(one, str) for one in inside)
+                tag = Tag("".join(inside) if is_text else Parts(inside))
+                found[first - 1 :] = [_cut(before, slice(start), escaping), tag]
+                piece = _cut(piece, slice(end, None), escaping)
+        found.append(piece)
+        if not isinstance(piece, Tag) or piece.kind is not Kind.ALONE or piece.changed:
+            first = len(found)
+    return found
+
+
+def _marks_around(before: str, after: str) -> tuple[int, int]:
+    """How many characters at the end of a text and at the start of the next one belong to what is between them."""
+    first, last, count = before[-MOST_PAIRS - 1 :], after[: MOST_PAIRS + 1], 0
+    while count < min(MOST_PAIRS, len(first)):
+        if not EMPTY_PAIR.match(first[: len(first) - count] + last[count:], len(first) - count - 1):
+            break
+        count += 1
+    outside = before[: len(before) - count]
+    mark = MARKS.match(after, count) if MARKS.fullmatch(outside.rstrip()[-1:]) and outside[-1].isspace() else None
+    return count, mark.end() if mark else count
 
 
 def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:

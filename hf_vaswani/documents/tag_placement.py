@@ -310,15 +310,23 @@ def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
     is_whole, number = True, 0
     while number < len(pieces):
         piece, end = pieces[number], pairs.get(number, number)
-        inside = pieces[number : end + 1] if end > number and isinstance(pieces[number + 1], Tag) else []
-        if inside and all(isinstance(one, Tag) and isinstance(one.raw, str) and not one.changed for one in inside):
-            piece = Tag("".join(one.raw for one in inside))
+        inside = pieces[number : end + 1] if end > number and _is_simple(pieces[number + 1]) else []
+        if inside and all(map(_is_simple, inside)):
+            has_space = any(one.text if isinstance(one, Text) else one.kind is Kind.BREAK for one in inside)
+            piece = Tag("".join(one.raw for one in inside), Kind.BREAK if has_space else Kind.ALONE)
             number = end
         elif isinstance(piece, Tag) and piece.kind in (Kind.OPEN, Kind.CLOSE) and number not in paired:
             piece, is_whole = replace(piece, kind=Kind.ALONE), False
         simple.append(piece)
         number += 1
     return simple, is_whole
+
+
+def _is_simple(piece: Piece) -> bool:
+    """Whether it is a tag with nothing to translate, or spaces."""
+    if isinstance(piece, Text):
+        return not piece.text.strip() and not piece.is_access_mark
+    return isinstance(piece.raw, str) and not piece.changed
 
 
 def _nest(tags: Sequence[_Placed], root: _Node) -> None:

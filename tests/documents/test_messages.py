@@ -219,3 +219,22 @@ def test_mark_of_an_access_key_goes_before_the_first_fitting_letter(kind, messag
 def test_sign_that_marks_no_access_key_is_text(message):
     document = read_document("json", json.dumps([message]).encode())
     assert document.texts[0].replace("&w", "") == message.replace("{z}&w", "")
+
+
+@pytest.mark.parametrize("message, translation, links, filled", [
+    ("Hallo {name}, wie geht es dir?", "Hello how are you?", [(0, 0), (2, 1), (3, 2), (4, 3), (5, 4)],
+     "Hello {name} how are you?"),
+    ("Das ist {name}, mein Lehrer.", "That is my teacher.", [(0, 0), (1, 1), (3, 2), (4, 3)],
+     "That is {name} my teacher."),
+    ("Der Arzt ({x}) geht.", "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], "The doctor ({x}) is going."),
+    ("Der Arzt '{x}' geht.", "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], "The doctor '{x}' is going."),
+    ('Der Arzt "{x}" geht.', "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], 'The doctor "{x}" is going.'),
+    ("Der Arzt „{x}“ geht.", "The doctor is going.", [(0, 0), (1, 1), (4, 2), (4, 3)], "The doctor {x} is going."),
+    ("Der Arzt: {x}.", "The doctor is going:", [], "The doctor is going: {x}."),
+    ("Breite von %(min)spx an", "From a width of px", [(0, 2), (1, 0), (2, 4), (3, 0)], "From a width of %(min)spx"),
+    ("Siehe %(a)sdie Seite%(b)s.", "Please see the page.", [(0, 1), (1, 2), (2, 3)], "Please see %(a)sthe page%(b)s."),
+    ("{a} zu {b}, Hund", "dog to", [(0, 1), (2, 0)], "{a} dog to {b}"),
+])  # fmt: skip
+def test_placeholder_is_apart_from_words_unless_the_source_has_a_letter_there(message, translation, links, filled):
+    document = read_document("json", json.dumps([message], ensure_ascii=False).encode())
+    assert document.fill([translation], [links]).decode() == json.dumps([filled], ensure_ascii=False)
