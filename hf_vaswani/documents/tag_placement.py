@@ -30,6 +30,7 @@ SPACES, NO_SPACE = re.compile(r"[ \t\r\n\f]+"), re.compile(r"[^ \t\r\n\f]")
 OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}，。、；：！？）」』】]")
 OPENING_BRACKET = re.compile(r"[(\[{]")
+LINE_END = re.compile(rf"\s|[{SPACELESS}]")  # where a line may end, within or next to what is between two words
 WITH_SPACES = re.compile(rf"[^\W{SPACELESS}]")  # letters and digits of scripts with spaces between words
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 50_000  # tags times words of a text, beyond which tags keep their share of the words
@@ -421,7 +422,9 @@ def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None)
     texts = sentence.text, translation
     source, target = map(_Words, texts, _whole_parts(sentence, translation))
     is_large = len(sentence._tags) * len(target.spans) > MOST_WORK
-    projection = _Projection(source, target, alignment or (), is_large)
+    first, last = (source.starts[0], source.ends[-1]) if source.spans else (0, 0)
+    breaks = [one for one in sentence._tags if one.tag.kind is Kind.BREAK and first < one.offset < last]
+    projection = _Projection(source, target, alignment or (), is_large, breaks)
     ordered: list[tuple[_Placed, int]] = []
 
     def place(children: list[_Node], low: int, high: int) -> None:
@@ -474,9 +477,12 @@ class _Projection:
     Args:
         alignment: links, which may be wrong here and there.
         is_large: tags keep their share of the words.
+        breaks: tags that take the place of a space between words.
     """
 
-    def __init__(self, source: _Words, target: _Words, alignment: Alignment, is_large: bool):
+    def __init__(
+        self, source: _Words, target: _Words, alignment: Alignment, is_large: bool, breaks: Sequence[_Placed]
+    ):
         self.length, self._is_large = len(target.spans), is_large
         self._same = _same_words(source, target)
         self._links: list[set[int]] = [set() for _ in target.spans]  # of each target word
@@ -490,6 +496,24 @@ class _Projection:
         self._xs, self._ys = source.sentence_ends(), target.sentence_ends()
         if len(self._xs) != len(self._ys):
             self._xs, self._ys = [0, len(source.spans)], [0, self.length]
+        self._breaks = dict(self._break_places(source, target, breaks)) if breaks else {}
+
+    def _break_places(
+        self, source: _Words, target: _Words, breaks: Sequence[_Placed]
+    ) -> Iterator[tuple[_Placed, int]]:
+        """Where breaks go: by their share of the words, each with words before and after it as far as they suffice."""
+        gaps = [target.gap(number) for number in range(1, self.length)]
+        free = [n for n, (start, end) in enumerate(gaps, 1) if LINE_END.search(target.text, start - 1, end + 1)]
+        first = 0  # of the free places that are left
+        for left, placed in zip(range(len(breaks) - 1, -1, -1), breaks):
+            last = min(max(len(free) - left, first + 1), len(free))
+            share = self._share(bisect_right(source.ends, placed.offset))
+            at = bisect_left(free, share, first, last)
+            nearest = min(
+                range(max(at - 1, first), min(at + 1, last)), key=lambda n: abs(free[n] - share), default=None
+            )
+            yield placed, self.length if nearest is None else free[nearest]
+            first = len(free) if nearest is None else nearest + 1
 
     def places(
         self, ranges: "list[tuple[_Node, Span]]", low: int, high: int, is_ordered: bool
@@ -498,7 +522,7 @@ class _Projection:
         if self._is_large:
             places = []
             for node, (first, last) in ranges:
-                low = min(max(self._share(first), low), high)
+                low = min(max(self._breaks.get(node.tag, self._share(first)), low), high)
                 places.append((node, (low, low := min(max(self._share(last), low), high))))
             return places
         items = [
@@ -533,6 +557,8 @@ class _Projection:
 
     def _of_gap(self, place: int, tag: _Placed) -> list[float]:
         """For each place between target words, the evidence that it is the one before this source word."""
+        if tag in self._breaks:
+            return [-abs(number - self._breaks[tag]) for number in range(self.length + 1)]
         before = [place - 1 in links for links in self._links]
         after = [place in links for links in self._links]
         is_attached = tag.right.isalnum() and not tag.left.isalnum()  # to the word after it
@@ -614,9 +640,14 @@ def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
     if is_opening and last < len(target.text):
         inside = min(len(source.marks_between(placed.offset, end)), len(marks))
         return target.marks[marks[-inside]] if inside else last
+    if placed.tag.kind is Kind.BREAK and place == len(target.spans):
+        return len(target.text)
     outside = min(len(source.marks_between(start, placed.offset)), len(marks))
     if outside and not is_opening and not source.marks_between(placed.offset, end):
         outside = len(marks)  # all of them
     if is_opening:
         return target.marks[marks[outside]] if outside < len(marks) else last
-    return target.marks[marks[outside - 1]] + 1 if outside else first
+    offset = target.marks[marks[outside - 1]] + 1 if outside else first
+    if placed.tag.kind is Kind.BREAK:  # not between a word and a mark
+        offset = next((at for at in range(offset, last) if target.text[at].isspace()), last)
+    return offset

@@ -438,9 +438,10 @@ def test_end_of_a_cdata_section_within_a_translation_is_divided():
     assert b"<target><![CDATA[x]]]]><![CDATA[>y]]></target>" in document.fill(["x]]>y"])
 
 
-@pytest.mark.parametrize(
-    "kind, start", [("srt", "1\n00:01,0 --> 00:02,0\n"), ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n")]
-)
+CUES = [("srt", "1\n00:01,0 --> 00:02,0\n"), ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n")]
+
+
+@pytest.mark.parametrize("kind, start", CUES)
 @pytest.mark.parametrize("cue, translation, filled", [
     ("one\ntwo\nthree", "eins", "eins"),
     ("one\ntwo\nthree", "eins zwei", "eins\nzwei"),
@@ -449,6 +450,24 @@ def test_end_of_a_cdata_section_within_a_translation_is_divided():
 def test_cue_with_fewer_lines_has_no_empty_one(kind, start, cue, translation, filled):
     document = read_document(kind, f"{start}{cue}\n\n".encode())
     assert document.fill([translation]).decode() == f"{start}{filled}\n\n"
+
+
+@pytest.mark.parametrize("kind, start", CUES)
+@pytest.mark.parametrize("cue, translation, links, filled", [
+    ("my father works today\nin the city.", "Mein Vater arbeitet in der Stadt heute.",
+     [(0, 0), (1, 1), (2, 2), (3, 6), (4, 3), (5, 4), (6, 5), (7, 7)], "Mein Vater arbeitet in\nder Stadt heute."),
+    ("my father works\ntoday.", "Er arbeitet.", [(0, 0), (1, 0), (2, 1), (3, 1)], "Er\narbeitet."),
+    ("one\ntwo\nthree four five six seven", "eins zwei drei!", [], "eins\nzwei\ndrei!"),
+    ("one\ntwo.", "Eins !", [], "Eins !"),
+    ("he says\n\"no\".", "„Nein“, sagt er.", [(0, 5), (1, 4), (3, 1)], "„Nein“, sagt\ner."),
+    ("one dog\nruns", "ein-Hund, läuft", [], "ein-Hund,\nläuft"),
+    ("♪ one two\n♪ three", "♪ eins zwei ♪ drei", [], "♪ eins zwei\n♪ drei"),
+    ("one\ntwo", "你好世界。", [], "你好\n世界。"),
+    ("no\n...", "Nein ...", [], "Nein ..."),
+])  # fmt: skip
+def test_lines_of_a_cue_end_between_words_and_have_their_share_of_them(kind, start, cue, translation, links, filled):
+    document = read_document(kind, f"{start}{cue}\n\n".encode())
+    assert document.fill([translation], [links]).decode() == f"{start}{filled}\n\n"
 
 
 def test_message_with_a_form_twice_is_an_error():
