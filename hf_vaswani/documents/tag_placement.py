@@ -640,8 +640,8 @@ def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
     if is_opening and last < len(target.text):
         inside = min(len(source.marks_between(placed.offset, end)), len(marks))
         return target.marks[marks[-inside]] if inside else last
-    if placed.tag.kind is Kind.BREAK and place == len(target.spans):
-        return len(target.text)
+    if placed.tag.kind is Kind.BREAK and place in (0, len(target.spans)):  # no line has only marks
+        return len(target.text) if place else 0
     outside = min(len(source.marks_between(start, placed.offset)), len(marks))
     if outside and not is_opening and not source.marks_between(placed.offset, end):
         outside = len(marks)  # all of them
