@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
+from ..text.keep_patterns import KINDS
 from .escaping import MARKUP, Escaping
 from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
 
@@ -14,6 +15,7 @@ BRACKETS = ("()", "[]", "“”", "«»")
 # Around a placeholder, with nothing else inside; quotation marks, unless they belong to what is before or after them.
 EMPTY_PAIR = re.compile(r"\(\)|\[\]|(?<![^\s(\[])(?:''|\"\")(?!\w)")
 MARKS, MOST_PAIRS = re.compile(r"[.,;:!?…]+"), 2
+ADDRESS = re.compile("|".join((KINDS["url"], KINDS["email"])))
 CLOSING_MARKS = re.compile(r"[.,;:!?…\"'“”‘’«»)\]。！？]+")
 
 
@@ -157,14 +159,14 @@ def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything to translate."""
-    return any(map(str.isalpha, text))
+    """Whether there is anything to translate, besides web and mail addresses."""
+    return any(map(str.isalpha, ADDRESS.sub("", text)))
 
 
 def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
     """The range of pieces with words and numbers, extended to marks and to whole pairs of tags and brackets."""
     texts = {n: piece.text for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.text.strip()}
-    if not any(map(has_words, texts.values())):
+    if not has_words("".join(texts.values())):
         return 0, 0
     filled = [n for n, text in texts.items() if any(c.isalnum() or unicodedata.category(c) == "Sc" for c in text)]
     first, last = filled[0], filled[-1]

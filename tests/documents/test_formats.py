@@ -470,6 +470,20 @@ def test_lines_of_a_cue_end_between_words_and_have_their_share_of_them(kind, sta
     assert document.fill([translation], [links]).decode() == f"{start}{filled}\n\n"
 
 
+@pytest.mark.parametrize("address", ["https://example.com", "a.b@example.com", "www.example.com/a"])
+@pytest.mark.parametrize("kind, content", [
+    ("txt", "{}\n"), ("html", "<p>{}</p><p><b>({})</b></p><img alt='{}'>"), ("xml", "<a>{}</a>"), ("json", '["{}"]'),
+    ("properties", "a={}"), ("strings", '"a" = "{}";'), ("srt", "1\n00:01,0 --> 00:02,0\n{}\n"),
+    ("md", "{}\n\n| {} |\n|-|\n| {} |\n"), ("resx", "<root><data><value>{}</value></data></root>"),
+    ("po", 'msgid "{}"\nmsgstr ""\n'),
+])  # fmt: skip
+def test_address_alone_is_no_text(kind, content, address):
+    content = content.replace("{}", address).encode()
+    document = read_document(kind, content)
+    assert document.texts == [] and document.fill([]) == content
+    assert read_document("txt", f"see {address}".encode()).texts == [f"see {address}"]
+
+
 def test_message_with_a_form_twice_is_an_error():
     with pytest.raises(InputError, match=r"Line 4: the message has a second msgstr\[0\]\. Remove one of them\."):
         read_document("po", b'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[0] ""\n')
