@@ -31,6 +31,7 @@ OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}，。、；：！？）」』】]")
 OPENING_BRACKET = re.compile(r"[(\[{]")
 LINE_END = re.compile(rf"\s|[{SPACELESS}]")  # where a line may end, within or next to what is between two words
+LETTER = re.compile(r"\w")
 WITH_SPACES = re.compile(rf"[^\W{SPACELESS}]")  # letters and digits of scripts with spaces between words
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 50_000  # tags times words of a text, beyond which tags keep their share of the words
@@ -112,12 +113,16 @@ class _Placed:
 
     def is_apart_before(self, last: str) -> bool:
         """Whether there is a space before it, after some character of the translation."""
-        is_attached = self.left.isalnum() or CLOSING_MARK.match(self.left)
+        is_attached = LETTER.match(self.left) or CLOSING_MARK.match(self.left)
         return not is_attached and bool(WITH_SPACES.match(last) or CLOSING_MARK.match(last))
+
+    def is_apart_from(self, single: "_Placed") -> bool:
+        """Whether there is a space between another tag that stands alone and it."""
+        return self.offset != single.offset and not (LETTER.match(single.right) or LETTER.match(self.left))
 
     def is_apart_after(self, following: str) -> bool:
         """Whether there is a space after it, before some character of the translation."""
-        is_attached = self.right.isalnum() or following == self.right
+        is_attached = LETTER.match(self.right) or following == self.right
         return not is_attached and bool(WITH_SPACES.match(following) or OPENING_BRACKET.match(following))
 
 
@@ -252,9 +257,9 @@ class Sentence:
                 if kind is Kind.ALONE:
                     is_due = placed.before and not OPENING_BRACKET.match(last)
                     if not self._has_runs:
-                        is_due |= placed.is_apart_before(last) or (bool(single) and single.offset != placed.offset)
+                        is_due |= placed.is_apart_before(last) or (single is not None and placed.is_apart_from(single))
                 else:
-                    is_due = is_apart()
+                    is_due = is_apart() and (placed.after or not placed.right.isspace())
                 if (is_space_due or is_due) and result and not result[-1][-1].isspace():
                     result.append(" ")
                 is_space_due = placed.after and (kind is Kind.ALONE or placed.offset == offset == 0)
@@ -285,13 +290,16 @@ def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
                 is_space_due = more.endswith(" ")
             continue
         is_space_due |= piece.kind is Kind.BREAK
-        is_spaced, is_followed = (
-            0 <= place < len(pieces) and isinstance(pieces[place], Text) and bool(SPACES.match(character))
-            for place, character in ((number - 1, lefts[number]), (number + 1, rights[number]))
-        )
+        is_spaced, is_followed = (_touches_space(pieces, number, step) for step in (-1, 1))
         tags.append(_Placed(piece, length, is_spaced, is_followed, lefts[number], rights[number]))
         was_spaced |= piece.kind is Kind.ALONE and is_spaced
     return "".join(parts), tags
+
+
+def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
+    """Whether the text right before (-1) or after (1) a tag has a space there."""
+    neighbor = pieces[number + step] if 0 <= number + step < len(pieces) else None
+    return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
 
 
 def _characters_before(pieces: Sequence[Piece], end: int) -> list[str]:
@@ -314,6 +322,7 @@ def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
         inside = pieces[number : end + 1] if end > number and _is_simple(pieces[number + 1]) else []
         if inside and all(map(_is_simple, inside)):
             has_space = any(one.text if isinstance(one, Text) else one.kind is Kind.BREAK for one in inside)
+            has_space = has_space and not (_touches_space(pieces, number, -1) or _touches_space(pieces, end, 1))
             piece = Tag("".join(one.raw for one in inside), Kind.BREAK if has_space else Kind.ALONE)
             number = end
         elif isinstance(piece, Tag) and piece.kind in (Kind.OPEN, Kind.CLOSE) and number not in paired:
@@ -561,7 +570,7 @@ class _Projection:
             return [-abs(number - self._breaks[tag]) for number in range(self.length + 1)]
         before = [place - 1 in links for links in self._links]
         after = [place in links for links in self._links]
-        is_attached = tag.right.isalnum() and not tag.left.isalnum()  # to the word after it
+        is_attached = LETTER.match(tag.right) and not LETTER.match(tag.left)  # to the word after it
         if any(before) and not (is_attached and any(after)):
             best = self.length - before[::-1].index(True)
         elif any(after):

@@ -56,7 +56,8 @@ def fill(markup, translation, alignment=None):
     # A pair around a space is one.
     ("a dog<b> </b>ran there", "ein Hund rannte dort", "ein Hund<b> </b>rannte dort"),
     ("a dog<b>&nbsp;</b>ran there", "ein Hund rannte dort", "ein Hund<b>&nbsp;</b>rannte dort"),
-    ("a dog <i><b> </b></i> ran", "ein Hund rannte", "ein Hund <i><b> </b></i>rannte"),
+    ("a dog <i><b> </b></i> ran", "ein Hund rannte", "ein Hund <i><b> </b></i> rannte"),
+    ("a_<wbr>dog<wbr>Ran there", "ein Hund dort", "<wbr><wbr>ein Hund dort"),
     # The first and the last word, number, or sign is in the text, within a tag, too.
     ("this costs <b>€10.</b>", "das kostet 10 €.", "das kostet <b>10 €.</b>"),
     ("(<i>12</i> dogs)", "(12 Hunde)", "(<i>12</i> Hunde)"),
