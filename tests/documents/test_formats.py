@@ -97,7 +97,7 @@ AS <em>HTML</em>
 
     code
 
-[1]: http://x.y "title"
+[1]: http://x.y "TITLE"
 """
 JSON = r"""{"a": {"name": "hi {name}, %s",  "n": [1, true, "\u00fcber \"x\"\n end", "https://x.y"]},
  "c": "you have {n, plural, one {# file} other {# <b>files</b>}} now", "@c": {"description": "note"},
@@ -362,6 +362,7 @@ def test_attributes_that_readers_see_are_translated():
     ("properties", "a = ö".encode(), "ü", "a = ü".encode()),
     ("json", b'["a"]', 'ü"', '["ü\\""]'.encode()),
     ("md", b"a b", "1. *b*", rb"1\. \*b\*"),
+    ("md", b'[a](b "c")\n\n[a](b (c))', 'x"y(z', rb'[x"y(z](b "x\"y(z")' + b"\n\n" + rb'[x"y(z](b (x"y\(z))'),
     ("srt", b"1\n00:01,0 --> 00:02,0\na\nb", "c d e f", b"1\n00:01,0 --> 00:02,0\nc d\ne f"),
 ])  # fmt: skip
 def test_translation_is_written_as_the_file_is(kind, content, translation, filled):
@@ -529,6 +530,12 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
     ("see [![the dog](a.png)](b) now", "SEE [![THE DOG](a.png)](b) NOW"),
     ("![the dog] ![a *b*](c) ![the cat][c]\n\n[the dog]: a\n[c]: b\n",
      "![the dog] ![a *b*](c) ![THE CAT][c]\n\n[the dog]: a\n[c]: b\n"),
+    ("see [it](u \"the dog\"), [it](<u v> 'a \\'cat\\'') [it](u  (so)) now",
+     "SEE [IT](u \"THE DOG\"), [IT](<u v> 'A \\'CAT\\'') [IT](u  (SO)) NOW"),
+    ('![the dog](u "a &amp; b") ![a *b*](u "c") [d]("e")', '![THE DOG](u "A &amp; B") ![a *b*](u "C") [D]("e")'),
+    ("see [it][1]\n\n> [1]: <u> (the dog)\n[2]: u\n  'a cat'\n",
+     "SEE [IT][1]\n\n> [1]: <u> (THE DOG)\n[2]: u\n  'A CAT'\n"),
+    ('[1]: u "one"\n[1]: u "two"\nthree', '[1]: u "ONE"\n[1]: u "two"\nTHREE'),
     ("|a|\n|-|\n|one<br>two|\n", "|A|\n|-|\n|ONE<br>TWO|\n"),
 ])  # fmt: skip
 def test_what_readers_of_markdown_do_not_see_stays(content, filled):
