@@ -31,6 +31,7 @@ OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
 CLOSING_MARK = re.compile(r"[.,;:!?…)\]}，。、；：！？）」』】]")
 OPENING_BRACKET = re.compile(r"[(\[{]")
 LINE_END = re.compile(rf"\s|[{SPACELESS}]")  # where a line may end, within or next to what is between two words
+LINE_BREAK = re.compile(r"\s+|\\N")
 LETTER = re.compile(r"\w")
 WITH_SPACES = re.compile(rf"[^\W{SPACELESS}]")  # letters and digits of scripts with spaces between words
 DEEPEST = 64  # pairs in pairs
@@ -510,17 +511,18 @@ class _Projection:
     def _break_places(
         self, source: _Words, target: _Words, breaks: Sequence[_Placed]
     ) -> Iterator[tuple[_Placed, int]]:
-        """Where breaks go: by their share of the words, each with words before and after it as far as they suffice."""
+        """Where breaks go: each with words before and after it as far as they suffice, line breaks by their share."""
         gaps = [target.gap(number) for number in range(1, self.length)]
         free = [n for n, (start, end) in enumerate(gaps, 1) if LINE_END.search(target.text, start - 1, end + 1)]
         first = 0  # of the free places that are left
         for left, placed in zip(range(len(breaks) - 1, -1, -1), breaks):
             last = min(max(len(free) - left, first + 1), len(free))
-            share = self._share(bisect_right(source.ends, placed.offset))
-            at = bisect_left(free, share, first, last)
-            nearest = min(
-                range(max(at - 1, first), min(at + 1, last)), key=lambda n: abs(free[n] - share), default=None
-            )
+            place = bisect_right(source.ends, placed.offset)
+            has_share = self._is_large or LINE_BREAK.fullmatch(placed.tag.raw)
+            best = self._share(place) if has_share else self._gap(place, placed)
+            at = bisect_left(free, best, first, last)
+            near = range(max(at - 1, first), min(at + 1, last))
+            nearest = min(near, key=lambda number: abs(free[number] - best), default=None)
             yield placed, self.length if nearest is None else free[nearest]
             first = len(free) if nearest is None else nearest + 1
 
@@ -568,16 +570,17 @@ class _Projection:
         """For each place between target words, the evidence that it is the one before this source word."""
         if tag in self._breaks:
             return [-abs(number - self._breaks[tag]) for number in range(self.length + 1)]
+        best = self._gap(place, tag)
+        return [-abs(number - best) / (self.length + 1) for number in range(self.length + 1)]
+
+    def _gap(self, place: int, tag: _Placed) -> int:
+        """The place between target words for a tag that stands before this source word."""
         before = [place - 1 in links for links in self._links]
         after = [place in links for links in self._links]
         is_attached = LETTER.match(tag.right) and not LETTER.match(tag.left)  # to the word after it
         if any(before) and not (is_attached and any(after)):
-            best = self.length - before[::-1].index(True)
-        elif any(after):
-            best = after.index(True)
-        else:
-            best = self._share(place)
-        return [-abs(number - best) / (self.length + 1) for number in range(self.length + 1)]
+            return self.length - before[::-1].index(True)
+        return after.index(True) if any(after) else self._share(place)
 
     def _share(self, place: int) -> int:
         """The place that has as large a share of its sentence before it."""
