@@ -188,11 +188,11 @@ class Sentence:
         return self._escaping.table([piece.raw for piece in self.pieces if isinstance(piece, Text)])
 
     def fill(self, translations: Translations) -> str:
-        """The translation with the tags in it, as the format writes it; unchanged text stays as it was."""
+        """The translation with the tags in it, as the format writes it; text without one, or the same, stays."""
         translation, alignment = next(translations)
         raw = {piece: piece.raw if isinstance(piece.raw, str) else piece.raw.fill(translations)
                for piece in self.pieces}  # fmt: skip
-        if SPACES.sub(" ", translation).strip(" ") == self.text:
+        if not translation.strip() or SPACES.sub(" ", translation).strip(" ") == self.text:
             return "".join(raw.values())
         if not self._tags:
             return self._write(translation, 0, len(translation))

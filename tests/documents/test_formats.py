@@ -196,6 +196,14 @@ def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     assert document.fill([text.upper() for text in document.texts]).decode(encoding) == filled
 
 
+@pytest.mark.parametrize("translation", ["", " \n\u3000"])
+@pytest.mark.parametrize("kind, content, filled", CASES, ids=[f"{case[0]}{n}" for n, case in enumerate(CASES)])
+def test_text_with_an_empty_translation_stays(kind, content, filled, translation):
+    content = content.encode("latin-1" if kind == "xml" else "utf-8")
+    document = read_document(kind, content)
+    assert document.fill([translation] * len(document.texts)) == content
+
+
 @pytest.mark.parametrize("content, texts", [
     ("<p a=don't b>x</p>", ["x"]),
     ("<a href=/x/>one</a> two", ["one two"]),
