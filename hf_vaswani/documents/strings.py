@@ -45,6 +45,8 @@ CHOICE = re.compile(r"\{\s*[\w.]+\s*,\s*(?P<kind>plural|selectordinal|select|cho
 BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.∞]+\s*[#<≤]")
 BRACE = re.compile(r"[{}]")
 GLUE = re.compile(r"[!-~]{1,3}")  # between two placeholders, as in `{width}x{height}`
+# A unit right after a placeholder, which goes where that goes.
+UNIT = re.compile(r"(?:px|pts?|em|[kKMGT]i?[Bb]|[µnm]?s|[cmk]?m|h|x)(?![^\W_])|%(?![\w%({\[$@])")
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
     r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{8,}|[0-9A-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+)"
@@ -119,6 +121,8 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
             ):
                 continue
             was_placeholder, is_placeholder = is_placeholder, kind in (None, "brace")
+            if is_placeholder and text[first] in "%$#@{" and (unit := UNIT.match(text, start, end)):
+                start = unit.end()
             if was_placeholder and is_placeholder and GLUE.fullmatch(text, done, first):
                 builder.tag(part(done, first))
             else:

@@ -73,12 +73,13 @@ def test_what_only_looks_like_a_placeholder_is_text(kind, message, filled):
 @pytest.mark.parametrize("kind", STRINGS)
 @pytest.mark.parametrize("message, text, filled", [
     ("see %(start)sthe page%(end)s now", "see the page now", "SEE %(start)sTHE PAGE%(end)s NOW"),
-    ("from %(min)spx to %(max)spx", "from px to px", "FROM %(min)sPX TO %(max)sPX"),
-    ("it is %dpx now", "it is px now", "IT IS %dPX NOW"),
+    ("from %(min)spx to %(max)spx in it", "from to in it", "FROM %(min)spx TO %(max)spx IN IT"),
+    ("it is %dpixels now", "it is pixels now", "IT IS %dPIXELS NOW"),
+    ("it is %dpx, {n}% or %.1fMB now", "it is, or now", "IT IS %dpx, {n}% OR %.1fMB NOW"),
     ("it is %dx%d now", "it is now", "IT IS %dx%d NOW"),
-    ("tagged %s %ss and %1$s%2$s", "tagged s and", "TAGGED %s %sS AND %1$s%2$s"),
-    ("at %1$Sms or %.3fs, %02dh", "at ms or s, h", "AT %1$SMS OR %.3fS, %02dH"),
-    ("one.%nTwo %minutes%m", "one.Two m", "ONE.%nTWO %minutes%M"),
+    ("tagged %s %ss and %1$s%2$s it", "tagged and it", "TAGGED %s %ss AND %1$s%2$s IT"),
+    ("at %1$Sms or %.3fs, %02dh on", "at or, on", "AT %1$Sms OR %.3fs, %02dh ON"),
+    ("one.%nTwo %minutes%a", "one.Two a", "ONE.%nTWO %minutes%A"),
     ("a {0}%ige", "a %ige", "A {0}%IGE"),
 ])  # fmt: skip
 def test_placeholder_ends_with_its_last_letter_whatever_follows(kind, message, text, filled):
@@ -231,7 +232,9 @@ def test_sign_that_marks_no_access_key_is_text(message):
     ('Der Arzt "{x}" geht.', "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], 'The doctor "{x}" is going.'),
     ("Der Arzt „{x}“ geht.", "The doctor is going.", [(0, 0), (1, 1), (4, 2), (4, 3)], "The doctor {x} is going."),
     ("Der Arzt: {x}.", "The doctor is going:", [], "The doctor is going: {x}."),
-    ("Breite von %(min)spx an", "From a width of px", [(0, 2), (1, 0), (2, 4), (3, 0)], "From a width of %(min)spx"),
+    ("Breite von %(min)spx bis %(max)spx.", "Width from to.", [(0, 0), (1, 1), (2, 2)],
+     "Width from %(min)spx to %(max)spx."),
+    ("Ab %(min)spixel Breite", "Width from pixels", [(0, 1), (1, 2), (2, 0)], "Width from %(min)spixels"),
     ("Siehe %(a)sdie Seite%(b)s.", "Please see the page.", [(0, 1), (1, 2), (2, 3)], "Please see %(a)sthe page%(b)s."),
     ("{a} zu {b}, Hund", "dog to", [(0, 1), (2, 0)], "{a} dog to {b}"),
 ])  # fmt: skip
