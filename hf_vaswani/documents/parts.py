@@ -126,9 +126,10 @@ def _with_marks(pieces: Sequence[Piece], escaping: Escaping) -> list[Piece]:
                 inside = [before.raw[start:], *(tag.raw for tag in found[first:]), piece.raw[:end]]
                 is_text = all(isinstance(one, str) for one in inside)
                 tag = Tag("".join(inside) if is_text else Parts(inside))
-                found[first - 1 :] = [_cut(before, slice(start), escaping), tag]
+                found[first - 1 :] = [*([_cut(before, slice(start), escaping)] if start else []), tag]
                 piece = _cut(piece, slice(end, None), escaping)
-        found.append(piece)
+                first = len(found) - 1
+        found += [piece] if not isinstance(piece, Text) or piece.raw or piece.text else []
         if not isinstance(piece, Tag) or piece.kind is not Kind.ALONE or piece.changed:
             first = len(found)
     return found

@@ -523,6 +523,7 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
 
 @pytest.mark.parametrize("content, filled", [
     ("see http://x.org/a_b_c now", "SEE http://x.org/a_b_c NOW"),
+    ("see it\n(http://x.org).", "SEE IT (http://x.org)."),
     ("*see http://x.org/a_b_*", "*SEE http://x.org/a_b_*"),
     ("> [!NOTE]\n> be here\n", "> [!NOTE]\n> BE HERE\n"),
     ("> [!note] a title\n> be here\n", "> [!note] A TITLE\n> BE HERE\n"),
