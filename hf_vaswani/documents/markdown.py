@@ -28,7 +28,6 @@ SHOWN = re.compile(
 )
 MARKED = re.compile(r"^[\s\"'>|&*!\[\]{}#%@`,?:-]|:(?:\s|$)|\s#")  # text that must be in quotation marks
 # The title of a link or an image.
-TITLE = re.compile(r"(\]\([\s\S]*?\s)([\"'])([\s\S]+)\2(\s*\))")
 # Within text: addresses, footnotes, formulas, and what other programs replace; at the beginning of a line, what notes
 # and tasks of GitHub, Docusaurus, and MkDocs begin with.
 KEPT = re.compile(
@@ -52,6 +51,19 @@ MARKDOWN = Escaping(
     usually={character: f"\\{character}" for character in "\\_[]<|"},
 )
 SCALARS = {"double": JSON, "single": Escaping(re.compile("''"), lambda _: "'", {"'": "''"}), "plain": PLAIN}
+# The end of a link or an image, or a definition, with a title, and how titles are written, by their mark.
+LINK_TITLE = re.compile(
+    r"\][(:]\s*(?:<(?:\\.|[^<>\\\n])*>|[^\s<]\S*)\s+"
+    r"(?P<title>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|\((?:\\.|[^()\\\n])*\))\s*\)?\s*\Z"
+)
+TITLES = {
+    marks[0]: replace(
+        MARKDOWN,
+        always={mark: f"\\{mark}" for mark in marks},
+        usually={character: f"\\{character}" for character in "\\|"},
+    )
+    for marks in ('"', "'", "()")
+}
 # Text that would turn a paragraph that begins with it into another block, and where a backslash prevents that.
 BLOCK_START = re.compile(r"\A(\d*)(?=([#>+=~-]+|[.)])(\s|$))")
 
@@ -96,6 +108,11 @@ class _Parser:
         """The tokens of all blocks."""
         return self._markdown.parse(content, self._environment)
 
+    def definitions(self) -> list[tuple[int, int]]:
+        """The lines of each definition of a link with a title, in the blocks that were parsed."""
+        references = self._environment.get("references", {}).values()
+        return [tuple(one["map"]) for one in references if one["title"]]
+
     def inside(self, content: str) -> list[_Event]:
         """The content of a block."""
         self._events = []
@@ -126,18 +143,26 @@ def read_markdown(content: str) -> Parts:
     parser, front = _Parser(), FRONT_MATTER.match(content)
     start = front.end() if front else 0
     lines = [start, *(match.end() for match in LINE_END.finditer(content, start)), len(content)]
-    parts: list[str | Parts] = [_read_front_matter(front[0])] if front else []
+    found: list[tuple[int, int, str | Parts]] = [(0, start, _read_front_matter(front[0]))] if front else []
     done, marker = start, ""
     for token in parser.blocks(content[start:]):
         marker = token.markup if token.type == "heading_open" else marker if token.type == "inline" else ""
         marker = marker if marker.startswith("#") else ""
         if token.type == "html_block":
             first, last = (lines[min(number, len(lines) - 1)] for number in token.map)
-            parts += [content[done:first], read_html(content[first:last])]
+            found.append((first, last, read_html(content[first:last])))
             done = last
         elif token.type == "inline" and (place := _locate(content, token, lines, done, marker)):
-            parts += [content[done : place[0]], _read_block(parser, token.content, place, content)]
+            found.append((place[0], place[-1], _read_block(parser, token.content, place, content)))
             done = place[-1]
+    for first, last in parser.definitions():
+        first, last = lines[first], lines[last]
+        found.append((first, last, _read_title(content[first:last])))
+    parts: list[str | Parts] = []
+    done = 0
+    for first, last, part in sorted(found, key=lambda one: one[0]):
+        parts += [content[done:first], part]
+        done = last
     return Parts([*parts, content[done:]])
 
 
@@ -161,14 +186,15 @@ def _as_scalar(raw: str, filled: str) -> str:
     return json.dumps(filled, ensure_ascii=False) if filled != raw and MARKED.search(filled) else filled
 
 
-def _read_title(end: str) -> str | Parts:
-    """The end of a link or an image, with its title."""
-    title = TITLE.fullmatch(end)
-    if not title:
-        return end
-    builder = Builder(replace(MARKDOWN, always={**MARKDOWN.always, title[2]: f"\\{title[2]}"}))
-    builder.text(title[3])
-    return Parts([title[1] + title[2], builder.build(), title[2] + title[4]])
+def _read_title(raw: str) -> str | Parts:
+    """The end of a link, or a definition, with the title that readers see when they point at the link."""
+    if not (found := LINK_TITLE.search(raw)):
+        return raw
+    first, last = found.start("title") + 1, found.end("title") - 1
+    builder = Builder(TITLES[raw[first - 1]])
+    builder.text(raw[first:last])
+    title = builder.build()
+    return Parts([raw[:first], title, raw[last:]]) if title.texts else raw
 
 
 def _locate(content: str, token: object, lines: Sequence[int], done: int, marker: str) -> list[int] | None:
@@ -275,10 +301,13 @@ def _read_block(parser: _Parser, text: str, place: Sequence[int], content: str) 
         """An image with its description, unless that is also what it is found by."""
         start, end = event.start + 2, event.start + 2 + (event.label_end or 0)
         after = content[place[end] : place[event.end]]
-        if not after.startswith(("](", "][")) or after == "][]" or not all(map(is_text, event.inner, repeat(start))):
+        if not after.startswith(("](", "][")) or after == "][]":
             return piece
         description = Builder(MARKDOWN)
-        description.text(content[place[start] : place[end]])
+        if all(map(is_text, event.inner, repeat(start))):
+            description.text(content[place[start] : place[end]])
+        else:
+            description.keep(content[place[start] : place[end]])
         return Parts([content[place[event.start] : place[start]], description.build(), _read_title(after)])
 
     def siblings(event: _Event) -> tuple[dict[int, int], dict[int, int]]:

@@ -49,8 +49,16 @@ TYPES = {
 }
 MAIN_TYPES = {
     "docx": r"application/vnd\.\S*word\S*\.main\+xml",
-    "pptx": r"application/vnd\.\S*\.main\+xml",
-    "xlsx": r"application/vnd\.\S*\.main\+xml",
+    "pptx": r"application/vnd\.\S*(presentationml|powerpoint)\S*\.main\+xml",
+    "xlsx": r"application/vnd\.\S*(spreadsheetml|excel)\S*\.main\+xml",
+}
+# What files in OpenDocument's formats, and some others, say of themselves in their first part.
+MIMETYPES = {
+    "odt": b"application/vnd.oasis.opendocument.text",
+    "odp": b"application/vnd.oasis.opendocument.presentation",
+    "ods": b"application/vnd.oasis.opendocument.spreadsheet",
+    "odg": b"application/vnd.oasis.opendocument.graphics",
+    "epub": b"application/epub+zip",
 }
 # Few sheets have texts of their own, which one part usually has for all of them.
 SHEETS, TABLES = re.compile(r"xl/worksheets/[^/]+\.xml"), re.compile(r"xl/tables/[^/]+\.xml")
@@ -129,12 +137,11 @@ def _unpack(
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members, types = archive.infolist(), _types(archive)
-            main = MAIN.get(kind, "content.xml")
-            if not any(
-                member.filename == main or re.fullmatch(MAIN_TYPES.get(kind, NEVER), types.get(member.filename, ""))
-                for member in members
-            ):
-                raise InputError(f"It is not {kind}: it lacks {main}. Choose another format.")
+            found, main = _kind(archive, types), MAIN.get(kind, "content.xml")
+            if found not in (None, kind):
+                raise InputError(f"It is {found}, not {kind}. Choose another format or file.")
+            if main not in archive.namelist() and (found is None or kind not in MAIN):
+                raise InputError(f"It is not {kind}: it lacks {main}. Choose another format or file.")
             wanted = [
                 member
                 for member in members
@@ -161,7 +168,23 @@ def _unpack(
     except Exception as error:  # of many types, if it is damaged
         if content.startswith(OLD_BINARY):
             raise InputError(f"It has a password, or an older format. Save it as {kind} without a password.") from None
-        raise InputError(f"It is not {kind}, or damaged ({reason(error)}). Save it again.") from None
+        is_said = isinstance(error, zipfile.BadZipFile | NotImplementedError)
+        what = reason(error) if is_said else "what is in it cannot be unpacked"
+        raise InputError(f"It is not {kind}, or damaged ({what}). Save it again.") from None
+
+
+def _kind(archive: zipfile.ZipFile, types: dict[str, str]) -> str | None:
+    """The kind of an office file or the like by its content, or `None`."""
+    members = {member.filename: member for member in archive.infolist()}
+    is_named = "mimetype" in members and _is_small(members["mimetype"])
+    mimetype = archive.read("mimetype") if is_named else b""
+    for kind, start in MIMETYPES.items():
+        if mimetype.startswith(start):
+            return kind
+    for kind, main in MAIN.items():
+        if main in members or any(re.fullmatch(MAIN_TYPES[kind], types.get(name, "")) for name in members):
+            return kind
+    return None
 
 
 def _types(archive: zipfile.ZipFile) -> dict[str, str]:

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
+from ..text.keep_patterns import KINDS
 from .escaping import MARKUP, Escaping
 from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match_pairs
 
@@ -11,6 +12,10 @@ from .tag_placement import Kind, Piece, Sentence, Tag, Text, Translations, match
 OPENING_MARKS = re.compile(r"\s*[\"'`“”„‘‚«»(\[¿¡]+")
 LEADING_SPACE = re.compile(r"\s*(?:[.,;:!?]+\s+)?")
 BRACKETS = ("()", "[]", "“”", "«»")
+# Around a placeholder, with nothing else inside; quotation marks, unless they belong to what is before or after them.
+EMPTY_PAIR = re.compile(r"\(\)|\[\]|(?<![^\s(\[])(?:''|\"\")(?!\w)")
+MARKS, MOST_PAIRS = re.compile(r"[.,;:!?…]+"), 2
+ADDRESS = re.compile("|".join((KINDS["url"], KINDS["email"])))
 CLOSING_MARKS = re.compile(r"[.,;:!?…\"'“”‘’«»)\]。！？]+")
 
 
@@ -63,6 +68,8 @@ class Builder:
     def keep(self, part: str | Parts = "") -> None:
         """End the current sentence, and add something that is not part of any."""
         pieces, self._pieces = list(_divided(self._pieces, self.escaping)), []
+        if not self._is_ordered:
+            pieces = list(_with_marks(pieces, self.escaping))
         first, last = _inner(pieces)
         if first < last:
             before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
@@ -102,6 +109,44 @@ def _divided(pieces: Sequence[str | Piece], escaping: Escaping) -> Iterator[Piec
         start += len(text)
 
 
+def _with_marks(pieces: Sequence[Piece], escaping: Escaping) -> list[Piece]:
+    """The pieces, with marks around single tags as a part of them that mean nothing without them.
+
+    These are a pair with nothing else inside, as in "({name})", and a mark after another, as in "It is: {name}, then".
+    """
+    found: list[Piece] = []
+    first = 0  # of the single tags at the end of what was found
+    for piece in pieces:
+        before = found[first - 1] if first else None
+        if isinstance(piece, Text) and first < len(found) and isinstance(before, Text):
+            left, right = _marks_around(before.text, piece.text)
+            if right:
+                start = escaping.read_places(before.raw)[1][len(before.text) - left]
+                end = escaping.read_places(piece.raw)[1][right]
+                inside = [before.raw[start:], *(tag.raw for tag in found[first:]), piece.raw[:end]]
+                is_text = all(isinstance(one, str) for one in inside)
+                tag = Tag("".join(inside) if is_text else Parts(inside))
+                found[first - 1 :] = [*([_cut(before, slice(start), escaping)] if start else []), tag]
+                piece = _cut(piece, slice(end, None), escaping)
+                first = len(found) - 1
+        found += [piece] if not isinstance(piece, Text) or piece.raw or piece.text else []
+        if not isinstance(piece, Tag) or piece.kind is not Kind.ALONE or piece.changed:
+            first = len(found)
+    return found
+
+
+def _marks_around(before: str, after: str) -> tuple[int, int]:
+    """How many characters at the end of a text and at the start of the next one belong to what is between them."""
+    first, last, count = before[-MOST_PAIRS - 1 :], after[: MOST_PAIRS + 1], 0
+    while count < min(MOST_PAIRS, len(first)):
+        if not EMPTY_PAIR.match(first[: len(first) - count] + last[count:], len(first) - count - 1):
+            break
+        count += 1
+    outside = before[: len(before) - count]
+    mark = MARKS.match(after, count) if MARKS.fullmatch(outside.rstrip()[-1:]) and outside[-1].isspace() else None
+    return count, mark.end() if mark else count
+
+
 def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
     """Whether an entity in a text is a sign with a space next to it, as in "5 &lt; 6", which needs no translation.
 
@@ -115,14 +160,14 @@ def _is_sign(character: str, raw: str, place: tuple[int, int]) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything to translate."""
-    return any(map(str.isalpha, text))
+    """Whether there is anything to translate, besides web and mail addresses."""
+    return any(map(str.isalpha, ADDRESS.sub("", text)))
 
 
 def _inner(pieces: Sequence[Piece]) -> tuple[int, int]:
     """The range of pieces with words and numbers, extended to marks and to whole pairs of tags and brackets."""
     texts = {n: piece.text for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.text.strip()}
-    if not any(map(has_words, texts.values())):
+    if not has_words("".join(texts.values())):
         return 0, 0
     filled = [n for n, text in texts.items() if any(c.isalnum() or unicodedata.category(c) == "Sc" for c in text)]
     first, last = filled[0], filled[-1]

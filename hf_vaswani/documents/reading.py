@@ -31,12 +31,9 @@ READERS: dict[str, Callable[[str], Parts]] = {
 }
 
 
-# How files begin that are no text.
-NO_TEXT = {
-    b"%PDF-": "a PDF",
-    b"PK\x03\x04": "an archive, such as an office file",
-    b"\xd0\xcf\x11\xe0": "an old office file",
-}
+# How files begin that are not read, and those that are no text.
+NOT_READ = {b"%PDF-": "a PDF", b"{\\rtf": "RTF"}
+NO_TEXT = {b"PK\x03\x04": "an archive, such as an office file", b"\xd0\xcf\x11\xe0": "an old office file"}
 
 
 class Document:
@@ -84,6 +81,9 @@ def read_document(kind: str, content: bytes) -> Document:
     Raises:
         InputError: it cannot be read; the message says where and why.
     """
+    starts = NOT_READ if kind in OFFICE else NOT_READ | NO_TEXT
+    if other := next((name for start, name in starts.items() if content.startswith(start)), None):
+        raise InputError(f"It is {other}, not {kind}. Choose another format or file.")
     try:
         if kind in OFFICE:
             found, write = read_office(kind, content)
@@ -115,8 +115,6 @@ def _decode_text(content: bytes, kind: str) -> tuple[str, Callable[[str], bytes]
     Raises:
         InputError: it is no text.
     """
-    if found := next((name for start, name in NO_TEXT.items() if content.startswith(start)), None):
-        raise InputError(f"It is {found}, not {kind}. Choose another format or file.")
     text, encode = decode(content, kind)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1

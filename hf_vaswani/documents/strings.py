@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import InputError
-from ..text.keep_patterns import KINDS
+from ..text.keep_patterns import CONVERSION, FORMAT, KINDS, PRINTED, PRINTED_BEFORE_LETTERS
 from ..text.words import Span
 from .escaping import JSON, Escaping, json_escape
 from .markup import ADDRESS, TAG_NAME, add_tag
@@ -24,13 +24,13 @@ KEPT = "|".join((
     r"&#?\w+;", r"\[\[[^\[\]]*\]\]",
     # `$t(key)`, `$(ARG1)`, `$name`, `$name$`, `$1`, but not the amount $10.
     r"\$t\([^()]*\)", r"\$\([^()\s]*\)", r"\$[A-Za-z_]\w*\$?", r"\$\d(?![\d.,]*\d)",
-    # `%s`, `%1$s`, `%(name)s`, `%<n>d`, `%,d`, `%@`.
-    r"%(?:\d{1,3}\$)?(?:\([^()]*\)|<\w+>|<)?[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?"
-    r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcCsSpaAnmr@](?![a-zA-Z])",
-    # `%#@name@`, `% d`, `%<PRId64>`, `%Y`, `%-d`, `%%`, `%name%`, `%1`, `%L1`, `%1%`.
-    r"%(?:\d{1,3}\$)?#@\w+@", r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>",
-    r"(?<![\d%])%[-_0^#EO]?[A-Za-z](?![A-Za-z%])", "%%",
-    r"%[A-Za-z_]\w*%", r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
+    r"%(?:\d{1,3}\$)?#@\w+@", *PRINTED, rf"%(?:\([^()]*\)|<)?{FORMAT}{CONVERSION}(?![a-zA-Z])",
+    # `% d`, `%<PRId64>`, `%Y`, `%-d`, `%H%M`, `%%`, `%name%`, `%NAME`.
+    r"(?<!\d)(?<!\d )% [dixXfgG](?![\w'’])", r"%<\w+>", r"(?<![\d%])(?:%[-_0^#EO]?[A-Za-z]){1,9}(?![A-Za-z%])", "%%",
+    r"%[A-Za-z_](?:\w{3,}%(?![A-Z]{2})|\w{0,2}%(?![\w%@(.]))", r"%[A-Z][A-Z_]{2,}(?!\w)",
+    PRINTED_BEFORE_LETTERS,
+    # `%1`, `%L1`, `%1%`.
+    r"(?<!_)%L?\d{1,2}(?:%(?!\d))?(?![\da-fA-F=<>!])",
     # `@name`, `__name__`, and escaped line breaks of what a program puts the message into, such as a script.
     r"(?<![\w@.])@[A-Za-z_]\w*(?:[.-]\w+)*", r"(?<!\w)__[A-Za-z]\w*__(?!\w)", r"(?<=\s)\\[nrt](?![a-z])",
 ))  # fmt: skip
@@ -40,6 +40,8 @@ CHOICE = re.compile(r"\{\s*[\w.]+\s*,\s*(?P<kind>plural|selectordinal|select|cho
 BRANCH, LIMIT = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{"), re.compile(r"\s*-?[\d.∞]+\s*[#<≤]")
 BRACE, TAG = re.compile(r"[{}]"), re.compile(r"(?:<|&lt;)(/?)([A-Za-z]\w*)")
 GLUE = re.compile(r"[!-~]{1,3}")  # between two placeholders, as in `{width}x{height}`
+# A unit right after a placeholder, which goes where that goes.
+UNIT = re.compile(r"(?:px|pts?|em|[kKMGT]i?[Bb]|[µnm]?s|[cmk]?m|h|x)(?![^\W_])|%(?![\w%({\[$@])")
 # Values that are no text: dates, colors, hashes, constants, names in programs, paths, addresses.
 CODE = re.compile(
     r"\d[\d:.TZ+-]*|#[0-9a-fA-F]{3,8}|(?=\D*\d)(?:[0-9a-f]{8,}|[0-9A-F]{8,}|[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})+)"
@@ -50,7 +52,7 @@ CODE = re.compile(
 )
 # In such a value, as in `{name}.csv` and `${build.dir}/classes`.
 VARIABLE, FOLDER = (
-    re.compile(r"[$#%]?\{[^{}\s]*\}|%\(\w+\)[sd]|%(?:\d\$)?[sd@]|%\d"),
+    re.compile(r"[$#%]?\{[^{}\s]*\}|%\(\w+\)[sd]|%(?:\d\$)?[sd@]|%\d(?![\da-fA-F])"),
     re.compile(r"\$\{\w+[.-][^{}\s]*\}/"),
 )
 # Marks of access keys, and what is before them at the start of a word.
@@ -127,6 +129,8 @@ def add_text(builder: Builder, raw: str, has_breaks: bool = True, marks_within: 
             ):
                 continue
             was_placeholder, is_placeholder = is_placeholder, kind in (None, "brace")
+            if is_placeholder and text[first] in "%$#@{" and (unit := UNIT.match(text, start, end)):
+                start = unit.end()
             if was_placeholder and is_placeholder and GLUE.fullmatch(text, done, first):
                 builder.tag(part(done, first))
             else:

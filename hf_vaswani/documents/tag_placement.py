@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ..core.sentence_splitting import split_sentences
 from ..text.keep_patterns import find_kept, kind_patterns
-from ..text.words import Span, word_spans
+from ..text.words import SPACELESS, Span, word_spans
 from .escaping import Escaping
 
 # Pairs of a source and a target word, by their numbers in `word_spans` of both texts.
@@ -28,7 +28,12 @@ Translations = Iterator[tuple[str, Alignment | None]]
 SPACES, NO_SPACE = re.compile(r"[ \t\r\n\f]+"), re.compile(r"[^ \t\r\n\f]")
 # Marks around what is between spaces.
 OPENING, CLOSING = "\"'“„‘‚«¿¡", ".,;:!?…\"'“”‘’»"
-CLOSING_MARK = re.compile(r"[.,;:!?…)\]}]")
+CLOSING_MARK = re.compile(r"[.,;:!?…)\]}，。、；：！？）」』】]")
+OPENING_BRACKET = re.compile(r"[(\[{]")
+LINE_END = re.compile(rf"\s|[{SPACELESS}]")  # where a line may end, within or next to what is between two words
+LINE_BREAK = re.compile(r"\s+|\\N")
+LETTER = re.compile(r"\w")
+WITH_SPACES = re.compile(rf"[^\W{SPACELESS}]")  # letters and digits of scripts with spaces between words
 DEEPEST = 64  # pairs in pairs
 MOST_WORK = 50_000  # tags times words of a text, beyond which tags keep their share of the words
 SHARE_WEIGHT = 0.3  # of a word's place in its sentence, where links say 1: many are wrong in a weak model
@@ -94,22 +99,42 @@ class _Node:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Placed:
-    """A tag, where it is in the text, and whether there is whitespace right before and after it."""
+    """A tag, where it is in the text, and whether there is whitespace right before and after it.
+
+    Attributes:
+        left, right: the characters before and after it, and after other tags next to it; "" at an end.
+    """
 
     tag: Tag
     offset: int
-    before: bool
-    after: bool
+    before: bool = False
+    after: bool = False
+    left: str = ""
+    right: str = ""
+
+    def is_apart_before(self, last: str) -> bool:
+        """Whether there is a space before it, after some character of the translation."""
+        is_attached = LETTER.match(self.left) or CLOSING_MARK.match(self.left)
+        return not is_attached and bool(WITH_SPACES.match(last) or CLOSING_MARK.match(last))
+
+    def is_apart_from(self, single: "_Placed") -> bool:
+        """Whether there is a space between another tag that stands alone and it."""
+        return self.offset != single.offset and not (LETTER.match(single.right) or LETTER.match(self.left))
+
+    def is_apart_after(self, following: str) -> bool:
+        """Whether there is a space after it, before some character of the translation."""
+        is_attached = LETTER.match(self.right) or following == self.right
+        return not is_attached and bool(WITH_SPACES.match(following) or OPENING_BRACKET.match(following))
 
 
-NO_TAGS = _Node(_Placed(Tag(""), 0, False, False))
+NO_TAGS = _Node(_Placed(Tag(""), 0))
 
 
 class Sentence:
     """Pieces that are translated together.
 
     Args:
-        is_ordered: the order of tags must stay, since one is not complete without the others.
+        is_ordered: the order of tags must stay, since one is not complete without the others, and they show nothing.
 
     Attributes:
         text: what is to be translated; runs of whitespace are single spaces.
@@ -121,9 +146,9 @@ class Sentence:
         self.text, self._tags = _without_tags(self.pieces)
         self._root = NO_TAGS
         if self._tags:
-            self._root = _Node(_Placed(Tag(""), 0, False, False))
+            self._root = _Node(_Placed(Tag(""), 0))
             _nest(self._tags, self._root)
-        self._is_ordered = is_ordered or not is_whole
+        self._has_runs, self._is_ordered = is_ordered, is_ordered or not is_whole
         mark = next((n for n, piece in enumerate(pieces) if isinstance(piece, Text) and piece.is_access_mark), None)
         # The mark of an access key, and the letter after it.
         self._access_key = None if mark is None else (pieces[mark].raw, pieces[mark + 1].text[:1])
@@ -163,11 +188,11 @@ class Sentence:
         return self._escaping.table([piece.raw for piece in self.pieces if isinstance(piece, Text)])
 
     def fill(self, translations: Translations) -> str:
-        """The translation with the tags in it, as the format writes it; unchanged text stays as it was."""
+        """The translation with the tags in it, as the format writes it; text without one, or the same, stays."""
         translation, alignment = next(translations)
         raw = {piece: piece.raw if isinstance(piece.raw, str) else piece.raw.fill(translations)
                for piece in self.pieces}  # fmt: skip
-        if SPACES.sub(" ", translation).strip(" ") == self.text:
+        if not translation.strip() or SPACES.sub(" ", translation).strip(" ") == self.text:
             return "".join(raw.values())
         if not self._tags:
             return self._write(translation, 0, len(translation))
@@ -176,19 +201,26 @@ class Sentence:
 
     def _join(self, translation: str, tags: list[tuple[_Placed, int]], raw: dict[Piece, str]) -> str:
         result: list[str] = []  # none of which is empty
-        done, is_space_due, is_after_single = 0, False, False
-        mark = ""  # that follows the space after a single tag in the source
+        done, is_space_due, last = 0, False, ""  # the last character if it is not of a tag
+        single: _Placed | None = None  # the tag that stands alone, with no more than closing ones after it
         line_break = ""  # which waits for what is on the next line, as no line may be empty
 
+        def is_apart() -> bool:
+            """Whether there is a space before the next character of the translation, after the tags so far."""
+            following = translation[done : done + 1]
+            if is_space_due and not following.isspace():
+                mark = self.text[single.offset : single.offset + 2].strip()[:1] if single else ""
+                if following == mark or not CLOSING_MARK.match(following):
+                    return True
+            return single is not None and not self._has_runs and single.is_apart_after(following)
+
         def add(end: int) -> None:
-            nonlocal done, is_space_due, is_after_single
+            nonlocal done, is_space_due, last, single
             if done < end:
                 add_break()
-                is_joined = CLOSING_MARK.match(translation, done) and translation[done] != mark
-                if is_space_due and not translation[done].isspace() and not is_joined:
-                    result.append(" ")
+                result.extend([" "] if is_apart() else [])
                 result.append(self._write(translation, done, end))
-                is_space_due = is_after_single = False
+                is_space_due, single, last = False, None, translation[end - 1]
             done = max(done, end)
 
         def add_break() -> None:
@@ -209,8 +241,8 @@ class Sentence:
             if kind is Kind.BREAK:
                 while result and not result[-1].strip(" "):
                     result.pop()
-                result[-1:] = [last.rstrip(" ") for last in result[-1:]]
-                is_space_due = False
+                result[-1:] = [one.rstrip(" ") for one in result[-1:]]
+                is_space_due, single, last = False, None, ""
                 if raw[placed.tag].isspace():
                     line_break = raw[placed.tag]
                 else:
@@ -218,20 +250,22 @@ class Sentence:
                     result.append(raw[placed.tag])
                 continue
             if kind is Kind.CLOSE:  # the space before the single tag in front of it has been used
-                is_space_due |= is_after_single and placed.after
+                is_space_due |= single is not None and placed.after
                 if placed.before and placed.offset == len(self.text) and done == len(translation):
                     result.append(" ")
             else:
                 add_break()
-                if (
-                    (is_space_due or (placed.before and kind is Kind.ALONE))
-                    and result
-                    and not result[-1][-1].isspace()
-                ):
+                if kind is Kind.ALONE:
+                    is_due = placed.before and not OPENING_BRACKET.match(last)
+                    if not self._has_runs:
+                        is_due |= placed.is_apart_before(last) or (single is not None and placed.is_apart_from(single))
+                else:
+                    is_due = is_apart() and (placed.after or not placed.right.isspace())
+                if (is_space_due or is_due) and result and not result[-1][-1].isspace():
                     result.append(" ")
                 is_space_due = placed.after and (kind is Kind.ALONE or placed.offset == offset == 0)
-                mark = self.text[placed.offset : placed.offset + 2].strip()[:1]
-                is_after_single = kind is Kind.ALONE
+                single = placed if kind is Kind.ALONE else None
+                last = ""
             result += [raw[placed.tag]] if raw[placed.tag] else []
         add(len(translation))
         return "".join(result)
@@ -242,6 +276,7 @@ def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
     parts: list[str] = []
     length, is_space_due = 0, False  # a space is added as soon as something follows it
     tags, was_spaced = [], False
+    lefts, rights = _characters_before(pieces, -1), _characters_before(pieces[::-1], 0)[::-1]
     for number, piece in enumerate(pieces):
         if isinstance(piece, Text):
             more = SPACES.sub(" ", piece.text)
@@ -257,7 +292,7 @@ def _without_tags(pieces: Sequence[Piece]) -> tuple[str, list[_Placed]]:
             continue
         is_space_due |= piece.kind is Kind.BREAK
         is_spaced, is_followed = (_touches_space(pieces, number, step) for step in (-1, 1))
-        tags.append(_Placed(piece, length, is_spaced, is_followed))
+        tags.append(_Placed(piece, length, is_spaced, is_followed, lefts[number], rights[number]))
         was_spaced |= piece.kind is Kind.ALONE and is_spaced
     return "".join(parts), tags
 
@@ -268,6 +303,15 @@ def _touches_space(pieces: Sequence[Piece], number: int, step: int) -> bool:
     return isinstance(neighbor, Text) and bool(SPACES.match(neighbor.text[-1:] if step < 0 else neighbor.text[:1]))
 
 
+def _characters_before(pieces: Sequence[Piece], end: int) -> list[str]:
+    """For each piece, the character at the end (-1) or start (0) of the text that is last before it."""
+    characters = [""]
+    for piece in pieces:
+        text = piece.text if isinstance(piece, Text) else " " if piece.kind is Kind.BREAK else ""
+        characters.append(text[end] if text else characters[-1])
+    return characters[:-1]
+
+
 def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
     """The pieces, with pairs around no text and unpaired tags as single ones, and whether none is unpaired."""
     pairs = match_pairs(pieces)
@@ -276,15 +320,24 @@ def _simplified(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], bool]:
     is_whole, number = True, 0
     while number < len(pieces):
         piece, end = pieces[number], pairs.get(number, number)
-        inside = pieces[number : end + 1] if end > number and isinstance(pieces[number + 1], Tag) else []
-        if inside and all(isinstance(one, Tag) and isinstance(one.raw, str) and not one.changed for one in inside):
-            piece = Tag("".join(one.raw for one in inside))
+        inside = pieces[number : end + 1] if end > number and _is_simple(pieces[number + 1]) else []
+        if inside and all(map(_is_simple, inside)):
+            has_space = any(one.text if isinstance(one, Text) else one.kind is Kind.BREAK for one in inside)
+            has_space = has_space and not (_touches_space(pieces, number, -1) or _touches_space(pieces, end, 1))
+            piece = Tag("".join(one.raw for one in inside), Kind.BREAK if has_space else Kind.ALONE)
             number = end
         elif isinstance(piece, Tag) and piece.kind in (Kind.OPEN, Kind.CLOSE) and number not in paired:
             piece, is_whole = replace(piece, kind=Kind.ALONE), False
         simple.append(piece)
         number += 1
     return simple, is_whole
+
+
+def _is_simple(piece: Piece) -> bool:
+    """Whether it is a tag with nothing to translate, or spaces."""
+    if isinstance(piece, Text):
+        return not piece.text.strip() and not piece.is_access_mark
+    return isinstance(piece.raw, str) and not piece.changed
 
 
 def _nest(tags: Sequence[_Placed], root: _Node) -> None:
@@ -379,7 +432,9 @@ def _arranged(sentence: Sentence, translation: str, alignment: Alignment | None)
     texts = sentence.text, translation
     source, target = map(_Words, texts, _whole_parts(sentence, translation))
     is_large = len(sentence._tags) * len(target.spans) > MOST_WORK
-    projection = _Projection(source, target, alignment or (), is_large)
+    first, last = (source.starts[0], source.ends[-1]) if source.spans else (0, 0)
+    breaks = [one for one in sentence._tags if one.tag.kind is Kind.BREAK and first < one.offset < last]
+    projection = _Projection(source, target, alignment or (), is_large, breaks)
     ordered: list[tuple[_Placed, int]] = []
 
     def place(children: list[_Node], low: int, high: int) -> None:
@@ -432,9 +487,12 @@ class _Projection:
     Args:
         alignment: links, which may be wrong here and there.
         is_large: tags keep their share of the words.
+        breaks: tags that take the place of a space between words.
     """
 
-    def __init__(self, source: _Words, target: _Words, alignment: Alignment, is_large: bool):
+    def __init__(
+        self, source: _Words, target: _Words, alignment: Alignment, is_large: bool, breaks: Sequence[_Placed]
+    ):
         self.length, self._is_large = len(target.spans), is_large
         self._same = _same_words(source, target)
         self._links: list[set[int]] = [set() for _ in target.spans]  # of each target word
@@ -448,6 +506,25 @@ class _Projection:
         self._xs, self._ys = source.sentence_ends(), target.sentence_ends()
         if len(self._xs) != len(self._ys):
             self._xs, self._ys = [0, len(source.spans)], [0, self.length]
+        self._breaks = dict(self._break_places(source, target, breaks)) if breaks else {}
+
+    def _break_places(
+        self, source: _Words, target: _Words, breaks: Sequence[_Placed]
+    ) -> Iterator[tuple[_Placed, int]]:
+        """Where breaks go: each with words before and after it as far as they suffice, line breaks by their share."""
+        gaps = [target.gap(number) for number in range(1, self.length)]
+        free = [n for n, (start, end) in enumerate(gaps, 1) if LINE_END.search(target.text, start - 1, end + 1)]
+        first = 0  # of the free places that are left
+        for left, placed in zip(range(len(breaks) - 1, -1, -1), breaks):
+            last = min(max(len(free) - left, first + 1), len(free))
+            place = bisect_right(source.ends, placed.offset)
+            has_share = self._is_large or LINE_BREAK.fullmatch(placed.tag.raw)
+            best = self._share(place) if has_share else self._gap(place, placed)
+            at = bisect_left(free, best, first, last)
+            near = range(max(at - 1, first), min(at + 1, last))
+            nearest = min(near, key=lambda number: abs(free[number] - best), default=None)
+            yield placed, self.length if nearest is None else free[nearest]
+            first = len(free) if nearest is None else nearest + 1
 
     def places(
         self, ranges: "list[tuple[_Node, Span]]", low: int, high: int, is_ordered: bool
@@ -456,11 +533,11 @@ class _Projection:
         if self._is_large:
             places = []
             for node, (first, last) in ranges:
-                low = min(max(self._share(first), low), high)
+                low = min(max(self._breaks.get(node.tag, self._share(first)), low), high)
                 places.append((node, (low, low := min(max(self._share(last), low), high))))
             return places
         items = [
-            (node, self._of_words(first, last) if first < last else self._of_gap(first), first < last)
+            (node, self._of_words(first, last) if first < last else self._of_gap(first, node.tag), first < last)
             for node, (first, last) in ranges
         ]
         best = _best_places([item[1:] for item in items], low, high)
@@ -489,17 +566,21 @@ class _Projection:
         linked = (sum(one in inside for one in links) / len(links) if links else 0.45 for links in self._links)
         return [(2 * one - 1 or 0.1) + SHARE_WEIGHT * share for one, share in zip(linked, shares)]
 
-    def _of_gap(self, place: int) -> list[float]:
+    def _of_gap(self, place: int, tag: _Placed) -> list[float]:
         """For each place between target words, the evidence that it is the one before this source word."""
+        if tag in self._breaks:
+            return [-abs(number - self._breaks[tag]) for number in range(self.length + 1)]
+        best = self._gap(place, tag)
+        return [-abs(number - best) / (self.length + 1) for number in range(self.length + 1)]
+
+    def _gap(self, place: int, tag: _Placed) -> int:
+        """The place between target words for a tag that stands before this source word."""
         before = [place - 1 in links for links in self._links]
         after = [place in links for links in self._links]
-        if any(before):
-            best = self.length - before[::-1].index(True)
-        elif any(after):
-            best = after.index(True)
-        else:
-            best = self._share(place)
-        return [-abs(number - best) / (self.length + 1) for number in range(self.length + 1)]
+        is_attached = LETTER.match(tag.right) and not LETTER.match(tag.left)  # to the word after it
+        if any(before) and not (is_attached and any(after)):
+            return self.length - before[::-1].index(True)
+        return after.index(True) if any(after) else self._share(place)
 
     def _share(self, place: int) -> int:
         """The place that has as large a share of its sentence before it."""
@@ -571,9 +652,14 @@ def _offset(source: _Words, target: _Words, placed: _Placed, place: int) -> int:
     if is_opening and last < len(target.text):
         inside = min(len(source.marks_between(placed.offset, end)), len(marks))
         return target.marks[marks[-inside]] if inside else last
+    if placed.tag.kind is Kind.BREAK and place in (0, len(target.spans)):  # no line has only marks
+        return len(target.text) if place else 0
     outside = min(len(source.marks_between(start, placed.offset)), len(marks))
     if outside and not is_opening and not source.marks_between(placed.offset, end):
         outside = len(marks)  # all of them
     if is_opening:
         return target.marks[marks[outside]] if outside < len(marks) else last
-    return target.marks[marks[outside - 1]] + 1 if outside else first
+    offset = target.marks[marks[outside - 1]] + 1 if outside else first
+    if placed.tag.kind is Kind.BREAK:  # not between a word and a mark
+        offset = next((at for at in range(offset, last) if target.text[at].isspace()), last)
+    return offset

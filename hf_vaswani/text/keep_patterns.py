@@ -18,15 +18,28 @@ _SEPARATOR = r"[.,:/'’\u00a0\u202f]"
 _AMOUNT = rf"\d+(?:{_SEPARATOR}\d+)*"
 PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™ℹ]"
 _ONE_EMOJI = rf"(?:{PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?[{TAGS}]*|[#*0-9]\ufe0f?\u20e3)"
+# Flags, width, precision, and size of what `printf` writes, and the letter that ends it.
+FORMAT = r"[-+0#,']{0,5}(?:\d{0,9}|\*)(?:\.(?:\d{1,9}|\*))?(?:hh|ll|[hlLqjzt])?"
+CONVERSION = "[diouxXeEfFgGcCsSpaAnmr@]"
+# `%1$s`, `%(name)s`, `%<n>d`, and `%@`, whatever follows; `%dx%d`, `%02dh`, `%.1fMB`, and `%nNext`, but not `50%ige`.
+PRINTED = rf"(?:%(?:\d{{1,3}}\$|<\w+>)|(?<!\d)%%?\([\w.]+\)){FORMAT}{CONVERSION}", "%@"
+PRINTED_BEFORE_LETTERS = (
+    r"(?<!\d)(?<!\d[ \u00a0\u202f])%[+,']?(?:0\d{1,2}|\d?\.\d)?(?:ll?|z)?(?:[sdu]|i(?!g)|(?<=\d)f|n(?=[A-Z]))"
+)
 # Name → pattern, those first that may have others in them. Each begins only where a run of what it repeats begins, and
 # reads that in one way only: otherwise, the time would grow with the square of the text's length.
 KINDS = {
     "code": r"``[^\n]+?``|`[^`\n]+`",
-    "url": r"(?:(?:https?|ftps?|file|mailto)://?|www\.)(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]|\([^\s()<>]*\))*(?:[\w/#=&+~$@%*-]|\([^\s()<>]*\))",
+    "url": r"(?:(?:https?|ftps?|file)://?|mailto:|www\.)(?:[^\s<>\"'`()\[\]{}|\\^«»“”„]|\([^\s()<>]*\))*(?:[\w/#=&+~$@%*-]|\([^\s()<>]*\))",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d]{2,}",
-    "placeholder": (
-        r"\{\{[^{}\n]*\}\}|[$#%]?\{[\w.:,# -]*\}|(?<![\w%])%(?:\([\w.]+\)|\d+\$)?[-+0#]*(?:[1-9]\d*)?"
-        r"(?:\.\d+)?(?:ll?|h)?[sdiufFgGeExXcop@](?!\w)"
+    "placeholder": "|".join(
+        (
+            r"\{\{[^{}\n]*\}\}",
+            r"[$#%]?\{[\w.:,# -]*\}",
+            *PRINTED,
+            rf"(?<![\w%])%{FORMAT}[sdiufFgGeExXcop@](?!\w)",
+            PRINTED_BEFORE_LETTERS,
+        )
     ),
     "emoji": rf"{_ONE_EMOJI}(?:\u200d?{_ONE_EMOJI})*",
     "number": (

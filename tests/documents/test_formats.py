@@ -97,7 +97,7 @@ AS <em>HTML</em>
 
     code
 
-[1]: http://x.y "title"
+[1]: http://x.y "TITLE"
 """
 JSON = r"""{"a": {"name": "hi {name}, %s",  "n": [1, true, "\u00fcber \"x\"\n end", "https://x.y"]},
  "c": "you have {n, plural, one {# file} other {# <b>files</b>}} now", "@c": {"description": "note"},
@@ -215,6 +215,14 @@ def test_text_is_translated_and_nothing_else_is_changed(kind, content, filled):
     document = read_document(kind, content.encode(encoding))
     assert document.fill(document.texts) == content.encode(encoding)
     assert document.fill([text.upper() for text in document.texts]).decode(encoding) == filled
+
+
+@pytest.mark.parametrize("translation", ["", " \n\u3000"])
+@pytest.mark.parametrize("kind, content, filled", CASES, ids=[f"{case[0]}{n}" for n, case in enumerate(CASES)])
+def test_text_with_an_empty_translation_stays(kind, content, filled, translation):
+    content = content.encode("latin-1" if kind == "xml" else "utf-8")
+    document = read_document(kind, content)
+    assert document.fill([translation] * len(document.texts)) == content
 
 
 @pytest.mark.parametrize("content, texts", [
@@ -385,6 +393,7 @@ def test_attributes_that_readers_see_are_translated():
     ("md", b"a b", "1. *b*", rb"1\. \*b\*"),
     ("md", b"see\n\n1986 is", "1986. So", b"1986\\. So\n\n1986\\. So"),
     ("md", b'=== "a"', "- b", b'=== "- b"'),
+    ("md", b'[a](b "c")\n\n[a](b (c))', 'x"y(z', rb'[x"y(z](b "x\"y(z")' + b"\n\n" + rb'[x"y(z](b (x"y\(z))'),
     ("srt", b"1\n00:01,0 --> 00:02,0\na\nb", "c d e f", b"1\n00:01,0 --> 00:02,0\nc d\ne f"),
 ])  # fmt: skip
 def test_translation_is_written_as_the_file_is(kind, content, translation, filled):
@@ -531,9 +540,10 @@ def test_end_of_a_cdata_section_within_a_translation_is_divided():
     assert b"<target><![CDATA[x]]]]><![CDATA[>y]]></target>" in document.fill(["x]]>y"])
 
 
-@pytest.mark.parametrize(
-    "kind, start", [("srt", "1\n00:01,0 --> 00:02,0\n"), ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n")]
-)
+CUES = [("srt", "1\n00:01,0 --> 00:02,0\n"), ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n")]
+
+
+@pytest.mark.parametrize("kind, start", CUES)
 @pytest.mark.parametrize("cue, translation, filled", [
     ("one\ntwo\nthree", "eins", "eins"),
     ("one\ntwo\nthree", "eins zwei", "eins\nzwei"),
@@ -542,6 +552,38 @@ def test_end_of_a_cdata_section_within_a_translation_is_divided():
 def test_cue_with_fewer_lines_has_no_empty_one(kind, start, cue, translation, filled):
     document = read_document(kind, f"{start}{cue}\n\n".encode())
     assert document.fill([translation]).decode() == f"{start}{filled}\n\n"
+
+
+@pytest.mark.parametrize("kind, start", CUES)
+@pytest.mark.parametrize("cue, translation, links, filled", [
+    ("my father works today\nin the city.", "Mein Vater arbeitet in der Stadt heute.",
+     [(0, 0), (1, 1), (2, 2), (3, 6), (4, 3), (5, 4), (6, 5), (7, 7)], "Mein Vater arbeitet in\nder Stadt heute."),
+    ("my father works\ntoday.", "Er arbeitet.", [(0, 0), (1, 0), (2, 1), (3, 1)], "Er\narbeitet."),
+    ("one\ntwo\nthree four five six seven", "eins zwei drei!", [], "eins\nzwei\ndrei!"),
+    ("one\ntwo.", "Eins !", [], "Eins !"),
+    ("he says\n\"no\".", "„Nein“, sagt er.", [(0, 5), (1, 4), (3, 1)], "„Nein“, sagt\ner."),
+    ("one dog\nruns", "ein-Hund, läuft", [], "ein-Hund,\nläuft"),
+    ("♪ one two\n♪ three", "♪ eins zwei ♪ drei", [], "♪ eins zwei\n♪ drei"),
+    ("one\ntwo", "你好世界。", [], "你好\n世界。"),
+    ("no\n...", "Nein ...", [], "Nein ..."),
+])  # fmt: skip
+def test_lines_of_a_cue_end_between_words_and_have_their_share_of_them(kind, start, cue, translation, links, filled):
+    document = read_document(kind, f"{start}{cue}\n\n".encode())
+    assert document.fill([translation], [links]).decode() == f"{start}{filled}\n\n"
+
+
+@pytest.mark.parametrize("address", ["https://example.com", "a.b@example.com", "www.example.com/a"])
+@pytest.mark.parametrize("kind, content", [
+    ("txt", "{}\n"), ("html", "<p>{}</p><p><b>({})</b></p><img alt='{}'>"), ("xml", "<a>{}</a>"), ("json", '["{}"]'),
+    ("properties", "a={}"), ("strings", '"a" = "{}";'), ("srt", "1\n00:01,0 --> 00:02,0\n{}\n"),
+    ("md", "{}\n\n| {} |\n|-|\n| {} |\n"), ("resx", "<root><data><value>{}</value></data></root>"),
+    ("po", 'msgid "{}"\nmsgstr ""\n'),
+])  # fmt: skip
+def test_address_alone_is_no_text(kind, content, address):
+    content = content.replace("{}", address).encode()
+    document = read_document(kind, content)
+    assert document.texts == [] and document.fill([]) == content
+    assert read_document("txt", f"see {address}".encode()).texts == [f"see {address}"]
 
 
 def test_message_with_a_form_twice_is_an_error():
@@ -587,6 +629,7 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
 
 @pytest.mark.parametrize("content, filled", [
     ("see http://x.org/a_b_c now", "SEE http://x.org/a_b_c NOW"),
+    ("see it\n(http://x.org).", "SEE IT (http://x.org)."),
     ("*see http://x.org/a_b_*", "*SEE http://x.org/a_b_*"),
     ("see ssh://x.org/a_b_c, or", "SEE ssh://x.org/a_b_c, OR"),
     ("see https://x.org/(x64)/a_b, or", "SEE https://x.org/(x64)/a_b, OR"),
@@ -607,6 +650,12 @@ def test_xhtml_is_read_by_the_rules_of_html(prefix):
     ("see [![the dog](a.png)](b) now", "SEE [![THE DOG](a.png)](b) NOW"),
     ("![the dog] ![a *b*](c) ![the cat][c]\n\n[the dog]: a\n[c]: b\n",
      "![the dog] ![a *b*](c) ![THE CAT][c]\n\n[the dog]: a\n[c]: b\n"),
+    ("see [it](u \"the dog\"), [it](<u v> 'a \\'cat\\'') [it](u  (so)) now",
+     "SEE [IT](u \"THE DOG\"), [IT](<u v> 'A \\'CAT\\'') [IT](u  (SO)) NOW"),
+    ('![the dog](u "a &amp; b") ![a *b*](u "c") [d]("e")', '![THE DOG](u "A &amp; B") ![a *b*](u "C") [D]("e")'),
+    ("see [it][1]\n\n> [1]: <u> (the dog)\n[2]: u\n  'a cat'\n",
+     "SEE [IT][1]\n\n> [1]: <u> (THE DOG)\n[2]: u\n  'A CAT'\n"),
+    ('[1]: u "one"\n[1]: u "two"\nthree', '[1]: u "ONE"\n[1]: u "two"\nTHREE'),
     ("|a|\n|-|\n|one<br>two|\n", "|A|\n|-|\n|ONE<br>TWO|\n"),
 ])  # fmt: skip
 def test_what_readers_of_markdown_do_not_see_stays(content, filled):

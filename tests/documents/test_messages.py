@@ -43,7 +43,8 @@ STRINGS = ("json", "po", "properties", "xliff")
     "{name}", "{0, number}", "{{ name }}", "${name}", "#{name}", "%{name}", "$t(key)", "{a: {b: 1}}",
     "{{fullurl:{{PAGE}}|a=b}}", "%s", "%1$s", "%1$@", "%#@name@", "%@", "%d", "% d", "%,d", "%05.2f", "%*d", "%<n>d",
     "%n", "%%", "%(name)s", "%Y", "%1", "%L1", "%99", "%name%", "$1", "$name", "$name$", "$(ARG1)", "@name",
-    "__name__", "[[page]]", "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`", "``a b``", "{name}/{other}", "{w}x{h}",
+    "__name__", "%H%M", "%%(name)s", "%NAME", "%-5d", "[[page]]", "https://x.y/a_b?c=1", "a.b@x.org", ":ref:`a b`",
+    "``a b``", "{name}/{other}", "{w}x{h}",
 ])  # fmt: skip
 def test_placeholder_is_not_in_the_text(kind, placeholder):
     raw = escape(placeholder, quote=False) if kind == "xliff" else placeholder
@@ -57,6 +58,8 @@ def test_placeholder_is_not_in_the_text(kind, placeholder):
     ("it has a { brace", "IT HAS A { BRACE"),
     ("you @ home", "YOU @ HOME"),
     ("at 5% or 50% of all", "AT 5% OR 50% OF ALL"),
+    ("a 50%ige, 5 %ige or 100%sichere one", "A 50%IGE, 5 %IGE OR 100%SICHERE ONE"),
+    ("a%20and%2fc", "A%20AND%2FC"),
 ])  # fmt: skip
 def test_what_only_looks_like_a_placeholder_is_text(kind, message, filled):
     document = read_document(kind, XLIFF.format(message).encode() if kind == "xliff" else
@@ -64,6 +67,24 @@ def test_what_only_looks_like_a_placeholder_is_text(kind, message, filled):
                              f'msgid "{message}"\nmsgstr ""\n'.encode() if kind == "po" else
                              json.dumps([message]).encode())  # fmt: skip
     assert document.texts == [message]
+    check(kind, message, filled)
+
+
+@pytest.mark.parametrize("kind", STRINGS)
+@pytest.mark.parametrize("message, text, filled", [
+    ("see %(start)sthe page%(end)s now", "see the page now", "SEE %(start)sTHE PAGE%(end)s NOW"),
+    ("from %(min)spx to %(max)spx in it", "from to in it", "FROM %(min)spx TO %(max)spx IN IT"),
+    ("it is %dpixels now", "it is pixels now", "IT IS %dPIXELS NOW"),
+    ("it is %dpx, {n}% or %.1fMB now", "it is, or now", "IT IS %dpx, {n}% OR %.1fMB NOW"),
+    ("it is %dx%d now", "it is now", "IT IS %dx%d NOW"),
+    ("tagged %s %ss and %1$s%2$s it", "tagged and it", "TAGGED %s %ss AND %1$s%2$s IT"),
+    ("at %1$Sms or %.3fs, %02dh on", "at or, on", "AT %1$Sms OR %.3fs, %02dh ON"),
+    ("one.%nTwo %minutes%a", "one.Two a", "ONE.%nTWO %minutes%A"),
+    ("a {0}%ige", "a %ige", "A {0}%IGE"),
+])  # fmt: skip
+def test_placeholder_ends_with_its_last_letter_whatever_follows(kind, message, text, filled):
+    content = json.dumps([message])
+    assert read_document("json", content.encode()).texts == [text]
     check(kind, message, filled)
 
 
@@ -219,3 +240,24 @@ def test_mark_of_an_access_key_goes_before_the_first_fitting_letter(kind, messag
 def test_sign_that_marks_no_access_key_is_text(message):
     document = read_document("json", json.dumps([message]).encode())
     assert document.texts[0].replace("&w", "") == message.replace("{z}&w", "")
+
+
+@pytest.mark.parametrize("message, translation, links, filled", [
+    ("Hallo {name}, wie geht es dir?", "Hello how are you?", [(0, 0), (2, 1), (3, 2), (4, 3), (5, 4)],
+     "Hello {name} how are you?"),
+    ("Das ist {name}, mein Lehrer.", "That is my teacher.", [(0, 0), (1, 1), (3, 2), (4, 3)],
+     "That is {name} my teacher."),
+    ("Der Arzt ({x}) geht.", "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], "The doctor ({x}) is going."),
+    ("Der Arzt '{x}' geht.", "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], "The doctor '{x}' is going."),
+    ('Der Arzt "{x}" geht.', "The doctor is going.", [(0, 0), (1, 1), (2, 2), (2, 3)], 'The doctor "{x}" is going.'),
+    ("Der Arzt „{x}“ geht.", "The doctor is going.", [(0, 0), (1, 1), (4, 2), (4, 3)], "The doctor {x} is going."),
+    ("Der Arzt: {x}.", "The doctor is going:", [], "The doctor is going: {x}."),
+    ("Breite von %(min)spx bis %(max)spx.", "Width from to.", [(0, 0), (1, 1), (2, 2)],
+     "Width from %(min)spx to %(max)spx."),
+    ("Ab %(min)spixel Breite", "Width from pixels", [(0, 1), (1, 2), (2, 0)], "Width from %(min)spixels"),
+    ("Siehe %(a)sdie Seite%(b)s.", "Please see the page.", [(0, 1), (1, 2), (2, 3)], "Please see %(a)sthe page%(b)s."),
+    ("{a} zu {b}, Hund", "dog to", [(0, 1), (2, 0)], "{a} dog to {b}"),
+])  # fmt: skip
+def test_placeholder_is_apart_from_words_unless_the_source_has_a_letter_there(message, translation, links, filled):
+    document = read_document("json", json.dumps([message], ensure_ascii=False).encode())
+    assert document.fill([translation], [links]).decode() == json.dumps([filled], ensure_ascii=False)

@@ -291,14 +291,71 @@ def test_archive_that_is_no_such_document_is_refused(monkeypatch):
             read_document(kind, content)
         return str(error.value)
 
-    assert error_of(b"PK\3\4").startswith("It is not docx, or damaged (")
+    assert error_of(b"PK\3\4") == "It is not docx, or damaged (File is not a zip file). Save it again."
+    assert error_of(b"%PDF-1.7") == "It is a PDF, not docx. Choose another format or file."
     assert error_of(office.OLD_BINARY + b"x" * 99).startswith("It has a password, or an older format.")
-    assert error_of(docx(""), "odt") == "It is not odt: it lacks content.xml. Choose another format."
+    assert error_of(docx(""), "odt") == "It is docx, not odt. Choose another format or file."
+    assert error_of(packed({"a": ""}), "odt") == (
+        "It is not odt: it lacks content.xml. Choose another format or file."
+    )
     assert error_of(docx("<w:p>")).startswith("word/document.xml: Line 1, column ")
     bomb = packed({"a": "", "word/document.xml": " " * (office.SMALL + 1)})
     assert re.match(r"word/document.xml in it is 10\d\d times as large unpacked, and not read", error_of(bomb))
     monkeypatch.setattr(office, "MOST_UNPACKED", 1 << 20)
     assert error_of(bomb) == "Unpacked, it has 8 MB, but at most 1 MB are read. Split it."
+
+
+OFFICE_FILES = {
+    "docx": {"word/document.xml": "<a/>"},
+    "pptx": {"ppt/presentation.xml": "<a/>"},
+    "xlsx": {"xl/workbook.xml": "<a/>"},
+    **{kind: {"mimetype": f"application/vnd.oasis.opendocument.{name}", "content.xml": "<a/>"}
+       for kind, name in (("odt", "text"), ("odp", "presentation"), ("ods", "spreadsheet-template"))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OFFICE_FILES)
+@pytest.mark.parametrize("actual", OFFICE_FILES)
+def test_office_file_of_another_kind_is_named(kind, actual):
+    content = packed(OFFICE_FILES[actual])
+    if kind == actual:
+        assert read_document(kind, content).fill([]) == content
+    else:
+        with pytest.raises(InputError, match=f"^It is {actual}, not {kind}. Choose another format or file.$"):
+            read_document(kind, content)
+
+
+@pytest.mark.parametrize("name, kind", [
+    ("openxmlformats-officedocument.wordprocessingml.template", "docx"), ("ms-word.document.macroEnabled", "docx"),
+    ("openxmlformats-officedocument.presentationml.slideshow", "pptx"),
+    ("ms-powerpoint.presentation.macroEnabled", "pptx"),
+    ("openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"), ("ms-excel.sheet.macroEnabled", "xlsx"),
+])  # fmt: skip
+def test_office_file_of_another_kind_is_named_by_the_type_of_its_main_part(name, kind):
+    tag = f'<Override PartName="/x/main.xml" ContentType="application/vnd.{name}.main+xml"/>'
+    content = packed({"[Content_Types].xml": tag, "x/main.xml": "<a/>"})
+    assert read_document(kind, content).texts == []
+    for other in {"docx", "pptx", "xlsx", "odt"} - {kind}:
+        with pytest.raises(InputError, match=f"^It is {kind}, not {other}."):
+            read_document(other, content)
+
+
+def test_archive_that_cannot_be_unpacked_says_so_in_words():
+    content = docx(f"<w:p>{run('one')}</w:p>")
+    at = content.rindex(b"PK\5\6") + 16  # where the directory of its members begins
+    damaged = content[:at] + b"\xff\xff\xff\x7f" + content[at + 4 :]
+    with pytest.raises(InputError) as error:
+        read_document("docx", damaged)
+    assert str(error.value) == "It is not docx, or damaged (what is in it cannot be unpacked). Save it again."
+
+
+def test_addresses_alone_in_cells_and_paragraphs_are_no_text():
+    text = "<si><t>https://example.com</t></si><si><t>a.b@example.com</t></si><si><t>see www.example.com</t></si>"
+    content = packed({"xl/workbook.xml": "<a/>", "xl/sharedStrings.xml": f"<sst {S}>{text}</sst>"})
+    assert read_document("xlsx", content).texts == ["see www.example.com"]
+    assert read_document("docx", docx(f"<w:p>{run('https://exa')}{run('mple.com', BOLD)}</w:p>")).texts == []
+    paragraph = f"<x {ODF}><text:p>a@<text:span>example.com</text:span></text:p></x>"
+    assert read_document("odt", packed({"content.xml": paragraph})).texts == []
 
 
 def test_text_of_an_archive_is_limited_in_bytes_and_tags_and_its_pictures_are_not(monkeypatch):

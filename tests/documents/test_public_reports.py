@@ -130,7 +130,7 @@ JSON = {
         '{"a": "WELCOME TO {app}", "b": "WELCOME TO {app}!"}'),
     "flutter/flutter#110329: a placeholder and a plural in one message": (
         r'{"a": "\"{title}\" is next. Wait {n, plural, one{a day} other{{n} days}} more."}',
-        ['"" is next. Wait', "a day", "days", "more."],
+        ["is next. Wait", "a day", "days", "more."],
         r'{"a": "\"{title}\" IS NEXT. WAIT {n, plural, one{A DAY} other{{n} DAYS}} MORE."}'),
     "leancodepl/arb_translate#3: what describes a message is lost": (
         '{"a": "my score: {n}", "@a": {"placeholders": {"n": {"example": "the score"}}}}', ["my score:"],
@@ -144,7 +144,7 @@ JSON = {
         '{"a": "tell all <strong>__count__</strong> people of <b>@__mention__</b>"}', ["tell all people of"],
         '{"a": "TELL ALL <strong>__count__</strong> PEOPLE OF <b>@__mention__</b>"}'),
     "while1618/i18n-auto-translation#2: an escaped quotation mark at the end": (
-        r'{"a": "as \"{{ tags }}\"", "b": "page {{ current_page }}"}', ['as ""', "page"],
+        r'{"a": "as \"{{ tags }}\"", "b": "page {{ current_page }}"}', ["as", "page"],
         r'{"a": "AS \"{{ tags }}\"", "b": "PAGE {{ current_page }}"}'),
     "mozilla/pontoon#2181: spaces within braces change": (
         '["({ $part } of { $total })"]', ["( of)"], '["({ $part } OF { $total })"]'),

@@ -37,6 +37,27 @@ def fill(markup, translation, alignment=None):
     ("see <img> now", "sieh jetzt", "sieh <img> jetzt"),
     ("see <img>, now", "sieh, jetzt", "sieh <img>, jetzt"),
     ("note<sup>1</sup> here", "Hinweis hier", "Hinweis<sup>1</sup> hier"),
+    # A single one is apart from words, unless the source has a letter there.
+    ("hello <img>, how are you", "hallo wie geht es dir", "hallo <img> wie geht es dir"),
+    ("the dog (<img>, big) ran", "der Hund rannte", "der Hund <img> rannte"),
+    ("see: <img>here", "sieh hier", "sieh <img>hier"),
+    ("the <img>, big dog", "der (große) Hund", "der <img> (große) Hund"),
+    ("the dog: <img>, <img> big", "der Hund groß", "der Hund <img>, <img> groß"),
+    ("the dog ran <img>, big", "der Hund rannte. groß", "der Hund rannte <img>. groß"),
+    ("the <b>dog <img></b>, big", "der Hund groß", "der <b>Hund <img></b> groß"),
+    ("hello <img>, you", "你好你", "你好 <img>你"),
+    # It has marks that are around it alone, or would follow another mark without it.
+    ("the dog (<img>) ran", "der Hund rannte", "der Hund (<img>) rannte"),
+    ('the dog "<wbr><img>" ran', "der Hund rannte", 'der Hund "<wbr><img>" rannte'),
+    ('the dog ("<img>") ran', "der Hund rannte", 'der Hund ("<img>") rannte'),
+    ('the "dog"<img>"ran" so', 'der "Hund" lief so', 'der "Hund"<img> lief so'),
+    ("the dog: <img>, ran", "der Hund: rannte", "der Hund: <img>, rannte"),
+    ("the dog: <img>.", "der Hund:", "der Hund: <img>."),
+    # A pair around a space is one.
+    ("a dog<b> </b>ran there", "ein Hund rannte dort", "ein Hund<b> </b>rannte dort"),
+    ("a dog<b>&nbsp;</b>ran there", "ein Hund rannte dort", "ein Hund<b>&nbsp;</b>rannte dort"),
+    ("a dog <i><b> </b></i> ran", "ein Hund rannte", "ein Hund <i><b> </b></i> rannte"),
+    ("a_<wbr>dog<wbr>Ran there", "ein Hund dort", "<wbr><wbr>ein Hund dort"),
     # The first and the last word, number, or sign is in the text, within a tag, too.
     ("this costs <b>€10.</b>", "das kostet 10 €.", "das kostet <b>10 €.</b>"),
     ("(<i>12</i> dogs)", "(12 Hunde)", "(<i>12</i> Hunde)"),
