@@ -19,7 +19,7 @@ from .runtime.signals import CTRL_C, interrupt_at_ctrl_c, is_first_process
 # In the order of the help. Each is in a file of its name in `commands`, except for one that Python could not import.
 COMMANDS = (
     "train", "verify", "recipes", "tokenizer", "translate", "app", "serve", "score", "evaluate", "calibrate",
-    "import", "export", "curves", "attention", "beam-tree", "card", "push", "pull", "average", "corpus",
+    "import", "export", "curves", "attention", "beam-tree", "card", "push", "pull", "average", "corpus", "clean",
 )  # fmt: skip
 MODULES = {"import": "importing"}
 

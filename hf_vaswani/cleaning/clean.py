@@ -9,7 +9,7 @@ import multiprocessing
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from itertools import islice
 from pathlib import Path
@@ -83,39 +83,6 @@ class Judged:
     score: float
 
 
-@dataclass
-class Cleaned:
-    """What a run has done.
-
-    Attributes:
-        read, kept: number of pairs.
-        reasons: reason → number of pairs left out; of all sources, and by source.
-        repairs: repair → number of pairs changed.
-        limits: that were applied.
-        has_score: whether a score was learned.
-    """
-
-    limits: Limits
-    has_score: bool
-    read: int = 0
-    kept: int = 0
-    reasons: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
-    by_source: dict[str, dict[str, int]] = field(default_factory=dict)
-    repairs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REPAIRS, 0))
-
-    def add(self, judged: Judged) -> None:
-        """Count a pair."""
-        own = self.by_source.setdefault(judged.source_name, {"read": 0, "kept": 0, **dict.fromkeys(REASONS, 0)})
-        self.read, own["read"] = self.read + 1, own["read"] + 1
-        if judged.reason:
-            self.reasons[judged.reason] += 1
-            own[judged.reason] += 1
-        else:
-            self.kept, own["kept"] = self.kept + 1, own["kept"] + 1
-        for name in judged.repairs:
-            self.repairs[name] += 1
-
-
 def judge(
     sources: Sequence[TextSource],
     languages: Languages,
@@ -178,9 +145,9 @@ def _read(sources: Sequence[TextSource], languages: Languages, folder: Path, rep
     rows, paths = _rows(sources, languages, repairs), []
     while part := list(islice(rows, PART)):
         paths.append(folder / f"texts-{len(paths):06}.parquet")
-        columns = zip(*part)
-        names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
-        _write(paths[-1], pa.table(dict(zip(names, map(list, columns)))))
+        if not paths[-1].exists():
+            names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
+            _write(paths[-1], pa.table(dict(zip(names, map(list, zip(*part))))))
     with atomic_write(done) as path:
         path.write_text(json.dumps([path.name for path in paths]))
     return paths

