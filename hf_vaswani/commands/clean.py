@@ -71,6 +71,10 @@ def run(options: argparse.Namespace) -> None:
     )
     if options.min_score is not None and not 0 <= options.min_score <= 1:
         errors.append(f"--min_score must be from 0 to 1, got {options.min_score}.")
+    for name, least in (("max_characters", 1), ("max_length_ratio", 1), ("num_workers", 1)):
+        value = getattr(options, name)
+        if value is not None and not value >= least:
+            errors.append(f"--{name} must be at least {least}, got {value}.")
     languages = options.source_language, options.target_language
     errors += [error for source in (*sources, *tests) for error in check_source(source, languages)]
     if errors:

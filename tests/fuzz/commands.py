@@ -19,6 +19,7 @@ GOOD = {
     "attention": ("model", "--text", "a b", "--output", "out.png"),
     "average": ("run", "--output", "out"),
     "card": ("run",),
+    "clean": ("out", "--source", "text.txt", "--target", "refs.txt", "--num_workers", "1"),
     "corpus": ("out",),
     "curves": ("run",),
     "tokenizer": ("out", "--source", "text.txt", "--target", "refs.txt", "--vocab_size", "30"),
@@ -35,8 +36,9 @@ READ = {"input", "prefix", "source", "target", "hypotheses", "reference", "file"
 WRITTEN_FILE = {("translate", "output"), ("evaluate", "output"), ("attention", "output"), ("card", "output"),
                 ("curves", "output"), ("beam-tree", "output")}  # fmt: skip
 WRITTEN_FOLDER = {("average", "output"), ("tokenizer", "output"), ("import", "output"), ("export", "output"),
-                  ("corpus", "folder"), ("pull", "folder")}  # fmt: skip
-READ_FOLDER = {("import", "source"), ("push", "folder")}
+                  ("corpus", "folder"), ("pull", "folder"), ("clean", "output"),
+                  ("clean", "save_cleaner")}  # fmt: skip
+READ_FOLDER = {("import", "source"), ("push", "folder"), ("clean", "cleaner")}
 SECOND = {("import", "output"), ("export", "output"), ("push", "repository"), ("pull", "folder")}
 NOT_TEXT_FILES = {("import", "source"), ("attention", "target"), ("train", "recipe")}
 

@@ -25,7 +25,7 @@ NO_MEMORY = "not enough memory"
 OUTPUTS = {  # arguments that name what a command writes; a folder stands for everything in it
     "translate": ("--output",), "evaluate": ("--output",), "attention": ("--output",), "card": ("--output", 1),
     "beam-tree": ("--output",), "curves": ("--output", 1), "average": ("--output",), "tokenizer": (1,), "import": (2,),
-    "export": (2,), "corpus": (1,),
+    "export": (2,), "corpus": (1,), "clean": (1, "--save_cleaner"),
     "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir", "--cache-dir"),
 }  # fmt: skip
 OWN = {"card": ("README.md*", "results.json"), "curves": ("curves.png",)}  # in a run's folder, without --output
