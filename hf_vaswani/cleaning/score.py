@@ -26,8 +26,8 @@ MISMATCHED, NEIGHBORS = 4, 12
 SURE, DAMAGED = 0.99, 2
 FOLDS, ROUNDS = 3, 4
 MOST_PAIRS = 10_000
-# Steps of each measure: with weights, more of them take most of the time.
-BINS = 32
+# Steps of each measure that are told apart. To find them for each fit would take most of the time.
+STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,24 @@ class TranslationScore:
         labels = np.repeat([1, 0], [len(good), sum(map(len, bad))]).astype(np.int8)
         return cls(np.concatenate(parts), labels, weights * len(labels) / weights.sum())
 
+    def __post_init__(self):
+        shares = np.linspace(0, 1, STEPS + 1)[1:-1]
+        edges = [np.unique(np.quantile(column, shares)) for column in self.measures.T] if len(self.measures) else []
+        object.__setattr__(self, "_edges", edges)
+
+    def _steps(self, measures: np.ndarray) -> np.ndarray:
+        columns = [np.searchsorted(edges, column, side="right") for edges, column in zip(self._edges, measures.T)]
+        return np.column_stack(columns).astype(np.float32)
+
     def __call__(self, measures: np.ndarray) -> np.ndarray:
         """Scores `(pairs,)` float32 of pairs by their measures; 0 where a side has no words."""
         if not hasattr(self, "_classifier"):
-            fitted = _classifier().fit(self.measures, self.labels, self.weights)
+            fitted = _classifier().fit(self._steps(self.measures), self.labels, self.weights)
             object.__setattr__(self, "_classifier", fitted)
         found = np.zeros(len(measures), np.float32)
         known = ~np.isnan(measures[:, 0])
         if known.any():
-            found[known] = self._classifier.predict_proba(measures[known])[:, 1]
+            found[known] = self._classifier.predict_proba(self._steps(measures[known]))[:, 1]
         return found
 
     def held_out(self, measures: np.ndarray, first: int = 0) -> np.ndarray:
@@ -94,10 +103,14 @@ class TranslationScore:
             measures: of the examples from number `first` on.
         """
         folds, found = np.arange(len(self.labels)) % FOLDS, np.zeros(len(measures), np.float32)
-        own = folds[first : first + len(measures)]
+        own, examples, measures = (
+            folds[first : first + len(measures)],
+            self._steps(self.measures),
+            self._steps(measures),
+        )
         for fold in range(FOLDS):
             rest = folds != fold
-            fitted = _classifier().fit(self.measures[rest], self.labels[rest], self.weights[rest])
+            fitted = _classifier().fit(examples[rest], self.labels[rest], self.weights[rest])
             if (own == fold).any():
                 found[own == fold] = fitted.predict_proba(measures[own == fold])[:, 1]
         return found
@@ -121,7 +134,7 @@ def _classifier() -> "HistGradientBoostingClassifier":
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
-        max_iter=60, learning_rate=0.06, max_leaf_nodes=8, max_bins=BINS, early_stopping=False,
+        max_iter=60, learning_rate=0.06, max_leaf_nodes=8, early_stopping=False,
         monotonic_cst=list(MEASURES.values()), random_state=SEED,
     )  # fmt: skip
 
