@@ -7,11 +7,11 @@ made again with other limits, takes those that are there.
 import json
 import multiprocessing
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from heapq import heappush, heappushpop
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,9 @@ from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource, digest, iterate_pairs
 from ..files import atomic_write, writing
 from .cleaner import FILE, MOST_PAIRS, Cleaner
-from .repairs import REPAIRS, repaired
+from .repairs import REPAIRS, SPELLING, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
+from .spelling import TwoSpellings, preferred, respelled, two_spellings
 
 PART = 20_000
 WORK = "measured"
@@ -90,6 +91,7 @@ def judge(
     settings: CleanSettings,
     cleaner: Cleaner | None = None,
     tests: Sequence[TextSource] = (),
+    likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> tuple[Cleaner, Iterator[Judged]]:
     """Judge all pairs of some sources.
 
@@ -97,13 +99,18 @@ def judge(
         folder: for the parts.
         cleaner: learned from other text; by default, one is learned from these sources.
         tests: test sets, whose lines are left out.
+        likes: texts of each side in the spelling that is wanted.
 
     Returns:
         The cleaner, and an iterator over all pairs in their order.
     """
     names = [source.name for source in sources]
-    _begin(folder, sources, languages, settings, cleaner)
-    texts = _read(sources, languages, folder, settings.repairs)
+    _begin(folder, sources, languages, settings, cleaner, likes)
+    changes = tuple(
+        preferred(own, like) if like else {}
+        for own, like in zip(two_spellings_of(sources, languages, folder).values(), likes)
+    )
+    texts = _read(sources, languages, folder, settings.repairs, changes)
     learned = folder / "cleaner"
     if not (learned / FILE).exists():
         (cleaner or Cleaner.learn(_sample(texts))).save(_emptied(learned))
@@ -118,11 +125,13 @@ def _begin(
     languages: Languages,
     settings: CleanSettings,
     cleaner: Cleaner | None,
+    likes: tuple[Sequence[str], Sequence[str]],
 ) -> None:
     """Empty the folder, unless its parts are of the same sources and settings."""
     own = {
         "sources": [digest(source) for source in sources], "languages": languages, "part": PART,
         "repairs": list(settings.repairs), "cleaner": None if cleaner is None else cleaner.digest(),
+        "likes": [hash_of(*own) for own in likes],
     }  # fmt: skip
     text, path = json.dumps(own, indent=2), folder / "settings.json"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -137,12 +146,18 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def _read(sources: Sequence[TextSource], languages: Languages, folder: Path, repairs: Collection[str]) -> list[Path]:
+def _read(
+    sources: Sequence[TextSource],
+    languages: Languages,
+    folder: Path,
+    repairs: Collection[str],
+    changes: tuple[Mapping[str, str], ...],
+) -> list[Path]:
     """Write the pairs after repairs into parts; return their paths."""
     done = folder / "texts.json"
     if done.exists():
         return [folder / name for name in json.loads(done.read_text())]
-    rows, paths = _rows(sources, languages, repairs), []
+    rows, paths = _rows(sources, languages, repairs, changes), []
     while part := list(islice(rows, PART)):
         paths.append(folder / f"texts-{len(paths):06}.parquet")
         if not paths[-1].exists():
@@ -154,16 +169,37 @@ def _read(sources: Sequence[TextSource], languages: Languages, folder: Path, rep
 
 
 def _rows(
-    sources: Sequence[TextSource], languages: Languages, repairs: Collection[str]
+    sources: Sequence[TextSource],
+    languages: Languages,
+    repairs: Collection[str],
+    changes: tuple[Mapping[str, str], ...],
 ) -> Iterator[tuple[int, int, str, str, str | None, str | None, str]]:
     for number, source in enumerate(sources):
         for line, raw in enumerate(iterate_pairs(source, languages), start=1):
             # Lone surrogates come from escapes in JSON, and cannot be written.
             raw = tuple(text.encode("utf-8", "replace").decode() for text in raw)
-            (source_text, of_source), (target_text, of_target) = (repaired(text, repairs) for text in raw)
-            made = [name for name in repairs if name in of_source or name in of_target]
+            both = [repaired(text, repairs) for text in raw]
+            made = [name for name in repairs if any(name in own for _, own in both)]
+            texts = [text for text, _ in both]
+            spelled = [respelled(text, own) if own else text for text, own in zip(texts, changes)]
+            made += [SPELLING] * (spelled != texts)
             before = raw if made else (None, None)
-            yield number, line, source_text, target_text, *before, " ".join(made)
+            yield number, line, spelled[0], spelled[1], *before, " ".join(made)
+
+
+def two_spellings_of(
+    sources: Sequence[TextSource], languages: Languages, folder: Path
+) -> dict[str, list[TwoSpellings]]:
+    """What each side spells in two ways, in its first lines; kept in the folder."""
+    path = folder / "spellings.json"
+    if not path.exists():
+        pairs = chain.from_iterable(iterate_pairs(source, languages) for source in sources)
+        sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
+        found = [list(map(asdict, two_spellings(texts))) for texts in sides]
+        with writing(path), atomic_write(path) as part:
+            part.write_text(json.dumps(found), encoding="utf-8")
+    read = json.loads(path.read_text(encoding="utf-8"))
+    return {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read)}
 
 
 def _write(path: Path, table: pa.Table) -> None:

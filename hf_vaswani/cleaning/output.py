@@ -13,7 +13,7 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError
 from ..files import atomic_write, writing
 from ..ledger import exclusive
-from .clean import WORK, CleanSettings, judge
+from .clean import WORK, CleanSettings, judge, two_spellings_of
 from .cleaner import Cleaner
 from .report import CleanReport
 
@@ -49,11 +49,12 @@ def write_clean_text(
     settings: CleanSettings,
     cleaner: Cleaner | None = None,
     tests: Sequence[TextSource] = (),
+    likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> tuple[CleanReport, Cleaner]:
     """Clean sources into a folder; results of an earlier run there are replaced once these are complete.
 
     Args:
-        cleaner, tests: as in [`judge`].
+        cleaner, tests, likes: as in [`judge`].
 
     Returns:
         The report, and what was learned.
@@ -63,8 +64,11 @@ def write_clean_text(
     """
     check_output(output)
     with exclusive(output):
-        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests)
-        report = CleanReport(settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages)
+        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes)
+        spellings = two_spellings_of(sources, languages, output / WORK)
+        report = CleanReport(
+            settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings
+        )
         sides = [output / f"clean.{language}" for language in languages]
         with writing(output), ExitStack() as stack:
             paths = [stack.enter_context(atomic_write(path)) for path in (*sides, output / SCORES, output / REMOVED)]

@@ -38,12 +38,15 @@ REPAIRS: dict[str, Callable[[str], str]] = {
     "invisible": _visible.normalize_str,
     "unicode": lambda text: unicodedata.normalize("NFC", text),
 }
+# Made after the others, to spell a text like another one.
+SPELLING = "spelling"
 SHOWN = {
     "encoding": "UTF-8 that was read in another encoding",
     "entities": "HTML entities",
     "tags": "HTML tags",
     "invisible": "control characters, invisible characters, and repeated spaces",
     "unicode": "letters in several code points",
+    SPELLING: "letters or apostrophes that the sample of the spelling writes otherwise",
 }
 
 

@@ -9,12 +9,13 @@ from itertools import count
 
 from ..errors import counted
 from .clean import Judged
-from .repairs import REPAIRS
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
+from .spelling import TwoSpellings
 
 EXAMPLES = 10
 BINS = 20
+SPELLINGS = 5  # that are printed
 # Characters of an example.
 LONGEST = 200
 STYLE = """
@@ -34,6 +35,7 @@ class CleanReport:
         limits: that were applied.
         has_score: whether a score was learned.
         languages: of both sides, as far as an identifier knows them.
+        spellings: that a side uses next to each other, by `"source"` and `"target"`.
         read, kept: number of pairs.
         reasons, repairs: how many pairs were left out for each reason, and changed by each repair.
         by_source: for each source the numbers of pairs read, kept, and left out by reason.
@@ -45,6 +47,7 @@ class CleanReport:
     limits: Limits
     has_score: bool
     languages: tuple[str | None, str | None]
+    spellings: dict[str, list[TwoSpellings]] = field(default_factory=dict)
     read: int = 0
     kept: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -92,14 +95,22 @@ class CleanReport:
             f"  {self.reasons[name]:,} left out: {text}{_detail(self, name)}"
             for name, text in REASONS.items() if self.reasons[name]
         ]  # fmt: skip
-        found += [f"  {self.repairs[name]:,} repaired: {REPAIRED[name]}" for name in REPAIRS if self.repairs[name]]
+        found += [
+            f"  {self.repairs[name]:,} repaired: {text}" for name, text in REPAIRED.items() if self.repairs[name]
+        ]
+        for side, spellings in self.spellings.items():
+            found += [f"  two spellings in the {side}: {one}" for one in spellings[:SPELLINGS]]
+            if len(spellings) > SPELLINGS:
+                found.append(f"  {len(spellings) - SPELLINGS} more in the {side}, see report.html")
         return found
 
     def as_json(self) -> str:
         """The counts."""
         values = {
             "read": self.read, "kept": self.kept, "reasons": {name: self.reasons[name] for name in REASONS},
-            "repairs": {name: self.repairs[name] for name in REPAIRS}, "by_source": self.by_source,
+            "repairs": {name: self.repairs[name] for name in REPAIRED},
+            "spellings": {side: list(map(asdict, own)) for side, own in self.spellings.items()},
+            "by_source": self.by_source,
             "languages": self.languages, "language_problems": dict(self.details.most_common()),
             "limits": asdict(self.limits), "has_score": self.has_score, "histogram": self.histogram,
         }  # fmt: skip
@@ -111,13 +122,20 @@ class CleanReport:
             f"| {name} | {text}{_detail(self, name)} | {self.reasons[name]:,} |"
             for name, text in REASONS.items() if self.reasons[name]
         ]  # fmt: skip
-        made = [f"| {name} | {REPAIRED[name]} | {self.repairs[name]:,} |" for name in REPAIRS if self.repairs[name]]
+        made = [
+            f"| {name} | {text} | {self.repairs[name]:,} |" for name, text in REPAIRED.items() if self.repairs[name]
+        ]
         head = f"Of {self.read:,} pairs, {self.kept:,} were kept."
         parts = [head]
         if rows:
             parts.append("\n".join(["| left out | what it is | pairs |", "| --- | --- | --- |", *rows]))
         if made:
             parts.append("\n".join(["| repaired | what it was | pairs |", "| --- | --- | --- |", *made]))
+        parts += [
+            "\n".join(f"- Two spellings in the {side}: {one}" for one in own)
+            for side, own in self.spellings.items()
+            if own
+        ]
         return "\n\n".join(parts) + "\n"
 
     def as_html(self) -> str:
@@ -126,7 +144,12 @@ class CleanReport:
             (name, f"{text}{_detail(self, name)}", f"{self.reasons[name]:,}", f"{self.reasons[name] / self.read:.1%}")
             for name, text in REASONS.items() if self.reasons[name]
         ]  # fmt: skip
-        repairs = [(name, REPAIRED[name], f"{self.repairs[name]:,}") for name in REPAIRS if self.repairs[name]]
+        repairs = [(name, text, f"{self.repairs[name]:,}") for name, text in REPAIRED.items() if self.repairs[name]]
+        spellings = [
+            (side, one.rare, one.usual, ", ".join(" / ".join(pair) for pair in one.examples), f"{one.counts[0]:,}",
+             f"{one.counts[1]:,}", f"{one.words:,}")
+            for side, own in self.spellings.items() for one in own
+        ]  # fmt: skip
         sources = [
             (name, f"{own['read']:,}", f"{own['kept']:,}", *(f"{own[reason]:,}" for reason, *_ in reasons))
             for name, own in self.by_source.items()
@@ -135,6 +158,12 @@ class CleanReport:
             f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept.</p>",
             _section("Left out", ("reason", "what it is", "pairs", "share"), reasons, 2),
             _section("Repaired", ("repair", "what it was", "pairs"), repairs, 2),
+            _section(
+                "Two spellings",
+                ("side", "one", "other", "such as", "words with one", "with the other", "in both"),
+                spellings,
+                4,
+            ),
             _section("By source", ("source", "read", "kept", *(name for name, *_ in reasons)), sources, 1),
         ]
         if self.has_score:
@@ -145,7 +174,7 @@ class CleanReport:
             )
         parts.append("<h2>Examples</h2><p>Those nearest to the limit first.</p>")
         parts += [_examples(name, self.shown(name)) for name in ("kept", *REASONS)]
-        parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRS]
+        parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRED]
         limits = "".join(f"<li>{html.escape(name)}: {value:.4g}</li>" for name, value in asdict(self.limits).items())
         parts.append(f"<h2>Limits</h2><p>Drawn from the text, unless given.</p><ul>{limits}</ul>")
         body = "\n".join(filter(None, parts))

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..data.sources.text_source import TextSource, check_source
 from ..errors import InputError, counted, nearest
 from ..files import InputPath, OutputPath
-from .options import INPUT_FILES
+from .options import INPUT_FILE, INPUT_FILES
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -33,6 +33,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument("--target_language", metavar="CODE", default="target", help="code of the target language: en")
     text.add_argument("--test_source", **INPUT_FILES, help="test sets, whose lines are left out")
     text.add_argument("--test_target", **INPUT_FILES, help="their translations")
+    for side in ("source", "target"):
+        text.add_argument(
+            f"--like_{side}", **INPUT_FILE, help=f"text whose spelling the {side} gets, where it has two: a test set"
+        )
     rules = clean.add_argument_group("rules", "Limits are drawn from the text, unless they are given.")
     rules.add_argument("--min_score", type=float, metavar="SCORE", help="least score, from 0 to 1 (default: 0.5)")
     rules.add_argument("--max_characters", type=int, metavar="N", help="most characters of a side")
@@ -61,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
     from ..cleaning.output import check_output, write_clean_text
     from ..cleaning.repairs import REPAIRS
     from ..cleaning.rules import REASONS
+    from ..data.sources.text_files import iterate_lines
     from ..ledger import check_new, new_folder
     from ..runtime.imports import import_extra
 
@@ -93,7 +98,8 @@ def run(options: argparse.Namespace) -> None:
         processes=options.num_workers,
     )
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
-    report, cleaner = write_clean_text(sources, languages, Path(options.output), settings, cleaner, tests)
+    likes = tuple(list(iterate_lines(path)) if path else [] for path in (options.like_source, options.like_target))
+    report, cleaner = write_clean_text(sources, languages, Path(options.output), settings, cleaner, tests, likes)
     if options.save_cleaner:
         with new_folder(options.save_cleaner) as folder:
             cleaner.save(folder)

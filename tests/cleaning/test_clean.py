@@ -189,3 +189,18 @@ def test_sides_of_unequal_length_and_foreign_folders_are_errors(noisy, tmp_path,
     (tmp_path / "full" / "mine.txt").write_text("keep")
     assert run(tmp_path / "full", noisy) == 2
     assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
+
+
+def test_two_spellings_are_reported_and_become_that_of_a_sample(pairs, tmp_path, capsys):
+    lines = [(source.replace("ü", "û"), target) for source, target in pairs[:90]]
+    (tmp_path / "both.de").write_text("".join(f"{a}\n{b[0]}\n" for (a, _), b in zip(pairs, lines)), encoding="utf-8")
+    (tmp_path / "both.en").write_text("".join(f"{a}\n{a}\n" for _, a in pairs[:90]), encoding="utf-8")
+    files = tmp_path / "both.de", tmp_path / "both.en"
+    assert run(tmp_path / "out", files) == 0
+    assert "two spellings in the source: " in capsys.readouterr().out
+    (tmp_path / "like.de").write_text("fünf Bücher über München\n", encoding="utf-8")
+    assert run(tmp_path / "like", files, "--like_source", str(tmp_path / "like.de")) == 0
+    text = (tmp_path / "like" / "clean.de").read_text(encoding="utf-8")
+    assert "û" not in text and "ü" in text
+    reasons = [row[2] for row in rows(tmp_path / "like")]
+    assert reasons.count("duplicate") == 90
