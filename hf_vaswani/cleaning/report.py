@@ -20,7 +20,7 @@ SPELLINGS = 5  # that are printed
 LONGEST = 200
 STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: 1rem 0 }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { padding: .25rem .75rem; text-align: left; vertical-align: top }
 td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4 }
 .bar { fill: #4878a8 } .out { fill: #c44 } summary { cursor: pointer; margin-top: .5rem }

@@ -57,9 +57,7 @@ class SideLanguages:
         if source > LEAST_ODDS and target < -LEAST_ODDS:
             return "swapped"
         if source > LEAST_ODDS or target < -LEAST_ODDS:
-            return (
-                "the target's language on the source side" if source > LEAST_ODDS else "the source's on the target's"
-            )
+            return "source in the target's language" if source > LEAST_ODDS else "target in the source's language"
         for text, own, side in zip(pair, self.languages, ("source", "target")):
             if own and (other := _identified(text)) not in (None, own):
                 return f"{side} in {other}"
