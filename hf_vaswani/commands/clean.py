@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -81,6 +82,18 @@ def run(options: argparse.Namespace) -> None:
         if value is not None and not value >= least:
             errors.append(f"--{name} must be at least {least}, got {value}.")
     languages = options.source_language, options.target_language
+    if len({code.lower() for code in languages}) == 1:
+        errors.append(f"source and target have the same language, {languages[0]!r}: give each its own code.")
+    errors += [
+        f"--{side}_language must be a language code such as de or pt-BR, got {code!r}."
+        for side, code in zip(("source", "target"), languages) if not re.fullmatch(r"[\w-]+", code)
+    ]  # fmt: skip
+    inside = Path(options.output).resolve()
+    errors += [
+        f"{path} is in the folder that is to be written. Choose another folder, as raw text is only read."
+        for source in (*sources, *tests) for path in (source.file, *source.source, *source.target)
+        if path and inside in Path(path).resolve().parents
+    ]  # fmt: skip
     errors += [error for source in (*sources, *tests) for error in check_source(source, languages)]
     if errors:
         raise InputError.of(errors)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ..text.glossary import Term, joins_words
+from ..text.markers import KEEPS
 from ..text.words import Span, word_spans, words_at
 from .pairs import PairModel
 from .segments import Occurrence, Placement, TermText, WordScores
@@ -240,9 +241,14 @@ def _edited(translation: str, edits: Sequence[Edit]) -> str:
         if begins and not term.is_exact and translation[start : start + 1].isupper():
             new = new[:1].upper() + new[1:]
         if start == end:  # between words, which have spaces between them in most scripts
-            new = " " * joins_words(before[-1:]) + new + " " * joins_words(after[:1])
+            new = " " * _is_apart(before[-1:]) + new + " " * _is_apart(after[:1])
         translation = before + new + after
     return translation
+
+
+def _is_apart(character: str) -> bool:
+    """Whether a space goes between a term and what is next to it: part of a word, or a placeholder."""
+    return joins_words(character) or (character != "" and character in KEEPS)
 
 
 __all__ = ["are_placed", "place_terms"]

@@ -174,11 +174,20 @@ def test_a_short_text_is_cleaned_by_rules_alone(pairs, tmp_path, capsys):
         (["--no_repairs", "tag"], "Did you mean tags?"),
         (["--cleaner", "nowhere"], "nowhere"),
         (["--file", "x.tsv"], "choose one"),
+        (["--target_language", "de"], "the same language"),
+        (["--source_language", "../x"], "must be a language code"),
     ],
 )
 def test_bad_options_are_errors_before_work(noisy, tmp_path, capsys, options, message):
     assert run(tmp_path / "out", noisy, *options) == 2
     assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_results_are_no_input_of_the_run_that_writes_them(cleaned, capsys):
+    before = (cleaned / "clean.de").read_bytes()
+    assert run(cleaned, (cleaned / "clean.de", cleaned / "clean.en")) == 2
+    assert "is in the folder that is to be written" in capsys.readouterr().err
+    assert (cleaned / "clean.de").read_bytes() == before
 
 
 def test_sides_of_unequal_length_and_foreign_folders_are_errors(noisy, tmp_path, capsys):

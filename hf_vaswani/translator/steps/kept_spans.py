@@ -97,7 +97,7 @@ class KeptSpans:
                     text = re.sub(loose, lambda _, span=span: span, text)
                 for placeholder in stands_for:
                     text = _spaced(text, placeholder, segment.piece.text)
-                hypothesis["translation_text"] = _restored(text, stands_for)
+                hypothesis["translation_text"] = _restored(text, stands_for).strip()
                 for side in ("source_tokens", "target_tokens"):
                     if side in hypothesis:
                         hypothesis[side] = [_restored(token, stands_for) for token in hypothesis[side]]
