@@ -4,7 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -64,11 +64,6 @@ class Cleaner:
         lengths = np.array([[len(text) for text in pair] for pair in good])
         limits = Limits.of(lengths, measures.length_ratio)
         return cls(measures, score, SideLanguages.learn(good), scripts, limits)
-
-    def with_limits(self, **changes: float | int | None) -> "Cleaner":
-        """A cleaner with other limits."""
-        given = {name: value for name, value in changes.items() if value is not None}
-        return replace(self, limits=replace(self.limits, **given))
 
     def digest(self) -> str:
         """A hash of what was learned."""

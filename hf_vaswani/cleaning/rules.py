@@ -1,15 +1,14 @@
 """Reasons to leave a pair out that need no model: what its texts look like, by themselves and next to each other."""
 
 import re
-import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 
 from ..data.sources.text_files import Pair
+from ..text.language_evidence import count_scripts
 
 # Reason → what the pairs are, in the order in which reasons are looked for: each pair has the first one.
 REASONS = {
@@ -27,7 +26,6 @@ REASONS = {
     "near_duplicate": "a pair like one before, but for digits, marks, and case",
 }
 WORD = re.compile(r"\w+")
-LETTERS = re.compile(r"[^\W\d_]+")
 # How alike two sides are that count as a copy, in words of several letters.
 COPIED, COPIED_WORDS = 0.8, 3
 REPEATED, REPEATED_LENGTH = 0.6, 12
@@ -71,7 +69,7 @@ def usual_scripts(texts: list[str], least: float = 0.02) -> frozenset[str]:
     """The scripts that make up at least a share of the letters of some texts."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(map(_script, "".join(LETTERS.findall(text))))
+        counts.update(count_scripts(text))
     return frozenset(script for script, count in counts.items() if count >= least * counts.total())
 
 
@@ -91,13 +89,8 @@ def _repeated(words: list[str]) -> float:
 
 
 def _script_share(text: str, scripts: frozenset[str]) -> float:
-    letters = "".join(LETTERS.findall(text))
-    return sum(_script(letter) in scripts for letter in letters) / len(letters) if letters else 1.0
-
-
-@lru_cache(100_000)
-def _script(letter: str) -> str:
-    return unicodedata.name(letter, "").split(" ")[0]
+    letters = count_scripts(text)
+    return sum(letters[script] for script in scripts) / letters.total() if letters else 1.0
 
 
 def hash_of(*texts: str) -> int:

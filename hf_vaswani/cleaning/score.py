@@ -103,11 +103,8 @@ class TranslationScore:
             measures: of the examples from number `first` on.
         """
         folds, found = np.arange(len(self.labels)) % FOLDS, np.zeros(len(measures), np.float32)
-        own, examples, measures = (
-            folds[first : first + len(measures)],
-            self._steps(self.measures),
-            self._steps(measures),
-        )
+        own = folds[first : first + len(measures)]
+        examples, measures = self._steps(self.measures), self._steps(measures)
         for fold in range(FOLDS):
             rest = folds != fold
             fitted = _classifier().fit(examples[rest], self.labels[rest], self.weights[rest])
@@ -160,9 +157,9 @@ def _damaged(pairs: Sequence[Pair], generator: np.random.Generator) -> list[Pair
     """Pairs of which a part of a side is missing, or comes from another pair."""
     found = []
     for source, target in pairs:
-        sides = [source.split() or list(source), target.split() or list(target)]
+        # Of a side without spaces, characters are left out instead of words.
         joins = ["" if len(text.split()) < 2 and len(text) > 1 else " " for text in (source, target)]
-        sides = [list(text) if not join else words for text, join, words in zip((source, target), joins, sides)]
+        sides = [text.split() if join else list(text) for text, join in zip((source, target), joins)]
         for kind, share in zip(generator.random(DAMAGED), generator.uniform(0.3, 0.75, DAMAGED)):
             side = int(kind < 0.35)
             if kind < 0.7:
