@@ -1,0 +1,303 @@
+"""What two texts of one language differ in: spelling, marks, case, length, and words.
+
+What is remarkable is judged by the texts themselves: a difference counts if it is larger than any between random
+halves of their lines, and large enough to matter to a model.
+"""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..text.words import WORD
+from .spelling import APOSTROPHES, MARKS, UNIT, TwoSpellings, two_spellings
+
+# Lines of a text that are looked at, and that it must have.
+MOST_LINES, FEWEST_LINES = 20_000, 50
+# Random divisions of the lines, by which differences are judged.
+DIVISIONS, SEED = 8, 1
+# How many times more often a letter, mark, or word must occur, and how much greater a share or a length must be.
+FAR_MORE, MORE = 3.0, 1.5
+# The least share of words that a letter or mark must be in, or of lines that have a property.
+LEAST = 0.002
+SHOWN = 6
+PROPERTIES: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "end with a mark": ("punctuation", re.compile(r"[.!?…。！？।؟][\"'”’»)\]]*$").search),
+    "have a space before a mark": ("punctuation", re.compile(r"\S [.,!?;:…](?!\S)").search),
+    "have no capital letter": ("case", lambda text: text == text.lower() != text.upper()),
+    "have only capital letters": ("case", lambda text: text == text.upper() != text.lower()),
+    "begin with a small letter": ("case", lambda text: text[:1] != text[:1].upper()),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that two texts differ in.
+
+    Attributes:
+        kind: `"spelling"`, `"punctuation"`, `"case"`, `"length"`, or `"words"`.
+        text: what it is, in words and numbers.
+        weight: the share of words or lines that it concerns.
+    """
+
+    kind: str
+    text: str
+    weight: float
+
+
+class LineSample:
+    """Up to twice [`MOST_LINES`] lines from all parts of a text that is read once; the same text gives the same ones.
+
+    Attributes:
+        lines: each `step`-th line.
+    """
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.step, self.read = 1, 0
+
+    def add(self, line: str) -> None:
+        """Take a line, or leave it."""
+        if self.read % self.step == 0:
+            self.lines.append(line)
+            if len(self.lines) == 2 * MOST_LINES:
+                self.lines, self.step = self.lines[::2], 2 * self.step
+        self.read += 1
+
+
+def compare(
+    one: Sequence[str], other: Sequence[str], names: tuple[str, str] = ("the training text", "the test text")
+) -> list[Difference]:
+    """What two texts differ in, the weightiest difference first; nothing if they are alike.
+
+    Args:
+        one, other: lines of the same language; of one that has more than [`MOST_LINES`], some from all its parts.
+        names: what the texts are called.
+    """
+    lines = [_some([line for line in dict.fromkeys(map(str.strip, text)) if line]) for text in (one, other)]
+    if min(map(len, lines)) < FEWEST_LINES:
+        return []
+    texts = _Texts(lines, names)
+    found = [*_spelling(texts), *_properties(texts), *_length(texts), *_words(texts)]
+    return sorted(found, key=lambda difference: -difference.weight)
+
+
+def _some(lines: list[str]) -> list[str]:
+    return lines[:: -(-len(lines) // MOST_LINES)] if lines else []
+
+
+class _Texts:
+    """Two texts and their words.
+
+    Attributes:
+        lines: of both.
+        words: of each of these lines, with marks as words of their own.
+        divisions: `(1 + DIVISIONS, lines)`: which lines are of the first text; then, of random parts of its size.
+    """
+
+    def __init__(self, lines: Sequence[Sequence[str]], names: tuple[str, str]):
+        self.names, self.lines = names, [line for text in lines for line in text]
+        self.words = [WORD.findall(unicodedata.normalize("NFC", line)) for line in self.lines]
+        own, generator = np.arange(len(self.lines)) < len(lines[0]), np.random.default_rng(SEED)
+        self.divisions = np.stack([own, *(generator.permutation(own) for _ in range(DIVISIONS))])
+
+    def part(self, number: int) -> list[list[str]]:
+        """The words of the lines of one text."""
+        return [words for words, is_first in zip(self.words, self.divisions[0]) if is_first == (number == 0)]
+
+    def rates(self, features: Sequence[Sequence[str]], sizes: np.ndarray) -> "_Rates":
+        """How often each text has some features.
+
+        Args:
+            features: of each line.
+            sizes: of each line, `(lines,)`, of which the features are a share.
+        """
+        numbers: dict[str, int] = {}
+        ids = np.array([numbers.setdefault(name, len(numbers)) for own in features for name in own], np.int64)
+        places = np.repeat(np.arange(len(features)), [len(own) for own in features])
+        width = max(len(numbers), 1)
+        cells, counts = np.unique(places * width + ids, return_counts=True)
+        return _Rates(list(numbers), cells // width, cells % width, counts, sizes.astype(float), self.divisions)
+
+
+class _Rates:
+    """Rates of features in two texts.
+
+    Attributes:
+        rates: feature → its rates in both texts.
+        remarkable: features whose rates differ by more than any feature's do in random divisions, and how surely.
+    """
+
+    def __init__(self, names, lines, ids, counts, sizes, divisions):
+        width, total = len(names), sizes.sum() or 1.0
+        both = np.bincount(ids, counts, width) / total
+        # The variance of a line's deviation from the rate, summed over all lines (also those without the feature).
+        squares = np.bincount(ids, counts**2 - 2 * counts * both[ids] * sizes[lines], width) + both**2 * (sizes**2).sum()
+        scores = []
+        for first in divisions:
+            share = (sizes * first).sum() / total
+            own = np.bincount(ids, counts * first[lines], width)
+            scores.append((own - both * share * total) / np.sqrt(np.maximum(squares * share * (1 - share), 1e-12)))
+            if len(scores) == 1:
+                rates = own / max(share * total, 1e-12), (both * total - own) / max((1 - share) * total, 1e-12)
+        least = max((np.abs(score).max(initial=0) for score in scores[1:]), default=0)
+        self.rates = dict(zip(names, zip(*(rate.tolist() for rate in rates))))
+        self.remarkable = {
+            name: score for name, score in zip(names, scores[0].tolist()) if abs(score) > max(least, 3.0)
+        }
+
+    def more(self, number: int, times: float) -> list[str]:
+        """Remarkable features that one text has so many times more often than the other, the surest first."""
+        sign = 1 if number == 0 else -1
+        found = [
+            name for name, score in self.remarkable.items()
+            if score * sign > 0 and self.rates[name][number] >= times * self.rates[name][1 - number]
+        ]  # fmt: skip
+        return sorted(found, key=lambda name: (-abs(self.remarkable[name]), name))
+
+
+def _spelling(texts: _Texts) -> list[Difference]:
+    """Letters, apostrophes, and marks that one text has far more often, and those that stand for each other."""
+    # A word in its letters: those with marks are one each.
+    known: dict[str, list[str]] = {}
+
+    def letters(word: str) -> list[str]:
+        if word not in known:
+            folded = unicodedata.normalize("NFD", word.lower())
+            known[word] = list(dict.fromkeys([*UNIT.findall(folded), *UNIT.sub("", folded)]))
+        return known[word]
+
+    features = [[letter for word in words for letter in letters(word)] for words in texts.words]
+    found = texts.rates(features, np.array(list(map(len, texts.words))))
+    swapped = [each for each in two_spellings(texts.lines) if _is_swapped(each, found)]
+    standing = {unit for each in swapped for unit in _units(each)}
+    differences = [_of_two(group, found, texts.names) for group in group_spellings(swapped)]
+    for number in (0, 1):
+        for kind, is_kind in (("spelling", _is_letter), ("punctuation", lambda letter: not _is_letter(letter))):
+            chosen = [
+                letter for letter in found.more(number, FAR_MORE)
+                if is_kind(letter) and not letter.isdecimal() and letter not in standing
+                and found.rates[letter][number] >= LEAST
+            ][:SHOWN]  # fmt: skip
+            if chosen:
+                shown = ", ".join(
+                    f"{unicodedata.normalize('NFC', letter)} ({_share(found.rates[letter][number])} of the words, "
+                    f"{_share(found.rates[letter][1 - number])} in {texts.names[1 - number]})" for letter in chosen
+                )  # fmt: skip
+                weight = max(found.rates[letter][number] for letter in chosen)
+                text = f"{texts.names[number]} has far more {'letters' if kind == 'spelling' else 'marks'} {shown}"
+                differences.append(Difference(kind, text, weight))
+    return differences
+
+
+def _is_letter(letter: str) -> bool:
+    return letter[0].isalpha() or letter in APOSTROPHES or re.fullmatch(f"[{MARKS}]", letter) is not None
+
+
+def _units(spelling: TwoSpellings) -> tuple[str, str]:
+    return unicodedata.normalize("NFD", spelling.rare), unicodedata.normalize("NFD", spelling.usual)
+
+
+def _is_swapped(spelling: TwoSpellings, found: _Rates) -> bool:
+    units = _units(spelling)
+    first, second = (found.rates.get(unit, (0.0, 0.0)) for unit in units)
+    shares = [one / max(one + other, 1e-12) for one, other in zip(first, second)]
+    return any(unit in found.remarkable for unit in units) and abs(shares[0] - shares[1]) >= 0.1
+
+
+def group_spellings(spellings: Iterable[TwoSpellings]) -> list[list[TwoSpellings]]:
+    """Spellings in groups that differ in the same way: in the same two marks, or in apostrophes."""
+    groups: dict[frozenset[str], list[TwoSpellings]] = defaultdict(list)
+    for each in spellings:
+        groups[frozenset(unit if unit in APOSTROPHES else unit[1:] for unit in _units(each))].append(each)
+    return list(groups.values())
+
+
+def _of_two(group: list[TwoSpellings], found: _Rates, names: tuple[str, str]) -> Difference:
+    """How often two texts have each of two spellings."""
+    marks = sorted({unit if unit in APOSTROPHES else unit[1:] for each in group for unit in _units(each)})
+    sides = [
+        [unit for each in group for unit in _units(each) if (unit if unit in APOSTROPHES else unit[1:]) == mark]
+        for mark in marks
+    ]
+    sums = [[sum(found.rates.get(unit, (0.0, 0.0))[text] for unit in side) for text in (0, 1)] for side in sides]
+    shown = [" ".join(unicodedata.normalize("NFC", unit) for unit in side) for side in sides]
+    uses = " and ".join(
+        f"{_share(sums[0][text])} and {_share(sums[1][text])} in {name}" for text, name in enumerate(names)
+    )
+    examples = ", ".join(f"{one} and {other}" for each in group[:2] for one, other in each.examples[:1])
+    text = f"{shown[0]} and {shown[1]} stand for each other ({examples}): in {uses} of the words"
+    return Difference("spelling", text, max(map(max, sums)))
+
+
+def _properties(texts: _Texts) -> list[Difference]:
+    """Which lines end with a mark, have spaces before marks, or have no capital letters."""
+    features = [[name for name, (_, has) in PROPERTIES.items() if has(line)] for line in texts.lines]
+    found = texts.rates(features, np.ones(len(texts.lines)))
+    differences = []
+    for name in found.remarkable:
+        one, other = found.rates[name]
+        # What most lines have is judged by those that lack it.
+        if max(one, other) >= 5 * LEAST and _is_more(one, other) and (_is_more(1 - one, 1 - other) or max(one, other) < 0.5):
+            text = f"{_share(one)} of the lines of {texts.names[0]} {name}, {_share(other)} of {texts.names[1]}"
+            differences.append(Difference(PROPERTIES[name][0], text, abs(one - other)))
+    return differences
+
+
+def _is_more(one: float, other: float) -> bool:
+    return max(one, other) >= MORE * min(one, other)
+
+
+def _length(texts: _Texts) -> list[Difference]:
+    """The median number of words in a line."""
+    sizes = np.array([sum(word[0].isalnum() for word in words) for words in texts.words])
+    medians = [(float(np.median(sizes[first])), float(np.median(sizes[~first]))) for first in texts.divisions]
+    (one, other), *rest = medians
+    largest = max(max(pair) / max(min(pair), 1) for pair in rest)
+    if not _is_more(one, other) or max(one, other) / max(min(one, other), 1) <= largest:
+        return []
+    text = f"half of the lines of {texts.names[0]} have up to {one:g} words, {other:g} in {texts.names[1]}"
+    return [Difference("length", text, 1 - min(one, other) / max(one, other))]
+
+
+def _words(texts: _Texts) -> list[Difference]:
+    """Words that a text has far more often, and the share of the second text's words that the first never has."""
+    words = [[word.lower() for word in own if word[0].isalpha()] for own in texts.words]
+    found = texts.rates(words, np.array(list(map(len, words))))
+    parts = []
+    for number in (1, 0):
+        chosen = [word for word in found.more(number, FAR_MORE) if word.isalpha()][:SHOWN]
+        if len(chosen) >= 2:
+            parts.append(f"{texts.names[number]} has far more {', '.join(chosen)}")
+    first = texts.divisions[0]
+    own, other = ([row for row, is_own in zip(words, first) if is_own == wanted] for wanted in (True, False))
+    unknown, kinds = _unknown(other, {word for row in own for word in row})
+    # The same of parts of the first text, each by the rest of it.
+    generator, size = np.random.default_rng(SEED), min(len(other), -(-len(own) // 5))
+    usual = []
+    for _ in range(DIVISIONS):
+        order = generator.permutation(len(own)).tolist()
+        rest = {word for place in order[size:] for word in own[place]}
+        usual.append(_unknown([own[place] for place in order[:size]], rest)[0])
+    weight = 0.0
+    if unknown > max(usual) and unknown >= MORE * np.mean(usual) and unknown >= 5 * LEAST:
+        weight = unknown
+        parts.insert(
+            0, f"{_share(unknown)} of the words of {texts.names[1]}, {_share(kinds)} of the different ones, are never "
+            f"in {texts.names[0]} ({_share(float(np.mean(usual)))} for a part of {texts.names[0]} by the rest of it)",
+        )  # fmt: skip
+    return [Difference("words", "; ".join(parts), weight)] if parts else []
+
+
+def _unknown(rows: Sequence[Sequence[str]], known: set[str]) -> tuple[float, float]:
+    """The share of words, and of different words, that are not known."""
+    counts = Counter(word for row in rows for word in row)
+    new = [count for word, count in counts.items() if word not in known]
+    return sum(new) / max(counts.total(), 1), len(new) / max(len(counts), 1)
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
