@@ -25,6 +25,7 @@ from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource, digest, iterate_pairs
 from ..files import atomic_write, writing
 from .cleaner import FILE, MOST_PAIRS, Cleaner
+from .mixture import passage_finder
 from .repairs import NAMES, REPAIRS, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
@@ -42,7 +43,7 @@ class CleanSettings:
     Attributes:
         repairs: names of the repairs to make, see [`NAMES`].
         reasons: for which pairs are left out, see [`REASONS`].
-        min_score, max_length, max_length_ratio, min_script: limits other than those drawn from the text.
+        min_score, max_length, max_length_ratio, min_script, max_mixed: limits other than those drawn from the text.
         processes: that measure pairs.
     """
 
@@ -52,13 +53,14 @@ class CleanSettings:
     max_length: int | None = None
     max_length_ratio: float | None = None
     min_script: float | None = None
+    max_mixed: float | None = None
     processes: int = 1
 
     def limits(self, drawn: Limits) -> Limits:
         """The limits that hold, of those drawn from the text."""
         given = {
             "score": self.min_score, "length": self.max_length, "ratio": self.max_length_ratio,
-            "script": self.min_script,
+            "script": self.min_script, "mixed": self.max_mixed,
         }  # fmt: skip
         return Limits(**{**drawn.__dict__, **{name: value for name, value in given.items() if value is not None}})
 
@@ -74,6 +76,7 @@ class Judged:
         reason: why it is left out, "" if it is kept.
         detail: what exactly.
         score: from 0 to 1; not a number if none was learned.
+        passage: of a side in the other side's language, such as `"target: la casa blanca"`; or "".
     """
 
     source_name: str
@@ -84,6 +87,7 @@ class Judged:
     reason: str
     detail: str
     score: float
+    passage: str = ""
 
 
 def judge(
@@ -283,10 +287,13 @@ def _measure_part(text: Path, path: Path) -> None:
         scores = cleaner.score(cleaner.measures(pairs))
     columns = {name: np.array([look.values[k] for look in looks], np.float32) for k, name in enumerate(MEASURED)}
     hashes = np.array([look.hashes for look in looks], np.uint64).reshape(-1, 4)
+    find = passage_finder(cleaner.languages)
+    passages = [find(pair) for pair in pairs]
     _write(path, pa.table({
         **columns, "score": scores, **{f"hash_{k}": hashes[:, k] for k in range(4)},
         "is_empty": [look.is_empty for look in looks], "is_damaged": [look.is_damaged for look in looks],
         "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
+        "passage": [text for text, _ in passages], "mixed": [share for _, share in passages],
     }))  # fmt: skip
 
 
@@ -331,7 +338,7 @@ def _decide(
             raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
             yield Judged(
                 names[row["source_number"]], row["line"], pair, raw, row["repairs"].split(), reason, detail,
-                found["score"],
+                found["score"], found["passage"],
             )  # fmt: skip
 
 
@@ -352,6 +359,8 @@ def _problems(found: dict, limits: Limits, ratio: float, tests) -> Iterator[tupl
         yield "script", f"{min(found['source_script'], found['target_script']):.0%} of the letters"
     if found["language"]:
         yield "language", found["language"]
+    if found["mixed"] > limits.mixed:
+        yield "mixed", f"{found['mixed']:.0%} of the words, such as {found['passage']}"
     difference = abs(np.log(max(lengths[1], 1) / max(lengths[0], 1) / ratio))
     if difference > np.log(limits.ratio):
         yield "length", f"{np.exp(difference):.1f} times as long as usual"

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from .spelling import APOSTROPHES, MARKS, UNIT, TwoSpellings, two_spellings
 MOST_LINES, FEWEST_LINES = 20_000, 50
 # Random divisions of the lines, by which differences are judged.
 DIVISIONS, SEED = 8, 1
-# How many times more often a letter, mark, or word must occur, and how much greater a share or a length must be.
-FAR_MORE, MORE = 3.0, 1.5
-# The least share of words that a letter or mark must be in, or of lines that have a property.
-LEAST = 0.002
-SHOWN = 6
+# How many times more often a letter or mark, and a word must occur, and how much greater a share or length must be.
+FAR_MORE, FAR_MORE_WORDS, MORE = 5.0, 3.0, 1.5
+# The least share of words that have a letter or mark, that are far more frequent, and of lines that differ.
+LEAST, LEAST_WORDS, LEAST_LINES = 0.002, 0.02, 0.05
+SHOWN = 5
 PROPERTIES: dict[str, tuple[str, Callable[[str], bool]]] = {
     "end with a mark": ("punctuation", re.compile(r"[.!?…。！？।؟][\"'”’»)\]]*$").search),
     "have a space before a mark": ("punctuation", re.compile(r"\S [.,!?;:…](?!\S)").search),
@@ -40,12 +40,14 @@ class Difference:
     Attributes:
         kind: `"spelling"`, `"punctuation"`, `"case"`, `"length"`, or `"words"`.
         text: what it is, in words and numbers.
-        weight: the share of words or lines that it concerns.
+        weight: the share of lines that it concerns, roughly.
+        is_of_two: whether it is two spellings that stand for each other.
     """
 
     kind: str
     text: str
     weight: float
+    is_of_two: bool = False
 
 
 class LineSample:
@@ -81,7 +83,11 @@ def compare(
     if min(map(len, lines)) < FEWEST_LINES:
         return []
     texts = _Texts(lines, names)
-    found = [*_spelling(texts), *_properties(texts), *_length(texts), *_words(texts)]
+    found = [*_properties(texts), *_length(texts)]
+    # What a word has, a line of the usual length has more often.
+    usual = float(np.median([len(words) for words in texts.words]))
+    for each in (*_spelling(texts), *_words(texts)):
+        found.append(replace(each, weight=1 - (1 - each.weight) ** usual))
     return sorted(found, key=lambda difference: -difference.weight)
 
 
@@ -135,7 +141,9 @@ class _Rates:
         width, total = len(names), sizes.sum() or 1.0
         both = np.bincount(ids, counts, width) / total
         # The variance of a line's deviation from the rate, summed over all lines (also those without the feature).
-        squares = np.bincount(ids, counts**2 - 2 * counts * both[ids] * sizes[lines], width) + both**2 * (sizes**2).sum()
+        squares = (
+            np.bincount(ids, counts**2 - 2 * counts * both[ids] * sizes[lines], width) + both**2 * (sizes**2).sum()
+        )
         scores = []
         for first in divisions:
             share = (sizes * first).sum() / total
@@ -184,12 +192,11 @@ def _spelling(texts: _Texts) -> list[Difference]:
             ][:SHOWN]  # fmt: skip
             if chosen:
                 shown = ", ".join(
-                    f"{unicodedata.normalize('NFC', letter)} ({_share(found.rates[letter][number])} of the words, "
-                    f"{_share(found.rates[letter][1 - number])} in {texts.names[1 - number]})" for letter in chosen
+                    f"{unicodedata.normalize('NFC', letter)} ({_share(found.rates[letter][number])} of the words against "
+                    f"{_share(found.rates[letter][1 - number])})" for letter in chosen
                 )  # fmt: skip
                 weight = max(found.rates[letter][number] for letter in chosen)
-                text = f"{texts.names[number]} has far more {'letters' if kind == 'spelling' else 'marks'} {shown}"
-                differences.append(Difference(kind, text, weight))
+                differences.append(Difference(kind, f"{texts.names[number]} has far more {shown}", weight))
     return differences
 
 
@@ -212,25 +219,41 @@ def group_spellings(spellings: Iterable[TwoSpellings]) -> list[list[TwoSpellings
     """Spellings in groups that differ in the same way: in the same two marks, or in apostrophes."""
     groups: dict[frozenset[str], list[TwoSpellings]] = defaultdict(list)
     for each in spellings:
-        groups[frozenset(unit if unit in APOSTROPHES else unit[1:] for unit in _units(each))].append(each)
+        groups[frozenset(map(_mark, _units(each)))].append(each)
     return list(groups.values())
 
 
+def _mark(unit: str) -> str:
+    return unit if unit in APOSTROPHES else unit[1:]
+
+
+def spelled_in_groups(group: Sequence[TwoSpellings]) -> tuple[list[str], list[str]]:
+    """The units of a group, decomposed, that are written in one way, and those in the other."""
+    pairs = [sorted(_units(each), key=_mark) for each in group]
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+def shown_group(group: Sequence[TwoSpellings]) -> str:
+    """The letters or apostrophes of a group, and two words in both spellings."""
+    sides = spelled_in_groups(group)
+    one, other = (unicodedata.normalize("NFC", " ".join(dict.fromkeys(units))) for units in sides)
+    # Examples in the same order as the letters.
+    words = [each.examples[0][:: 1 if _units(each)[0] in sides[0] else -1] for each in group[:2]]
+    return f"{one} and {other} ({', '.join(' and '.join(pair) for pair in words)})"
+
+
 def _of_two(group: list[TwoSpellings], found: _Rates, names: tuple[str, str]) -> Difference:
-    """How often two texts have each of two spellings."""
-    marks = sorted({unit if unit in APOSTROPHES else unit[1:] for each in group for unit in _units(each)})
-    sides = [
-        [unit for each in group for unit in _units(each) if (unit if unit in APOSTROPHES else unit[1:]) == mark]
-        for mark in marks
+    """Which of two spellings two texts have."""
+    one, other = spelled_in_groups(group)
+    sums = [
+        [sum(found.rates.get(unit, (0.0, 0.0))[text] for unit in side) for side in (one, other)] for text in (0, 1)
     ]
-    sums = [[sum(found.rates.get(unit, (0.0, 0.0))[text] for unit in side) for text in (0, 1)] for side in sides]
-    shown = [" ".join(unicodedata.normalize("NFC", unit) for unit in side) for side in sides]
-    uses = " and ".join(
-        f"{_share(sums[0][text])} and {_share(sums[1][text])} in {name}" for text, name in enumerate(names)
+    shares = [own / max(sum(both), 1e-12) for both in sums for own in both]
+    text = (
+        f"{shown_group(group)} stand for each other: {names[0]} has {shares[0]:.0%} and {shares[1]:.0%} of these, "
+        f"{names[1]} {shares[2]:.0%} and {shares[3]:.0%}"
     )
-    examples = ", ".join(f"{one} and {other}" for each in group[:2] for one, other in each.examples[:1])
-    text = f"{shown[0]} and {shown[1]} stand for each other ({examples}): in {uses} of the words"
-    return Difference("spelling", text, max(map(max, sums)))
+    return Difference("spelling", text, max(map(sum, sums)) * abs(shares[0] - shares[2]), True)
 
 
 def _properties(texts: _Texts) -> list[Difference]:
@@ -240,8 +263,7 @@ def _properties(texts: _Texts) -> list[Difference]:
     differences = []
     for name in found.remarkable:
         one, other = found.rates[name]
-        # What most lines have is judged by those that lack it.
-        if max(one, other) >= 5 * LEAST and _is_more(one, other) and (_is_more(1 - one, 1 - other) or max(one, other) < 0.5):
+        if abs(one - other) >= LEAST_LINES and (_is_more(one, other) or _is_more(1 - one, 1 - other)):
             text = f"{_share(one)} of the lines of {texts.names[0]} {name}, {_share(other)} of {texts.names[1]}"
             differences.append(Difference(PROPERTIES[name][0], text, abs(one - other)))
     return differences
@@ -259,7 +281,7 @@ def _length(texts: _Texts) -> list[Difference]:
     largest = max(max(pair) / max(min(pair), 1) for pair in rest)
     if not _is_more(one, other) or max(one, other) / max(min(one, other), 1) <= largest:
         return []
-    text = f"half of the lines of {texts.names[0]} have up to {one:g} words, {other:g} in {texts.names[1]}"
+    text = f"a line of {texts.names[0]} has {one:g} words (median), one of {texts.names[1]} {other:g}"
     return [Difference("length", text, 1 - min(one, other) / max(one, other))]
 
 
@@ -267,11 +289,14 @@ def _words(texts: _Texts) -> list[Difference]:
     """Words that a text has far more often, and the share of the second text's words that the first never has."""
     words = [[word.lower() for word in own if word[0].isalpha()] for own in texts.words]
     found = texts.rates(words, np.array(list(map(len, words))))
-    parts = []
+    differences = []
     for number in (1, 0):
-        chosen = [word for word in found.more(number, FAR_MORE) if word.isalpha()][:SHOWN]
-        if len(chosen) >= 2:
-            parts.append(f"{texts.names[number]} has far more {', '.join(chosen)}")
+        more = found.more(number, FAR_MORE_WORDS)
+        share = sum(found.rates[word][number] for word in more)
+        if share >= LEAST_WORDS:
+            one, other = texts.names[number], texts.names[1 - number]
+            text = f"{_share(share)} of the words of {one} are far rarer in {other}, such as {', '.join(more[:SHOWN])}"
+            differences.append(Difference("words", text, share))
     first = texts.divisions[0]
     own, other = ([row for row, is_own in zip(words, first) if is_own == wanted] for wanted in (True, False))
     unknown, kinds = _unknown(other, {word for row in own for word in row})
@@ -282,14 +307,13 @@ def _words(texts: _Texts) -> list[Difference]:
         order = generator.permutation(len(own)).tolist()
         rest = {word for place in order[size:] for word in own[place]}
         usual.append(_unknown([own[place] for place in order[:size]], rest)[0])
-    weight = 0.0
-    if unknown > max(usual) and unknown >= MORE * np.mean(usual) and unknown >= 5 * LEAST:
-        weight = unknown
-        parts.insert(
-            0, f"{_share(unknown)} of the words of {texts.names[1]}, {_share(kinds)} of the different ones, are never "
-            f"in {texts.names[0]} ({_share(float(np.mean(usual)))} for a part of {texts.names[0]} by the rest of it)",
-        )  # fmt: skip
-    return [Difference("words", "; ".join(parts), weight)] if parts else []
+    if unknown > max(usual) and unknown >= MORE * np.mean(usual) and unknown >= LEAST_WORDS:
+        text = (
+            f"{_share(unknown)} of the words of {texts.names[1]} are never in {texts.names[0]}, {_share(kinds)} of the "
+            f"different ones ({_share(float(np.mean(usual)))} for a part of {texts.names[0]} by the rest of it)"
+        )
+        differences.append(Difference("words", text, unknown))
+    return differences
 
 
 def _unknown(rows: Sequence[Sequence[str]], known: set[str]) -> tuple[float, float]:
@@ -300,4 +324,4 @@ def _unknown(rows: Sequence[Sequence[str]], known: set[str]) -> tuple[float, flo
 
 
 def _share(value: float) -> str:
-    return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
+    return f"{value:.1%}" if 0.0005 <= value < 0.1 else f"{abs(value):.0%}"

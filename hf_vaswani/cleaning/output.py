@@ -9,12 +9,13 @@ from pathlib import Path
 import zstandard
 
 from ..data.sources.tables import Languages
-from ..data.sources.text_source import TextSource
+from ..data.sources.text_source import TextSource, iterate_pairs
 from ..errors import InputError
 from ..files import atomic_write, writing
 from ..ledger import exclusive
 from .clean import WORK, CleanSettings, judge, two_spellings_of
 from .cleaner import Cleaner
+from .compare import LineSample
 from .report import CleanReport
 
 REMOVED, SCORES = "removed.tsv.zst", "scores.tsv"
@@ -67,8 +68,9 @@ def write_clean_text(
         cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes)
         spellings = two_spellings_of(sources, languages, output / WORK)
         report = CleanReport(
-            settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings
-        )
+            settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
+            _test_lines(tests, languages), _test_files(tests),
+        )  # fmt: skip
         sides = [output / f"clean.{language}" for language in languages]
         with writing(output), ExitStack() as stack:
             paths = [stack.enter_context(atomic_write(path)) for path in (*sides, output / SCORES, output / REMOVED)]
@@ -98,6 +100,21 @@ def write_clean_text(
             with writing(output), atomic_write(output / name) as path:
                 path.write_text(content, encoding="utf-8")
     return report, cleaner
+
+
+def _test_lines(tests: Sequence[TextSource], languages: Languages) -> tuple[list[str], list[str]]:
+    """Some lines of both sides of the test sets."""
+    samples = LineSample(), LineSample()
+    for test in tests:
+        for pair in iterate_pairs(test, languages):
+            for sample, text in zip(samples, pair):
+                sample.add(text)
+    return samples[0].lines, samples[1].lines
+
+
+def _test_files(tests: Sequence[TextSource]) -> tuple[str | None, str | None]:
+    files = [(test.source[0], test.target[0]) for test in tests if test.source and test.target]
+    return files[0] if files else (None, None)
 
 
 def _line(text: str) -> str:

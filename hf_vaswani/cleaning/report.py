@@ -3,12 +3,16 @@
 import html
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from heapq import heappush, heappushpop
 from itertools import count
 
 from ..errors import counted
 from .clean import Judged
+from .compare import Difference, LineSample, compare
+from .flaws import Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
 from .spelling import TwoSpellings
@@ -16,6 +20,8 @@ from .spelling import TwoSpellings
 EXAMPLES = 10
 BINS = 20
 SPELLINGS = 5  # that are printed
+DIFFERENCES = 3  # that are printed
+SIDES = ("source", "target")
 # Characters of an example.
 LONGEST = 200
 STYLE = """
@@ -23,6 +29,7 @@ body { font: 16px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem aut
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { padding: .25rem .75rem; text-align: left; vertical-align: top }
 td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4 }
+ol li { margin: .4rem 0 } i { color: #555 }
 .bar { fill: #4878a8 } .out { fill: #c44 } summary { cursor: pointer; margin-top: .5rem }
 """
 
@@ -36,18 +43,24 @@ class CleanReport:
         has_score: whether a score was learned.
         languages: of both sides, as far as an identifier knows them.
         spellings: that a side uses next to each other, by `"source"` and `"target"`.
+        tests: the lines of both sides of the test sets.
+        test_files: a file with test text of each side, if there is one.
         read, kept: number of pairs.
         reasons, repairs: how many pairs were left out for each reason, and changed by each repair.
         by_source: for each source the numbers of pairs read, kept, and left out by reason.
         details: for reasons that have them, what exactly, and how often.
         histogram: number of pairs by score, in [`BINS`] steps from 0 to 1.
         examples: for each reason, pairs nearest to the limit.
+        mixed: how many pairs were kept whose source or target has passages in the other's language.
+        passages: some of these, by side.
     """
 
     limits: Limits
     has_score: bool
     languages: tuple[str | None, str | None]
     spellings: dict[str, list[TwoSpellings]] = field(default_factory=dict)
+    tests: tuple[Sequence[str], Sequence[str]] = ((), ())
+    test_files: tuple[str | None, str | None] = (None, None)
     read: int = 0
     kept: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -56,9 +69,12 @@ class CleanReport:
     details: Counter[str] = field(default_factory=Counter)
     histogram: list[int] = field(default_factory=lambda: [0] * BINS)
     examples: dict[str, list[tuple[float, int, Judged]]] = field(default_factory=dict)
+    mixed: Counter[str] = field(default_factory=Counter)
+    passages: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self):
         self._numbers = count()
+        self._kept = LineSample(), LineSample()
 
     def add(self, judged: Judged) -> None:
         """Count a pair."""
@@ -73,6 +89,8 @@ class CleanReport:
             self.reasons[judged.reason] += 1
             if judged.reason == "language":
                 self.details[judged.detail] += 1
+        else:
+            self._keep(judged)
         names = [judged.reason or "kept", *(f"repair:{name}" for name in judged.repairs)]
         distance = abs(judged.score - self.limits.score) if names[0] in ("score", "kept") else 0.0
         for name in names:
@@ -82,6 +100,32 @@ class CleanReport:
                 heappush(heap, entry)
             else:
                 heappushpop(heap, entry)
+
+    def _keep(self, judged: Judged) -> None:
+        for sample, text in zip(self._kept, judged.pair):
+            sample.add(text)
+        side, _, passage = judged.passage.partition(": ")
+        if passage:
+            self.mixed[side] += 1
+            if len(own := self.passages.setdefault(side, [])) < EXAMPLES and passage not in own:
+                own.append(passage)
+
+    @cached_property
+    def differences(self) -> dict[str, list[Difference]]:
+        """What the kept text and the test sets differ in, by side."""
+        return {side: compare(own.lines, test) for side, own, test in zip(SIDES, self._kept, self.tests)}
+
+    @cached_property
+    def flaws(self) -> list[Flaw]:
+        """What stands out, the weightiest first."""
+        found = left_out(self.read, self.kept, self.reasons) + repaired(self.read, self.repairs)
+        for side, own, test, file in zip(SIDES, self._kept, self.tests, self.test_files):
+            found += spelled_in_two_ways(side, own.lines, test, file)
+            whole = self.details[f"{side} in the {SIDES[side == 'source']}'s language"]
+            passages = self.passages.get(side, ())
+            found += mixed(side, self.mixed[side], whole, self.read, passages, self.limits.mixed < 1)
+            found += unlike_test(side, self.differences[side])
+        return weightiest(found)
 
     def shown(self, name: str) -> list[Judged]:
         """The examples of a reason, or of pairs that were kept, best first."""
@@ -102,7 +146,9 @@ class CleanReport:
             found += [f"  two spellings in the {side}: {one}" for one in spellings[:SPELLINGS]]
             if len(spellings) > SPELLINGS:
                 found.append(f"  {len(spellings) - SPELLINGS} more in the {side}, see report.html")
-        return found
+        differences = [(side, one) for side, own in self.differences.items() for one in own]
+        differences.sort(key=lambda each: -each[1].weight)
+        return found + [f"  {side}: {one.text}" for side, one in differences[:DIFFERENCES]]
 
     def as_json(self) -> str:
         """The counts."""
@@ -110,6 +156,8 @@ class CleanReport:
             "read": self.read, "kept": self.kept, "reasons": {name: self.reasons[name] for name in REASONS},
             "repairs": {name: self.repairs[name] for name in REPAIRED},
             "spellings": {side: list(map(asdict, own)) for side, own in self.spellings.items()},
+            "stands_out": list(map(asdict, self.flaws)), "mixed": dict(self.mixed),
+            "differences": {side: list(map(asdict, own)) for side, own in self.differences.items()},
             "by_source": self.by_source,
             "languages": self.languages, "language_problems": dict(self.details.most_common()),
             "limits": asdict(self.limits), "has_score": self.has_score, "histogram": self.histogram,
@@ -127,6 +175,10 @@ class CleanReport:
         ]
         head = f"Of {self.read:,} pairs, {self.kept:,} were kept."
         parts = [head]
+        if self.flaws:
+            parts.append(
+                "\n".join(f"{n}. **{flaw.title}.** {flaw.text} {flaw.remedy}" for n, flaw in _numbered(self.flaws))
+            )
         if rows:
             parts.append("\n".join(["| left out | what it is | pairs |", "| --- | --- | --- |", *rows]))
         if made:
@@ -134,6 +186,11 @@ class CleanReport:
         parts += [
             "\n".join(f"- Two spellings in the {side}: {one}" for one in own)
             for side, own in self.spellings.items()
+            if own
+        ]
+        parts += [
+            "\n".join(f"- Unlike the test text, {side}: {one.text}" for one in own)
+            for side, own in self.differences.items()
             if own
         ]
         return "\n\n".join(parts) + "\n"
@@ -154,8 +211,11 @@ class CleanReport:
             (name, f"{own['read']:,}", f"{own['kept']:,}", *(f"{own[reason]:,}" for reason, *_ in reasons))
             for name, own in self.by_source.items()
         ]
+        differences = [(side, one.kind, one.text) for side, own in self.differences.items() for one in own]
+        share = f" ({self.kept / self.read:.0%})" if self.read else ""
         parts = [
-            f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept.</p>",
+            f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept{share}.</p>",
+            _flaws(self.flaws),
             _section("Left out", ("reason", "what it is", "pairs", "share"), reasons, 2),
             _section("Repaired", ("repair", "what it was", "pairs"), repairs, 2),
             _section(
@@ -164,6 +224,7 @@ class CleanReport:
                 spellings,
                 4,
             ),
+            _section("What training text and test text differ in", ("side", "kind", "what"), differences, 3),
             _section("By source", ("source", "read", "kept", *(name for name, *_ in reasons)), sources, 1),
         ]
         if self.has_score:
@@ -182,6 +243,20 @@ class CleanReport:
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Cleaned text</title><style>{STYLE}</style>'
             f"\n{body}\n</html>\n"
         )
+
+
+def _numbered(flaws: list[Flaw]) -> list[tuple[int, Flaw]]:
+    return list(enumerate(flaws, start=1))
+
+
+def _flaws(flaws: list[Flaw]) -> str:
+    if not flaws:
+        return ""
+    items = "".join(
+        f"<li><b>{html.escape(flaw.title)}.</b> {html.escape(flaw.text)} <i>{html.escape(flaw.remedy)}</i></li>"
+        for flaw in flaws
+    )
+    return f"<h2>What stands out</h2><ol>{items}</ol>"
 
 
 def _detail(report: CleanReport, name: str) -> str:

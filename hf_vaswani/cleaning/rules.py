@@ -19,6 +19,7 @@ REASONS = {
     "long": "far more characters than the others",
     "script": "letters of other scripts",
     "language": "another language, or sides that are swapped",
+    "mixed": "passages in the other side's language",
     "length": "sides whose lengths differ too much",
     "test": "a line of the test set",
     "score": "probably no translation",
@@ -109,6 +110,7 @@ class Limits:
         script: the least share of letters of the usual scripts.
         score: the least score.
         copied, repeated: the greatest share of words that both sides have, and that repeat others.
+        mixed: the greatest share of words in passages of the other side's language.
     """
 
     length: int
@@ -117,6 +119,7 @@ class Limits:
     score: float = 0.5
     copied: float = COPIED
     repeated: float = REPEATED
+    mixed: float = 1.0
 
     @classmethod
     def of(cls, lengths: np.ndarray, length_ratio: float) -> "Limits":

@@ -41,7 +41,7 @@ class SideLanguages:
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         for pair in pairs:
             for own, text in zip(counts, pair):
-                own.update(_sequences(text))
+                own.update(sequences(text))
         frequent = [sequence for sequence, _ in (counts[0] + counts[1]).most_common(MOST_SEQUENCES)]
         totals = [math.log(own.total() + len(frequent)) for own in counts]
         odds = {
@@ -65,7 +65,7 @@ class SideLanguages:
 
     def _odds(self, text: str) -> float:
         """Above 0 for a text in the language of the targets, below for one in that of the sources."""
-        known = [self.odds[sequence] for sequence in _sequences(text) if sequence in self.odds]
+        known = [self.odds[sequence] for sequence in sequences(text) if sequence in self.odds]
         return sum(known) / len(known) if len(known) >= LEAST_SEQUENCES else 0.0
 
     def save(self, folder: Path) -> None:
@@ -79,7 +79,8 @@ class SideLanguages:
         return cls(values["odds"], tuple(values["languages"]))
 
 
-def _sequences(text: str) -> list[str]:
+def sequences(text: str) -> list[str]:
+    """The sequences of letters of a text, with the spaces around words."""
     folded = f" {' '.join(text.lower().split())} "
     return [
         sequence

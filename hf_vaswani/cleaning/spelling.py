@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -101,6 +101,13 @@ def preferred(spellings: Iterable[TwoSpellings], texts: Iterable[str]) -> dict[s
             after = changes[after]
         changes[before] = after
     return {before: after for before, after in changes.items() if before != after}
+
+
+def has_units(text: str, units: Collection[str]) -> bool:
+    """Whether words of a text have one of some letters with marks, or apostrophes."""
+    wanted = {unicodedata.normalize("NFD", unit) for unit in units}
+    folded = unicodedata.normalize("NFD", text.lower())
+    return any(unit in wanted for word in WORD.findall(folded) for unit in UNIT.findall(word))
 
 
 def respelled(text: str, changes: Mapping[str, str]) -> str:

@@ -45,6 +45,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--max_length_ratio", type=float, metavar="X", help="how many times longer than usual one side may be"
     )
     rules.add_argument(
+        "--max_mixed", type=float, metavar="SHARE",
+        help="how much of a side may be passages in the other side's language, from 0 to 1 (default: 1)",
+    )  # fmt: skip
+    rules.add_argument(
         "--keep_reasons", nargs="+", default=[], metavar="REASON",
         help="do not leave pairs out for these, such as near_duplicate",
     )  # fmt: skip
@@ -75,8 +79,10 @@ def run(options: argparse.Namespace) -> None:
     errors = _unknown("keep_reasons", options.keep_reasons, REASONS) + _unknown(
         "no_repairs", options.no_repairs, NAMES
     )
-    if options.min_score is not None and not 0 <= options.min_score <= 1:
-        errors.append(f"--min_score must be from 0 to 1, got {options.min_score}.")
+    for name in ("min_score", "max_mixed"):
+        value = getattr(options, name)
+        if value is not None and not 0 <= value <= 1:
+            errors.append(f"--{name} must be from 0 to 1, got {value}.")
     for name, least in (("max_characters", 1), ("max_length_ratio", 1), ("num_workers", 1)):
         value = getattr(options, name)
         if value is not None and not value >= least:
@@ -108,6 +114,7 @@ def run(options: argparse.Namespace) -> None:
         min_score=options.min_score,
         max_length=options.max_characters,
         max_length_ratio=options.max_length_ratio,
+        max_mixed=options.max_mixed,
         processes=options.num_workers,
     )
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None

@@ -125,7 +125,7 @@ def covering_length(source_lengths: np.ndarray, target_lengths: np.ndarray, shar
 
 
 def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]:
-    """Describe what was found and what was done about it, one line per issue.
+    """Describe what was found and what was done about it, one line per issue that occurs.
 
     Args:
         counts: the counts of a [`PairFilter`], plus those of [`filter_lengths`] if known.
@@ -133,6 +133,8 @@ def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]
     read, kept = counts["pairs"], pairs_kept(counts, settings)
     lines = [f"{counted(read, 'pair')} read, {read - kept:,} left out, {kept:,} kept"]
     for issue, count, description in issues_found(counts, settings):
+        if not count:
+            continue
         setting = ISSUES[issue][1]
         value = f"{COUNTED_RATIO:g}" if issue == "length_ratio" else "true"
         outcome = "left out" if settings.drops(issue) else f"kept; --{setting} {value} leaves them out"
@@ -158,9 +160,8 @@ def issues_found(counts: dict[str, int], settings: FilterSettings) -> list[tuple
 
 
 def filter_summary(counts: dict[str, int], settings: FilterSettings) -> str:
-    """The filter report on one line, with only the issues that occur."""
-    first, *lines = filter_report(counts, settings)
-    return "; ".join([first, *(line.strip() for line in lines if not line.strip().startswith("0 "))])
+    """The filter report on one line."""
+    return "; ".join(map(str.strip, filter_report(counts, settings)))
 
 
 def hash_of_pair(source: str, target: str, seed: int = 0) -> int:

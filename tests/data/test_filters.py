@@ -103,7 +103,6 @@ def test_report_gives_count_and_treatment_of_each_problem():
         "  2 whose target is the source: left out",
         "  2 that repeat an earlier pair: kept; --drop_duplicates true leaves them out",
         "  1 with more than 10 tokens on a side: left out",
-        "  0 with one side more than 9 times as long as the other: kept; --max_length_ratio 9 leaves them out",
     ]
 
 

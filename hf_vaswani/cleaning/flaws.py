@@ -1,0 +1,134 @@
+"""What stands out in a text that was cleaned, for somebody who does not know it, and what to do about it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .compare import Difference, group_spellings, shown_group
+from .repairs import SHOWN as REPAIRED
+from .rules import REASONS
+from .spelling import has_units, preferred, two_spellings
+
+# The least share of pairs that is worth a word.
+LEAST_SHARE = 0.01
+# What is repaired, and what may be as it should be, counts less than what trains badly.
+REPAIRED_WEIGHT, DIFFERENCE_WEIGHT = 0.2, 0.3
+MOST_FLAWS, EXAMPLES = 8, 4
+REMEDIES = {
+    "spelling": "Clean does not change letters that do not stand for each other: look for text in the other's spelling.",
+    "punctuation": "A model sets marks as its training text does: make both alike if the test text is as you want it.",
+    "case": "A model sets capitals as its training text does: make both alike if the test text is as you want it.",
+    "length": "A model is weak at lengths that it has hardly seen: add text with lines like those of the test text.",
+    "words": "Look for more text on what the test text is about, or judge the model by another one.",
+}
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Something about a text that its reader should know.
+
+    Attributes:
+        weight: how much of the text it concerns, from 0 to 1.
+        title, text: what it is.
+        remedy: what to do about it.
+    """
+
+    weight: float
+    title: str
+    text: str
+    remedy: str
+
+
+def weightiest(flaws: Iterable[Flaw]) -> list[Flaw]:
+    """The flaws to show, the weightiest first."""
+    found = [flaw for flaw in flaws if flaw.weight >= LEAST_SHARE]
+    return sorted(found, key=lambda flaw: (-flaw.weight, flaw.title))[:MOST_FLAWS]
+
+
+def left_out(read: int, kept: int, reasons: Mapping[str, int]) -> list[Flaw]:
+    """Pairs that were left out, by reason."""
+    counts = {name: count for name, count in reasons.items() if name != "near_duplicate"}
+    repeated = sum(reasons.get(name, 0) for name in ("duplicate", "near_duplicate"))
+    if repeated:
+        counts["duplicate"] = repeated
+    flaws = []
+    for name, count in counts.items():
+        title = "Repetitions" if name == "duplicate" else REASONS[name].capitalize()
+        what = "repeat an earlier pair" if name == "duplicate" else "were left out"
+        remedy = f"They were left out; {kept:,} pairs are left to learn from. --keep_reasons {name} keeps them."
+        if name == "score":
+            remedy = "Look at the examples: if good pairs are among them, lower --min_score."
+        share = count / max(read, 1)
+        flaws.append(Flaw(share, title, f"{count:,} of {read:,} pairs ({share:.0%}) {what}.", remedy))
+    return flaws
+
+
+def repaired(read: int, repairs: Mapping[str, int]) -> list[Flaw]:
+    """Pairs that were repaired, by repair."""
+    return [
+        Flaw(
+            REPAIRED_WEIGHT * count / max(read, 1), REPAIRED[name].capitalize(),
+            f"{count:,} of {read:,} pairs ({count / max(read, 1):.0%}) had them.",
+            f"They were repaired; --no_repairs {name} leaves them as they are.",
+        )
+        for name, count in repairs.items()
+    ]  # fmt: skip
+
+
+def spelled_in_two_ways(side: str, lines: Sequence[str], test: Sequence[str], file: str | None) -> list[Flaw]:
+    """A side that writes the same in two ways.
+
+    Args:
+        lines: of the side, as they were kept.
+        test: text that is spelled as wanted, if there is any.
+        file: its path.
+    """
+    found = two_spellings(lines)
+    changes = preferred(found, test)
+    other = set(changes) or {each.rare for each in found}
+    share = sum(has_units(line, other) for line in lines) / max(len(lines), 1)
+    if not found or not other:
+        return []
+    ways = "; ".join(map(shown_group, group_spellings(found)))
+    text = f"These stand for each other: {ways}. "
+    if changes:
+        text += (
+            f"The test text spells {share:.0%} of the lines otherwise, with {' '.join(sorted(set(changes.values())))}."
+        )
+    else:
+        text += f"{share:.0%} of the lines have the rarer ones."
+    remedy = f"Add --like_{side} {file or 'FILE'}" + ("" if file else ", which names a text in the spelling you want")
+    return [Flaw(share, f"Two spellings in the {side}", text, f"{remedy}: the {side} is then spelled like it.")]
+
+
+def mixed(side: str, count: int, whole: int, read: int, passages: Sequence[str], is_limited: bool) -> list[Flaw]:
+    """A side that has passages in the language of the other.
+
+    Args:
+        count: kept pairs with such passages.
+        whole: pairs that were left out, since they are in the other language as a whole.
+        passages: some of those in pairs that were kept.
+        is_limited: whether pairs with many of them were left out.
+    """
+    other = "source" if side == "target" else "target"
+    share = (count + whole) / max(read, 1)
+    if not count:
+        return []
+    quoted = ", ".join(f"“{passage}”" for passage in passages[:EXAMPLES])
+    text = f"{count:,} of the pairs that were kept have three or more such words in a row in the {side}: {quoted}."
+    if whole:
+        text += f" {whole:,} more were left out, as the {side} is in that language as a whole."
+    remedy = "Names are no harm. Passages that were not translated are: " + (
+        "lower --max_mixed." if is_limited else "--max_mixed 0.2 leaves out pairs of which they are more than a fifth."
+    )
+    return [Flaw(share, f"Words of the {other}'s language in the {side}", text, remedy)]
+
+
+def unlike_test(side: str, differences: Iterable[Difference]) -> list[Flaw]:
+    """What the text and its test text differ in, except for two spellings of the same."""
+    return [
+        Flaw(
+            DIFFERENCE_WEIGHT * each.weight, f"Another {each.kind} than in the test text, {side}",
+            f"{each.text[:1].upper()}{each.text[1:]}.", REMEDIES[each.kind],
+        )
+        for each in differences if not each.is_of_two
+    ]  # fmt: skip
