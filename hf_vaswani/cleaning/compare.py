@@ -192,8 +192,8 @@ def _spelling(texts: _Texts) -> list[Difference]:
             ][:SHOWN]  # fmt: skip
             if chosen:
                 shown = ", ".join(
-                    f"{unicodedata.normalize('NFC', letter)} ({_share(found.rates[letter][number])} of the words against "
-                    f"{_share(found.rates[letter][1 - number])})" for letter in chosen
+                    f"{unicodedata.normalize('NFC', letter)} ({_share(found.rates[letter][number])} of the words "
+                    f"against {_share(found.rates[letter][1 - number])})" for letter in chosen
                 )  # fmt: skip
                 weight = max(found.rates[letter][number] for letter in chosen)
                 differences.append(Difference(kind, f"{texts.names[number]} has far more {shown}", weight))
@@ -309,8 +309,8 @@ def _words(texts: _Texts) -> list[Difference]:
         usual.append(_unknown([own[place] for place in order[:size]], rest)[0])
     if unknown > max(usual) and unknown >= MORE * np.mean(usual) and unknown >= LEAST_WORDS:
         text = (
-            f"{_share(unknown)} of the words of {texts.names[1]} are never in {texts.names[0]}, {_share(kinds)} of the "
-            f"different ones ({_share(float(np.mean(usual)))} for a part of {texts.names[0]} by the rest of it)"
+            f"{_share(unknown)} of the words of {texts.names[1]} are never in {texts.names[0]}, {_share(kinds)} of "
+            f"the different ones ({_share(float(np.mean(usual)))} for a part of {texts.names[0]} by the rest of it)"
         )
         differences.append(Difference("words", text, unknown))
     return differences

@@ -11,14 +11,30 @@ from .spelling import has_units, preferred, two_spellings
 # The least share of pairs that is worth a word.
 LEAST_SHARE = 0.01
 # What is repaired, and what may be as it should be, counts less than what trains badly.
-REPAIRED_WEIGHT, DIFFERENCE_WEIGHT = 0.2, 0.3
-MOST_FLAWS, EXAMPLES = 8, 4
-REMEDIES = {
-    "spelling": "Clean does not change letters that do not stand for each other: look for text in the other's spelling.",
-    "punctuation": "A model sets marks as its training text does: make both alike if the test text is as you want it.",
-    "case": "A model sets capitals as its training text does: make both alike if the test text is as you want it.",
-    "length": "A model is weak at lengths that it has hardly seen: add text with lines like those of the test text.",
-    "words": "Look for more text on what the test text is about, or judge the model by another one.",
+REPAIRED_WEIGHT, UNLIKE_WEIGHT = 0.2, 0.15
+MOST_FLAWS, MOST_DIFFERENCES, EXAMPLES = 8, 3, 4
+# Kind of a difference → title and remedy.
+UNLIKE = {
+    "spelling": (
+        "The test text has other letters",
+        "Nothing changes letters that do not stand for each other: look for text in the spelling of the test text.",
+    ),
+    "punctuation": (
+        "The test text has other marks",
+        "A model sets marks as its training text does: make both alike if those of the test text are wanted.",
+    ),
+    "case": (
+        "The test text has other capitals",
+        "A model writes capitals as its training text does: make both alike if those of the test text are wanted.",
+    ),
+    "length": (
+        "The test text has lines of another length",
+        "A model is weak at lengths that it has hardly seen: add text with such lines.",
+    ),
+    "words": (
+        "The test text has other words",
+        "Add text on what the test text is about, or judge the model by another test text.",
+    ),
 }
 
 
@@ -100,7 +116,7 @@ def spelled_in_two_ways(side: str, lines: Sequence[str], test: Sequence[str], fi
     return [Flaw(share, f"Two spellings in the {side}", text, f"{remedy}: the {side} is then spelled like it.")]
 
 
-def mixed(side: str, count: int, whole: int, read: int, passages: Sequence[str], is_limited: bool) -> list[Flaw]:
+def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str], is_limited: bool) -> list[Flaw]:
     """A side that has passages in the language of the other.
 
     Args:
@@ -110,11 +126,14 @@ def mixed(side: str, count: int, whole: int, read: int, passages: Sequence[str],
         is_limited: whether pairs with many of them were left out.
     """
     other = "source" if side == "target" else "target"
-    share = (count + whole) / max(read, 1)
+    share = (count + whole) / max(kept + whole, 1)
     if not count:
         return []
     quoted = ", ".join(f"“{passage}”" for passage in passages[:EXAMPLES])
-    text = f"{count:,} of the pairs that were kept have three or more such words in a row in the {side}: {quoted}."
+    text = (
+        f"{count:,} of the {kept:,} pairs that were kept ({count / kept:.0%}) have three or more such words in a row in "
+        f"the {side}: {quoted}."
+    )
     if whole:
         text += f" {whole:,} more were left out, as the {side} is in that language as a whole."
     remedy = "Names are no harm. Passages that were not translated are: " + (
@@ -123,12 +142,17 @@ def mixed(side: str, count: int, whole: int, read: int, passages: Sequence[str],
     return [Flaw(share, f"Words of the {other}'s language in the {side}", text, remedy)]
 
 
-def unlike_test(side: str, differences: Iterable[Difference]) -> list[Flaw]:
-    """What the text and its test text differ in, except for two spellings of the same."""
-    return [
-        Flaw(
-            DIFFERENCE_WEIGHT * each.weight, f"Another {each.kind} than in the test text, {side}",
-            f"{each.text[:1].upper()}{each.text[1:]}.", REMEDIES[each.kind],
-        )
-        for each in differences if not each.is_of_two
-    ]  # fmt: skip
+def unlike_test(differences: Mapping[str, Iterable[Difference]]) -> list[Flaw]:
+    """What the text and its test text differ in, by kind, except for two spellings of the same.
+
+    Args:
+        differences: of each side.
+    """
+    found = [(side, each) for side, own in differences.items() for each in own if not each.is_of_two]
+    flaws = []
+    for kind, (title, remedy) in UNLIKE.items():
+        own = sorted((pair for pair in found if pair[1].kind == kind), key=lambda pair: -pair[1].weight)
+        if own:
+            text = "; ".join(f"{side}: {each.text}" for side, each in own[:MOST_DIFFERENCES])
+            flaws.append(Flaw(UNLIKE_WEIGHT * own[0][1].weight, title, f"{text[:1].upper()}{text[1:]}.", remedy))
+    return flaws

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,7 +29,7 @@ STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { padding: .25rem .75rem; text-align: left; vertical-align: top }
-td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4 }
+td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4; white-space: nowrap }
 ol li { margin: .4rem 0 } i { color: #555 }
 .bar { fill: #4878a8 } .out { fill: #c44 } summary { cursor: pointer; margin-top: .5rem }
 """
@@ -123,9 +124,8 @@ class CleanReport:
             found += spelled_in_two_ways(side, own.lines, test, file)
             whole = self.details[f"{side} in the {SIDES[side == 'source']}'s language"]
             passages = self.passages.get(side, ())
-            found += mixed(side, self.mixed[side], whole, self.read, passages, self.limits.mixed < 1)
-            found += unlike_test(side, self.differences[side])
-        return weightiest(found)
+            found += mixed(side, self.mixed[side], whole, self.kept, passages, self.limits.mixed < 1)
+        return weightiest(found + unlike_test(self.differences))
 
     def shown(self, name: str) -> list[Judged]:
         """The examples of a reason, or of pairs that were kept, best first."""
@@ -253,10 +253,15 @@ def _flaws(flaws: list[Flaw]) -> str:
     if not flaws:
         return ""
     items = "".join(
-        f"<li><b>{html.escape(flaw.title)}.</b> {html.escape(flaw.text)} <i>{html.escape(flaw.remedy)}</i></li>"
+        f"<li><b>{html.escape(flaw.title)}.</b> {html.escape(flaw.text)} <i>{_with_code(flaw.remedy)}</i></li>"
         for flaw in flaws
     )
     return f"<h2>What stands out</h2><ol>{items}</ol>"
+
+
+def _with_code(text: str) -> str:
+    """Text for HTML, whose options are code."""
+    return re.sub(r"--\w+", r"<code>\g<0></code>", html.escape(text))
 
 
 def _detail(report: CleanReport, name: str) -> str:
