@@ -131,8 +131,8 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
         return []
     quoted = ", ".join(f"“{passage}”" for passage in passages[:EXAMPLES])
     text = (
-        f"{count:,} of the {kept:,} pairs that were kept ({count / kept:.0%}) have three or more such words in a row in "
-        f"the {side}: {quoted}."
+        f"{count:,} of the {kept:,} pairs that were kept ({count / kept:.0%}) have three or more such words in a row "
+        f"in the {side}: {quoted}."
     )
     if whole:
         text += f" {whole:,} more were left out, as the {side} is in that language as a whole."

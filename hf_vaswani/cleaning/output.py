@@ -16,6 +16,7 @@ from ..ledger import exclusive
 from .clean import WORK, CleanSettings, judge, two_spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
+from .provenance import REPORT, digests, public_names
 from .report import CleanReport
 
 REMOVED, SCORES = "removed.tsv.zst", "scores.tsv"
@@ -69,7 +70,7 @@ def write_clean_text(
         spellings = two_spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
-            _test_lines(tests, languages), _test_files(tests),
+            _test_lines(tests, languages), _test_files(tests), public_names(sources),
         )  # fmt: skip
         sides = [output / f"clean.{language}" for language in languages]
         with writing(output), ExitStack() as stack:
@@ -94,8 +95,9 @@ def write_clean_text(
                 if not judged.reason:
                     for file, text in zip((source, target), judged.pair):
                         print(_line(text), file=file)
+        report.files = digests(sides)
         for name, content in (
-            ("report.html", report.as_html()), ("report.md", report.as_markdown()), ("report.json", report.as_json()),
+            ("report.html", report.as_html()), ("report.md", report.as_markdown()), (REPORT, report.as_json()),
         ):  # fmt: skip
             with writing(output), atomic_write(output / name) as path:
                 path.write_text(content, encoding="utf-8")

@@ -46,6 +46,8 @@ class CleanReport:
         spellings: that a side uses next to each other, by `"source"` and `"target"`.
         tests: the lines of both sides of the test sets.
         test_files: a file with test text of each side, if there is one.
+        sources: names of the raw text.
+        files: digests of the clean text, by file name.
         read, kept: number of pairs.
         reasons, repairs: how many pairs were left out for each reason, and changed by each repair.
         by_source: for each source the numbers of pairs read, kept, and left out by reason.
@@ -62,6 +64,8 @@ class CleanReport:
     spellings: dict[str, list[TwoSpellings]] = field(default_factory=dict)
     tests: tuple[Sequence[str], Sequence[str]] = ((), ())
     test_files: tuple[str | None, str | None] = (None, None)
+    sources: Sequence[str] = ()
+    files: dict[str, str] = field(default_factory=dict)
     read: int = 0
     kept: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -153,6 +157,7 @@ class CleanReport:
     def as_json(self) -> str:
         """The counts."""
         values = {
+            "sources": self.sources, "files": self.files,
             "read": self.read, "kept": self.kept, "reasons": {name: self.reasons[name] for name in REASONS},
             "repairs": {name: self.repairs[name] for name in REPAIRED},
             "spellings": {side: list(map(asdict, own)) for side, own in self.spellings.items()},

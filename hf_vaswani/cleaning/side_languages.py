@@ -43,7 +43,7 @@ class SideLanguages:
             for own, text in zip(counts, pair):
                 own.update(sequences(text))
         frequent = [sequence for sequence, _ in (counts[0] + counts[1]).most_common(MOST_SEQUENCES)]
-        totals = [math.log(own.total() + len(frequent)) for own in counts]
+        totals = [math.log(max(own.total() + len(frequent), 1)) for own in counts]
         odds = {
             sequence: math.log(counts[1][sequence] + 1) - totals[1] - math.log(counts[0][sequence] + 1) + totals[0]
             for sequence in frequent

@@ -35,6 +35,8 @@ WRITE_BATCH = 10_000
 # Entries of a tokenizer's config that say where it was loaded from, or what tokenizer.json says too.
 NOT_DIGESTED = {"name_or_path", "transformers_version", "is_local", "auto_map", "local_files_only", WHITESPACE}
 SCHEMA = pa.schema({"source": pa.large_string(), "target": pa.large_string(), "origin": pa.int16()})
+# Letters of a text that others seldom have in the same order by chance.
+FEWEST_LETTERS = 10
 # With fewer pairs, starting processes takes longer than they save.
 MANY_PAIRS = 100_000
 
@@ -64,12 +66,32 @@ class PreparedText:
             found.update(pairs_of_rows(batch.filter(pc.is_in(batch["source"], value_set=sources))))
         return sum(pair in found for pair in pairs)
 
+    def near_copies(self, pairs: list[Pair]) -> int:
+        """How many of some pairs have a source that is in this text, but for case, digits, spaces, and marks.
+
+        Those with few letters, which are like many others, are not counted.
+        """
+        sources = _letters(pa.array([source for source, _ in pairs], pa.large_string()))
+        found = pa.chunked_array(
+            [part.filter(pc.is_in(part, value_set=sources)) for part in map(_letters, self._sources())],
+            pa.large_string(),
+        )
+        is_long = pc.greater_equal(pc.utf8_length(sources), FEWEST_LETTERS)
+        return pc.sum(pc.and_(pc.is_in(sources, value_set=found.unique()), is_long)).as_py() or 0
+
+    def _sources(self) -> Iterator[pa.Array]:
+        return (batch["source"] for batch in self._batches())
+
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, rows: slice) -> list[Pair]:
         columns = self.dataset[rows]
         return list(zip(columns["source"], columns["target"]))
+
+
+def _letters(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\p{L}\p{M}]+", "")
 
 
 def pairs_of_rows(rows: pa.RecordBatch) -> Iterator[Pair]:

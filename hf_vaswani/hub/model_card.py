@@ -15,6 +15,8 @@ import yaml
 from huggingface_hub import ModelCardData
 
 from ..backends import backend_title
+from ..cleaning.repairs import SHOWN as REPAIRED
+from ..cleaning.rules import REASONS
 from ..configuration.keys import Keys, Sections
 from ..errors import counted
 from ..ledger import Provenance
@@ -79,6 +81,7 @@ def card_text(
         report=report,
         texts=_texts(recipe, report),
         filters=_filters(report),
+        cleaned=_cleaned(report),
         text_license=recipe["data"].get("license"),
         model_license=recipe["training"].get("license"),
         tokenizer=tokenizer_words(recipe, report),
@@ -253,6 +256,22 @@ def _filters(report: RunReport) -> str:
         + (f" Left out: {words[0]}." if words[0] else " Nothing was left out.")
         + (f" Kept: {words[1]}." if words[1] else "")
     )
+
+
+def _cleaned(report: RunReport) -> str:
+    """What `hf-vaswani clean` did to the training text; empty if it did nothing, or if that is unknown."""
+    parts = []
+    for text in report.cleaned:
+        words = [
+            f"`hf-vaswani clean` made it from {', '.join(map(plain, text.sources))}: of "
+            f"{counted(text.read, 'pair')}, {text.kept:,} were kept."
+        ]
+        for what, counts, meanings in (("Left out", text.reasons, REASONS), ("Repaired", text.repairs, REPAIRED)):
+            found = sorted(counts.items(), key=lambda item: -item[1])
+            shown = "; ".join(f"{count:,}, {plain(meanings.get(name, name))}" for name, count in found)
+            words += [f"{what}: {shown}."] if shown else []
+        parts.append(" ".join(words))
+    return Markdown("\n\n".join(parts))
 
 
 def _earlier(run: Provenance) -> str:

@@ -48,6 +48,22 @@ class PairError(RecordPart):
     left_out: bool
 
 
+class CleanedText(RecordPart):
+    """What `hf-vaswani clean` did to text that a run was trained on.
+
+    Attributes:
+        sources: names of the raw text, without folders.
+        read, kept: number of its pairs.
+        reasons, repairs: number of pairs that were left out and repaired, by name, without zeros.
+    """
+
+    sources: list[Text]
+    read: int
+    kept: int
+    reasons: dict[str, int]
+    repairs: dict[str, int]
+
+
 class TokenizerInfo(RecordPart):
     """Kind and sizes of a tokenizer."""
 
@@ -290,6 +306,9 @@ class RunReport(RecordPart):
         averaged: steps whose weights the final model averages; a single one if it has those weights.
         filters: counts of the filters of the training text; empty if they were not counted.
         pair_errors: what these filters found.
+        cleaned: how the training text was cleaned, as far as that is known.
+        near_copies: number of pairs of a validation or test set whose sources are also in the training text, but for
+            case, digits, spaces, and marks; by the name of the set, without zeros.
         generation, evaluation: the recipe's sections that the model was measured with.
         tests: scores of each test set by its name; the recipe's own is `test`.
         analysis: analysis of the first test set.
@@ -326,6 +345,8 @@ class RunReport(RecordPart):
     final_weights: FinalWeights | None = None
     filters: dict[str, int]
     pair_errors: list[PairError]
+    cleaned: list[CleanedText] = []
+    near_copies: dict[str, int] = {}
     generation: Keys | None = None
     evaluation: Keys | None = None
     tests: dict[str, TestScores]

@@ -14,7 +14,7 @@ from ..evaluation.score_settings import tokenizer_warning
 from ..evaluation.unreachable import unreachable, unreachable_warning
 from ..text.inputs import looks_like_mojibake
 from .build import TrainingSetup
-from .describe_text import describe_differences, describe_flaws
+from .describe_text import LOOKED_AT, describe_differences, describe_flaws
 from .recipe.arguments import hub_keys_given
 from .setup.splits import Splits, learns_both_directions, model_languages, sample_pairs
 
@@ -50,7 +50,7 @@ def describe(setup: TrainingSetup) -> list[str]:
     if not isinstance(corpus, StreamedCorpus):
         lines += [f"training text: {line}" for line in filter_report(setup.counts, setup.filters)]
     if not learns_both_directions(data):
-        some = sample_pairs(setup.splits, data, SAMPLE)
+        some = sample_pairs(setup.splits, data, LOOKED_AT)
         lines += [f"training text:   {line}" for line in describe_flaws(some)]
         lines += describe_differences(some, setup.splits)
     if isinstance(corpus, TokenizedCorpus):

@@ -12,8 +12,8 @@ from ..cleaning.tokenized import Spacing
 from ..data.sources.text_files import Pair
 from .setup.splits import Splits
 
-# Pairs whose languages are looked at, and the share of pairs with a flaw that is worth a line.
-LEARNED, LEAST = 2500, 0.005
+# Pairs that are looked at, and of which the languages are; and the share of pairs with a flaw that is worth a line.
+LOOKED_AT, LEARNED, LEAST = 5000, 2500, 0.005
 # Groups of spellings that are shown, and differences between two texts.
 MOST_SPELLINGS, MOST_DIFFERENCES = 3, 2
 SIDES = ("source", "target")

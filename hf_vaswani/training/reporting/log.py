@@ -169,9 +169,14 @@ class TrainingLog(StepListener):
 
 def last_logged(folder: Path, name: str) -> float | None:
     """The last value of that name in the log of a run; `None` if it was not logged."""
+    return next(reversed(logged(folder, name).values()), None)
+
+
+def logged(folder: Path, name: str) -> dict[int, float]:
+    """All values of that name in the log of a run, by step."""
     path = folder / LOG_FILE
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    return next((value for line in reversed(lines) if (value := _value(line, name)) is not None), None)
+    return {_step_of(f"{line}\n"): value for line in lines if (value := _value(line, name)) is not None}
 
 
 def _step_of(line: str) -> int:

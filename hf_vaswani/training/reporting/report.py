@@ -7,6 +7,7 @@ from textwrap import indent
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from ...cleaning.provenance import cleaned_from
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.encoding import encode_in_slices, plain_encoder
 from ...data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
@@ -21,6 +22,7 @@ from ...records.run_report import (
     AdapterInfo,
     Analysis,
     Architecture,
+    CleanedText,
     FinalWeights,
     PairError,
     RunReport,
@@ -37,9 +39,9 @@ from ..optimization.progress import Progress
 from ..optimization.weights import weights
 from ..scoring import ScoredTest
 from ..setup.run_fingerprint import run_inputs
-from ..setup.splits import TESTS
+from ..setup.splits import TESTS, Splits
 from ..validation import perplexity
-from .log import last_logged
+from .log import last_logged, logged
 
 EXAMPLES = 8
 # Below this BLEU, a model has learned next to nothing of its test set.
@@ -47,6 +49,11 @@ UNTRAINED = 5.0
 # A test set whose BLEU is so many times lower than that of the validation set, in a model that has learned something,
 # is text of another kind.
 FAR_BELOW, LEARNED = 3, 1.0
+# The same for chrF2, which does not fall as far.
+FAR_BELOW_CHRF, LEARNED_CHRF = 1.5, 20.0
+# The share of validation pairs that are near copies of training pairs if their scores say little, and how many times
+# its best value the last validation loss is if the model gets worse.
+MANY_COPIES, WORSE = 0.1, 1.01
 # How far the loss is above that of a uniform guess if the run diverged. That of a new model is above it by about 0.5.
 DIVERGED = 1.0
 
@@ -125,6 +132,8 @@ def make_report(
         precision=precision(setup.processes),
         versions=versions(),
         **analysis,
+        **({"cleaned": cleaned} if (cleaned := cleaned_texts(setup.sources["train"])) else {}),
+        **({"near_copies": copies} if (copies := near_copies(setup.splits)) else {}),
         **({"trail": trail} if trail else {}),
     )
 
@@ -139,6 +148,21 @@ def is_read_once(setup: TrainingSetup, progress: Progress) -> bool:
     """Whether the filters have counted each pair once: true of a stream only after it was read to its end."""
     is_stream = isinstance(setup.corpus, StreamedCorpus)
     return not is_stream or (progress.epoch > 0 and not setup.splits.weights)
+
+
+def near_copies(splits: Splits) -> dict[str, int]:
+    """How many pairs of the validation set and each test set are nearly in the training text; nothing for a stream."""
+    if splits.train is None:
+        return {}
+    sets = {"validation": splits.validation, **splits.test_sets}
+    return {name: found for name, pairs in sets.items() if (found := splits.train.near_copies(pairs))}
+
+
+def cleaned_texts(sources: list[TextSource]) -> list[CleanedText]:
+    """How `hf-vaswani clean` made the files of some sources, each folder of its results once."""
+    files = [Path(file) for source in sources for file in (source.file, *source.source, *source.target) if file]
+    found = {file.resolve().parent: values for file in files if (values := cleaned_from(file))}
+    return [CleanedText(**values) for values in found.values()]
 
 
 def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
@@ -325,21 +349,44 @@ def summary(report: RunReport) -> str:
 
 
 def low_scores(report: RunReport) -> list[str]:
-    """What follows from a low BLEU, by how well the model translated the validation text."""
-    validation = last_logged(report.folder, "validation_bleu") or 0.0
+    """What follows from a low BLEU: by how well the model translated the validation text, and how its loss went."""
+    bleu, chrf = (last_logged(report.folder, f"validation_{name}") or 0.0 for name in ("bleu", "chrf"))
     unlike = [
-        name for name, scores in report.tests.items() if validation >= LEARNED and scores.bleu * FAR_BELOW < validation
-    ]
-    lines = [
-        f"The validation text had BLEU {validation:.2f}, far more than {name}: this text differs from what the model "
-        "has learned, in spelling, tokenization, capitals or subject. Compare the files; more steps help little."
-        for name in unlike
-    ]
-    if any(scores.bleu < UNTRAINED for name, scores in report.tests.items() if name not in unlike):
+        name for name, scores in report.tests.items()
+        if (bleu >= LEARNED and scores.bleu * FAR_BELOW < bleu)
+        or (chrf >= LEARNED_CHRF and scores.chrf2 * FAR_BELOW_CHRF < chrf)
+    ]  # fmt: skip
+    lines = []
+    if unlike:
         lines.append(
-            "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command with a "
-            "larger --max_steps or --max_minutes continues the run."
+            f"The validation text had BLEU {bleu:.2f} and chrF2 {chrf:.2f}, far more than {', '.join(unlike)}."
         )
+        copies, size = report.near_copies.get("validation", 0), report.pairs["validation"] or 0
+        if copies >= MANY_COPIES * size:
+            lines.append(
+                f"{copies:,} of its {size:,} pairs are near copies of training pairs: validate with other text, and "
+                "leave repetitions out with hf-vaswani clean before you hold out a share."
+            )
+        else:
+            lines.append(
+                "That text differs from what the model has learned, in spelling, tokenization, capitals or subject; "
+                "more steps help little. The first lines of the run say in what, and so does hf-vaswani clean with "
+                "--test_source and --test_target."
+            )
+    if any(scores.bleu < UNTRAINED for name, scores in report.tests.items() if name not in unlike):
+        losses = logged(report.folder, "validation_loss")
+        best = min(losses, key=losses.__getitem__, default=0)
+        if losses and losses[max(losses)] > WORSE * losses[best]:
+            lines.append(
+                f"The validation loss was lowest at step {best:,}, with {losses[best]:.4f}, and rose to "
+                f"{losses[max(losses)]:.4f}: the model learns its training text by heart, and more steps do not help. "
+                "More text does, or a smaller model, more dropout, or a smaller vocabulary."
+            )
+        else:
+            lines.append(
+                "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command "
+                "with a larger --max_steps or --max_minutes continues the run."
+            )
     return lines
 
 
