@@ -296,7 +296,8 @@ def _words(texts: _Texts) -> list[Difference]:
         if share >= LEAST_WORDS:
             one, other = texts.names[number], texts.names[1 - number]
             text = f"{_share(share)} of the words of {one} are far rarer in {other}, such as {', '.join(more[:SHOWN])}"
-            differences.append(Difference("words", text, share))
+            # What is rare has been seen.
+            differences.append(Difference("words", text, share / 2))
     first = texts.divisions[0]
     own, other = ([row for row, is_own in zip(words, first) if is_own == wanted] for wanted in (True, False))
     unknown, kinds = _unknown(other, {word for row in own for word in row})

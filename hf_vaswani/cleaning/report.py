@@ -12,7 +12,7 @@ from itertools import count
 
 from ..errors import counted
 from .clean import Judged
-from .compare import Difference, LineSample, compare
+from .compare import MOST_LINES, Difference, LineSample, compare
 from .flaws import Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
@@ -118,7 +118,11 @@ class CleanReport:
     @cached_property
     def differences(self) -> dict[str, list[Difference]]:
         """What the kept text and the test sets differ in, by side."""
-        return {side: compare(own.lines, test) for side, own, test in zip(SIDES, self._kept, self.tests)}
+        training = "the training text" if self.kept <= MOST_LINES else "a sample of the training text"
+        return {
+            side: compare(own.lines, test, (training, "the test text"))
+            for side, own, test in zip(SIDES, self._kept, self.tests)
+        }
 
     @cached_property
     def flaws(self) -> list[Flaw]:

@@ -15,7 +15,7 @@ from .setup.splits import Splits
 # Pairs that are looked at, and of which the languages are; and the share of pairs with a flaw that is worth a line.
 LOOKED_AT, LEARNED, LEAST = 5000, 2500, 0.005
 # Groups of spellings that are shown, and differences between two texts.
-MOST_SPELLINGS, MOST_DIFFERENCES = 3, 2
+MOST_SPELLINGS, MOST_DIFFERENCES = 3, 3
 SIDES = ("source", "target")
 
 
@@ -69,8 +69,13 @@ def _languages(pairs: Sequence[Pair]) -> dict[str, float]:
 
 def describe_differences(pairs: Sequence[Pair], splits: Splits) -> Iterator[str]:
     """What training text and validation or test text differ in, for each side the weightiest."""
+    is_all = splits.train is not None and len(splits.train) <= len(pairs)
+    training = "the training text" if is_all else "a sample of the training text"
     for name, others in {"validation": splits.validation, **splits.test_sets}.items():
         for side, own, other in zip(SIDES, zip(*pairs), zip(*others)):
-            found = compare(own, other, ("the training text", f"the {name} text"))
-            if shown := [each.text for each in found if each.weight >= LEAST_LINES][:MOST_DIFFERENCES]:
-                yield f"{name}, {side}: {'; '.join(shown)}"
+            found = compare(own, other, (training, f"the {name} text"))
+            # One of each kind: of spellings, those that can be made one.
+            kinds = {each.kind: each.text for each in sorted(reversed(found), key=lambda each: each.is_of_two)
+                     if each.weight >= LEAST_LINES}  # fmt: skip
+            if shown := [kinds[kind] for kind in dict.fromkeys(each.kind for each in found) if kind in kinds]:
+                yield f"{name}, {side}: {'; '.join(shown[:MOST_DIFFERENCES])}"
