@@ -1,5 +1,6 @@
 """`hf-vaswani clean`: each pair is kept or left out with a reason, and the same text gives the same result."""
 
+import hashlib
 import io
 import json
 import random
@@ -170,6 +171,7 @@ def test_a_short_text_is_cleaned_by_rules_alone(pairs, tmp_path, capsys):
     ("options", "message"),
     [
         (["--min_score", "2"], "--min_score must be from 0 to 1"),
+        (["--max_mixed", "-1"], "--max_mixed must be from 0 to 1"),
         (["--keep_reasons", "duplicat"], "Did you mean duplicate?"),
         (["--no_repairs", "tag"], "Did you mean tags?"),
         (["--cleaner", "nowhere"], "nowhere"),
@@ -198,6 +200,75 @@ def test_sides_of_unequal_length_and_foreign_folders_are_errors(noisy, tmp_path,
     (tmp_path / "full" / "mine.txt").write_text("keep")
     assert run(tmp_path / "full", noisy) == 2
     assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
+
+
+def test_the_report_begins_with_what_stands_out(noisy, pairs, cleaned, tmp_path):
+    # Longer than any other text, in another case, with a letter that the clean text spells otherwise.
+    for side, name in enumerate(("de", "en")):
+        text = "".join(f"{one[side]} {other[side]}\n".lower() for one, other in zip(pairs[1320:1400], pairs[1400:]))
+        (tmp_path / f"test.{name}").write_text(text, encoding="utf-8")
+    tests = tmp_path / "test.de", tmp_path / "test.en"
+    assert run(cleaned, noisy, "--test_source", str(tests[0]), "--test_target", str(tests[1])) == 0
+    report = json.loads((cleaned / "report.json").read_text())
+    weights = [flaw["weight"] for flaw in report["stands_out"]]
+    assert weights == sorted(weights, reverse=True) and all(weight >= 0.01 for weight in weights)
+    titles = [flaw["title"] for flaw in report["stands_out"]]
+    left_out = report["reasons"]["duplicate"] + report["reasons"]["near_duplicate"]
+    [repetitions] = [flaw for flaw in report["stands_out"] if flaw["title"] == "Repetitions"]
+    assert repetitions["text"].startswith(f"{left_out:,} of {report['read']:,} pairs")
+    assert {"The test text has other capitals", "The test text has lines of another length"} <= set(titles)
+    kinds = {(side, one["kind"]) for side, own in report["differences"].items() for one in own}
+    assert {(side, kind) for side in ("source", "target") for kind in ("case", "length")} <= kinds
+    page = (cleaned / "report.html").read_text(encoding="utf-8")
+    assert page.index("What stands out") < page.index(titles[0]) < page.index(titles[-1]) < page.index("<h2>Left out")
+    assert titles[0] in (cleaned / "report.md").read_text(encoding="utf-8").split("|")[0]
+    assert run(cleaned, noisy) == 0
+    assert json.loads((cleaned / "report.json").read_text())["differences"] == {"source": [], "target": []}
+
+
+def test_the_option_for_a_flaw_is_named_with_it(small_parts, pairs, tmp_path):
+    lines = [(source.replace("ü", "û"), target) for source, target in pairs[:300]] + pairs[300:600]
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"a.{name}").write_text("".join(f"{pair[side]}\n" for pair in lines), encoding="utf-8")
+        (tmp_path / f"b.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs[600:700]), encoding="utf-8")
+    tests = ["--test_source", str(tmp_path / "b.de"), "--test_target", str(tmp_path / "b.en")]
+    files = tmp_path / "a.de", tmp_path / "a.en"
+
+    def flaw(*options):
+        assert run(tmp_path / "out", files, *options) == 0
+        found = json.loads((tmp_path / "out" / "report.json").read_text())["stands_out"]
+        return next((each for each in found if each["title"] == "Two spellings in the source"), None)
+
+    assert "--like_source FILE" in flaw()["remedy"] and "û and ü" in flaw()["text"]
+    found, option = flaw(*tests), f"--like_source {tmp_path / 'b.de'}"
+    assert option in found["remedy"] and "with ü" in found["text"]
+    # What was asked for is done.
+    assert flaw(*tests, *option.split()) is None
+
+
+def test_pairs_with_passages_of_the_other_language_are_left_out_if_asked_for(small_parts, pairs, tmp_path, capsys):
+    mixed = [(source, f"{target} {source}") for source, target in pairs[:60] if len(source.split()) > 4]
+    lines = [*mixed, *pairs[60:600]]
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"a.{name}").write_text("".join(f"{pair[side]}\n" for pair in lines), encoding="utf-8")
+    files = tmp_path / "a.de", tmp_path / "a.en"
+    options = ["--keep_reasons", "score", "length", "copy", "language"]
+    assert run(tmp_path / "out", files, *options) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["mixed"].get("target", 0) >= 0.8 * len(mixed) and "--max_mixed 0.2" in json.dumps(
+        report["stands_out"]
+    )
+    assert run(tmp_path / "out", files, *options, "--max_mixed", "0.2") == 0
+    reasons = [row[2] for row in rows(tmp_path / "out")]
+    assert reasons[: len(mixed)].count("mixed") >= 0.8 * len(mixed) and reasons[len(mixed) :].count("mixed") <= 5
+    assert "passages in the other side's language" in capsys.readouterr().out
+
+
+def test_the_report_has_the_digests_of_the_clean_text(cleaned):
+    report = json.loads((cleaned / "report.json").read_text())
+    names = [f"clean.{side}" for side in ("de", "en")]
+    assert report["files"] == {name: hashlib.sha256((cleaned / name).read_bytes()).hexdigest() for name in names}
+    assert report["sources"] == ["raw.de and raw.en"]
 
 
 def test_two_spellings_are_reported_and_become_that_of_a_sample(pairs, tmp_path, capsys):

@@ -99,6 +99,43 @@ def test_advice_on_a_low_score_depends_on_the_score_of_the_validation_text(recip
         assert found == ([advice] if advice else []), (validation_bleu, bleu)
 
 
+def test_advice_on_a_low_score_follows_the_validation_chrf_near_copies_and_losses(recipe):
+    results = train(recipe("--max_steps=1", "--eval_steps=9"))
+    size = results.pairs["validation"]
+    advices = ("text differs", "near copies", "needs more steps", "learns its training text by heart")
+    for chrfs, losses, chrf2, copies, advice in (
+        ([10.0, 25.0], [3.0, 2.0], 9.0, 0, "text differs"),
+        ([10.0, 25.0], [3.0, 2.0], 9.0, size, "near copies"),
+        ([10.0, 25.0], [3.0, 2.0], 24.0, size, "needs more steps"),
+        ([10.0, 19.0], [3.0, 2.0], 9.0, 0, "needs more steps"),
+        ([10.0, 25.0], [3.0, 2.0, 2.5], 24.0, 0, "learns its training text by heart"),
+        ([10.0, 25.0], [3.0, 2.0, 2.001], 24.0, 0, "needs more steps"),
+    ):
+        rows = [{"update": 10 * step, "validation_loss": loss} for step, loss in enumerate(losses, start=1)]
+        rows += [{"update": 40, "validation_chrf": value} for value in chrfs]
+        (results.folder / "log.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        scores = results.tests["test"].model_copy(update={"bleu": 0.5, "chrf2": chrf2})
+        near = {"validation": copies} if copies else {}
+        words = summary(results.model_copy(update={"tests": {"test": scores}, "near_copies": near}))
+        assert [known for known in advices if known in words] == [advice], (chrfs, losses, chrf2, copies)
+    assert "lowest at step 20, with 2.0000" not in words
+
+
+def test_near_copies_of_training_pairs_are_counted(recipe, write_lines):
+    sources = ["The 3 dogs ran.", "A cat sleeps here", "12", "Short.", *(f"line with word {c}" for c in "abcdefgh")]
+    files = {
+        "train": (sources, [f"{source} y" for source in sources]),
+        "validation": (["the 4 DOGS ran!", "A cat sleeps there", "13", "short"], ["p", "q", "r", "s"]),
+        "test": (["Another line of text"], ["t"]),
+    }
+    options = [
+        f"--{split}_{side}={write_lines(f'{split}.{side}', lines)}"
+        for split, sides in files.items() for side, lines in zip(("source", "target"), sides)
+    ]  # fmt: skip
+    results = train(recipe(*options, "--max_steps=1"))
+    assert results.near_copies == stored(results.folder)["near_copies"] == {"validation": 1}
+
+
 def test_greedy_search_is_scored_alongside_the_recipes_own_search(recipe, tmp_path):
     results = train(recipe(*FEW, "--greedy"))
     folder, scores = results.folder, stored(results.folder)["tests"]["test"]
