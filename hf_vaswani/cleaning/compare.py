@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..text.words import WORD
+from ..text.words import SPACELESS, WORD
 from .spelling import APOSTROPHES, MARKS, UNIT, TwoSpellings, two_spellings
 
 # Lines of a text that are looked at, and that it must have.
@@ -110,10 +110,6 @@ class _Texts:
         own, generator = np.arange(len(self.lines)) < len(lines[0]), np.random.default_rng(SEED)
         self.divisions = np.stack([own, *(generator.permutation(own) for _ in range(DIVISIONS))])
 
-    def part(self, number: int) -> list[list[str]]:
-        """The words of the lines of one text."""
-        return [words for words, is_first in zip(self.words, self.divisions[0]) if is_first == (number == 0)]
-
     def rates(self, features: Sequence[Sequence[str]], sizes: np.ndarray) -> "_Rates":
         """How often each text has some features.
 
@@ -169,16 +165,8 @@ class _Rates:
 
 def _spelling(texts: _Texts) -> list[Difference]:
     """Letters, apostrophes, and marks that one text has far more often, and those that stand for each other."""
-    # A word in its letters: those with marks are one each.
-    known: dict[str, list[str]] = {}
-
-    def letters(word: str) -> list[str]:
-        if word not in known:
-            folded = unicodedata.normalize("NFD", word.lower())
-            known[word] = list(dict.fromkeys([*UNIT.findall(folded), *UNIT.sub("", folded)]))
-        return known[word]
-
-    features = [[letter for word in words for letter in letters(word)] for words in texts.words]
+    known = {word: _letters(word) for word in {word for words in texts.words for word in words}}
+    features = [[letter for word in words for letter in known[word]] for words in texts.words]
     found = texts.rates(features, np.array(list(map(len, texts.words))))
     swapped = [each for each in two_spellings(texts.lines) if _is_swapped(each, found)]
     standing = {unit for each in swapped for unit in _units(each)}
@@ -192,12 +180,24 @@ def _spelling(texts: _Texts) -> list[Difference]:
             ][:SHOWN]  # fmt: skip
             if chosen:
                 shown = ", ".join(
-                    f"{unicodedata.normalize('NFC', letter)} ({_share(found.rates[letter][number])} of the words "
+                    f"{_shown(letter)} ({_share(found.rates[letter][number])} of the words "
                     f"against {_share(found.rates[letter][1 - number])})" for letter in chosen
                 )  # fmt: skip
                 weight = max(found.rates[letter][number] for letter in chosen)
                 differences.append(Difference(kind, f"{texts.names[number]} has far more {shown}", weight))
     return differences
+
+
+def _letters(word: str) -> list[str]:
+    """The different letters and marks of a word; a letter with marks is one. Scripts without spaces have none."""
+    if re.match(f"[{SPACELESS}]", word):
+        return []
+    folded = unicodedata.normalize("NFD", word.lower())
+    return list(dict.fromkeys([*UNIT.findall(folded), *UNIT.sub("", folded)]))
+
+
+def _shown(letter: str) -> str:
+    return unicodedata.normalize("NFC", f"\u25cc{letter}" if unicodedata.combining(letter[0]) else letter)
 
 
 def _is_letter(letter: str) -> bool:

