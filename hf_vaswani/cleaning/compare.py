@@ -91,6 +91,13 @@ def compare(
     return sorted(found, key=lambda difference: -difference.weight)
 
 
+def of_each_kind(differences: Iterable[Difference], most: int) -> list[str]:
+    """The weightiest difference of each kind, in words; of spellings, one of those that stand for each other."""
+    found = [each for each in differences if each.weight >= LEAST_LINES]
+    chosen = {each.kind: each.text for each in sorted(reversed(found), key=lambda each: each.is_of_two)}
+    return [chosen[kind] for kind in dict.fromkeys(each.kind for each in found)][:most]
+
+
 def _some(lines: list[str]) -> list[str]:
     return lines[:: -(-len(lines) // MOST_LINES)] if lines else []
 

@@ -12,16 +12,15 @@ from itertools import count
 
 from ..errors import counted
 from .clean import Judged
-from .compare import MOST_LINES, Difference, LineSample, compare
-from .flaws import Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
+from .compare import MOST_LINES, Difference, LineSample, compare, group_spellings, of_each_kind, shown_group
+from .flaws import LEAST_SHARE, Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
 from .spelling import TwoSpellings
 
 EXAMPLES = 10
 BINS = 20
-SPELLINGS = 5  # that are printed
-DIFFERENCES = 3  # that are printed
+DIFFERENCES = 3  # that are printed for a side
 SIDES = ("source", "target")
 # Characters of an example.
 LONGEST = 200
@@ -150,13 +149,18 @@ class CleanReport:
         found += [
             f"  {self.repairs[name]:,} repaired: {text}" for name, text in REPAIRED.items() if self.repairs[name]
         ]
-        for side, spellings in self.spellings.items():
-            found += [f"  two spellings in the {side}: {one}" for one in spellings[:SPELLINGS]]
-            if len(spellings) > SPELLINGS:
-                found.append(f"  {len(spellings) - SPELLINGS} more in the {side}, see report.html")
-        differences = [(side, one) for side, own in self.differences.items() for one in own]
-        differences.sort(key=lambda each: -each[1].weight)
-        return found + [f"  {side}: {one.text}" for side, one in differences[:DIFFERENCES]]
+        found += [
+            f"  two spellings in the {side}: {'; '.join(map(shown_group, group_spellings(own)))}"
+            for side, own in self.spellings.items() if own
+        ]  # fmt: skip
+        found += [
+            f"  {count:,} kept with words of the other language in a row in the {side}; --max_mixed leaves them out"
+            for side, count in self.mixed.items() if count >= LEAST_SHARE * self.kept
+        ]  # fmt: skip
+        return found + [
+            f"  unlike the test text, {side}: {'; '.join(shown)}"
+            for side, own in self.differences.items() if (shown := of_each_kind(own, DIFFERENCES))
+        ]  # fmt: skip
 
     def as_json(self) -> str:
         """The counts."""

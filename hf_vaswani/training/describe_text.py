@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ..cleaning.compare import LEAST_LINES, compare, group_spellings, shown_group
+from ..cleaning.compare import compare, group_spellings, of_each_kind, shown_group
 from ..cleaning.mixture import passage_finder
 from ..cleaning.repairs import ENTITY, TAG
 from ..cleaning.side_languages import SideLanguages
@@ -73,9 +73,6 @@ def describe_differences(pairs: Sequence[Pair], splits: Splits) -> Iterator[str]
     training = "the training text" if is_all else "a sample of the training text"
     for name, others in {"validation": splits.validation, **splits.test_sets}.items():
         for side, own, other in zip(SIDES, zip(*pairs), zip(*others)):
-            found = compare(own, other, (training, f"the {name} text"))
-            # One of each kind: of spellings, those that can be made one.
-            kinds = {each.kind: each.text for each in sorted(reversed(found), key=lambda each: each.is_of_two)
-                     if each.weight >= LEAST_LINES}  # fmt: skip
-            if shown := [kinds[kind] for kind in dict.fromkeys(each.kind for each in found) if kind in kinds]:
-                yield f"{name}, {side}: {'; '.join(shown[:MOST_DIFFERENCES])}"
+            differences = compare(own, other, (training, f"the {name} text"))
+            if shown := of_each_kind(differences, MOST_DIFFERENCES):
+                yield f"{name}, {side}: {'; '.join(shown)}"
