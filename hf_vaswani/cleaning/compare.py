@@ -153,7 +153,8 @@ class _Rates:
             own = np.bincount(ids, counts * first[lines], width)
             scores.append((own - both * share * total) / np.sqrt(np.maximum(squares * share * (1 - share), 1e-12)))
             if len(scores) == 1:
-                rates = own / max(share * total, 1e-12), (both * total - own) / max((1 - share) * total, 1e-12)
+                rest = np.maximum(both * total - own, 0)
+                rates = own / max(share * total, 1e-12), rest / max((1 - share) * total, 1e-12)
         least = max((np.abs(score).max(initial=0) for score in scores[1:]), default=0)
         self.rates = dict(zip(names, zip(*(rate.tolist() for rate in rates))))
         self.remarkable = {
@@ -332,4 +333,4 @@ def _unknown(rows: Sequence[Sequence[str]], known: set[str]) -> tuple[float, flo
 
 
 def _share(value: float) -> str:
-    return f"{value:.1%}" if 0.0005 <= value < 0.1 else f"{abs(value):.0%}"
+    return f"{value:.1%}" if 0.0005 <= value < 0.1 else f"{value:.0%}"

@@ -68,7 +68,7 @@ def left_out(read: int, kept: int, reasons: Mapping[str, int]) -> list[Flaw]:
         counts["duplicate"] = repeated
     flaws = []
     for name, count in counts.items():
-        title = "Repetitions" if name == "duplicate" else REASONS[name].capitalize()
+        title = "Repetitions" if name == "duplicate" else _sentence(REASONS[name])
         what = "repeat an earlier pair" if name == "duplicate" else "were left out"
         remedy = f"They were left out; {kept:,} pairs are left to learn from. --keep_reasons {name} keeps them."
         if name == "score":
@@ -82,7 +82,7 @@ def repaired(read: int, repairs: Mapping[str, int]) -> list[Flaw]:
     """Pairs that were repaired, by repair."""
     return [
         Flaw(
-            REPAIRED_WEIGHT * count / max(read, 1), REPAIRED[name].capitalize(),
+            REPAIRED_WEIGHT * count / max(read, 1), _sentence(REPAIRED[name]),
             f"{count:,} of {read:,} pairs ({count / max(read, 1):.0%}) had them.",
             f"They were repaired; --no_repairs {name} leaves them as they are.",
         )
@@ -136,7 +136,7 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
     )
     if whole:
         text += f" {whole:,} more were left out, as the {side} is in that language as a whole."
-    remedy = "Names are no harm. Passages that were not translated are: " + (
+    remedy = "Names do no harm; passages that were not translated do: " + (
         "lower --max_mixed." if is_limited else "--max_mixed 0.2 leaves out pairs of which they are more than a fifth."
     )
     return [Flaw(share, f"Words of the {other}'s language in the {side}", text, remedy)]
@@ -154,5 +154,9 @@ def unlike_test(differences: Mapping[str, Iterable[Difference]]) -> list[Flaw]:
         own = sorted((pair for pair in found if pair[1].kind == kind), key=lambda pair: -pair[1].weight)
         if own:
             text = "; ".join(f"{side}: {each.text}" for side, each in own[:MOST_DIFFERENCES])
-            flaws.append(Flaw(UNLIKE_WEIGHT * own[0][1].weight, title, f"{text[:1].upper()}{text[1:]}.", remedy))
+            flaws.append(Flaw(UNLIKE_WEIGHT * own[0][1].weight, title, f"{_sentence(text)}.", remedy))
     return flaws
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

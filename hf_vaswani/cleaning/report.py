@@ -28,7 +28,7 @@ STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { padding: .25rem .75rem; text-align: left; vertical-align: top }
-td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4; white-space: nowrap }
+td.n, th.n { text-align: right } tr { border-bottom: 1px solid #ddd } code { background: #f4f4f4 }
 ol li { margin: .4rem 0 } i { color: #555 }
 .bar { fill: #4878a8 } .out { fill: #c44 } summary { cursor: pointer; margin-top: .5rem }
 """
@@ -273,8 +273,8 @@ def _flaws(flaws: list[Flaw]) -> str:
 
 
 def _with_code(text: str) -> str:
-    """Text for HTML, whose options are code."""
-    return re.sub(r"--\w+", r"<code>\g<0></code>", html.escape(text))
+    """Text for HTML, whose options are code, with their values."""
+    return re.sub(r"--\w+( [\w./-]*\w)?", r"<code>\g<0></code>", html.escape(text))
 
 
 def _detail(report: CleanReport, name: str) -> str:

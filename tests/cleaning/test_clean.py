@@ -202,7 +202,7 @@ def test_sides_of_unequal_length_and_foreign_folders_are_errors(noisy, tmp_path,
     assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
 
 
-def test_the_report_begins_with_what_stands_out(noisy, pairs, cleaned, tmp_path):
+def test_the_report_begins_with_what_stands_out(noisy, pairs, cleaned, tmp_path, capsys):
     # Longer than any other text, in another case, with a letter that the clean text spells otherwise.
     for side, name in enumerate(("de", "en")):
         text = "".join(f"{one[side]} {other[side]}\n".lower() for one, other in zip(pairs[1320:1400], pairs[1400:]))
@@ -222,7 +222,9 @@ def test_the_report_begins_with_what_stands_out(noisy, pairs, cleaned, tmp_path)
     page = (cleaned / "report.html").read_text(encoding="utf-8")
     assert page.index("What stands out") < page.index(titles[0]) < page.index(titles[-1]) < page.index("<h2>Left out")
     assert titles[0] in (cleaned / "report.md").read_text(encoding="utf-8").split("|")[0]
-    assert run(cleaned, noisy) == 0
+    printed = [line for line in capsys.readouterr().out.splitlines() if "unlike the test text" in line]
+    assert len(printed) == 2 and all("have no capital letter, 100% of the test text" in line for line in printed)
+    assert run(cleaned, noisy) == 0 and "unlike the test text" not in capsys.readouterr().out
     assert json.loads((cleaned / "report.json").read_text())["differences"] == {"source": [], "target": []}
 
 
