@@ -118,7 +118,8 @@ def judge(
     texts = _read(sources, languages, folder, settings.repairs, changes)
     learned = folder / "cleaner"
     if not (learned / FILE).exists():
-        (cleaner or Cleaner.learn(_sample(texts))).save(_emptied(learned))
+        pairs = _sample(texts)
+        (cleaner.for_text(pairs) if cleaner else Cleaner.learn(pairs)).save(_emptied(learned))
     cleaner = Cleaner.load(learned)
     measured = _measure(texts, learned, folder, settings.processes)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))

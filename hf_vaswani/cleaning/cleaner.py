@@ -60,11 +60,22 @@ class Cleaner:
         for _ in range(ROUNDS):
             measures = PairMeasures.learn(good)
             score = TranslationScore.learn(pairs, measures)
-            scores = score(measures(pairs))
-            scores = given_share(scores, share_of_translations(scores))
-            good = [pair for pair, own in zip(pairs, scores) if own >= 0.5] or list(pairs)
+            good = _good(pairs, measures, score)
         limits = Limits.of([look_at(pair, scripts) for pair in good], measures.length_ratio)
         return cls(measures, score, SideLanguages.learn(good), scripts, limits)
+
+    def for_text(self, pairs: Sequence[Pair]) -> "Cleaner":
+        """A cleaner with the same lexicons and languages, but with the score and limits for another text.
+
+        What tells translations from others depends on the text: how long and how free they are. A short text is judged
+        like the one that was learned from.
+        """
+        if not self.measures or len(pairs) < FEWEST_PAIRS:
+            return self
+        scripts = tuple(usual_scripts(list(texts)) for texts in zip(*pairs))
+        score = TranslationScore.learn(pairs, self.measures)
+        looks = [look_at(pair, scripts) for pair in _good(pairs, self.measures, score)]
+        return Cleaner(self.measures, score, self.languages, scripts, Limits.of(looks, self.measures.length_ratio))
 
     def digest(self) -> str:
         """A hash of what was learned."""
@@ -105,3 +116,10 @@ class Cleaner:
             raise InputError(
                 f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({error})."
             ) from None
+
+
+def _good(pairs: Sequence[Pair], measures: PairMeasures, score: TranslationScore) -> list[Pair]:
+    """The pairs that are probably translations; all, if none is."""
+    scores = score(measures(pairs))
+    scores = given_share(scores, share_of_translations(scores))
+    return [pair for pair, own in zip(pairs, scores) if own >= 0.5] or list(pairs)
