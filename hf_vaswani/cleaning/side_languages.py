@@ -44,6 +44,9 @@ class SideLanguages:
         for pair in pairs:
             for own, text in zip(counts, pair):
                 own.update(sequences(text))
+        for own in counts:
+            for sequence in [one for one in own if not _has_letters(one)]:
+                del own[sequence]
         frequent = [sequence for sequence, _ in (counts[0] + counts[1]).most_common(MOST_SEQUENCES)]
         totals = [math.log(max(own.total() + len(frequent), 1)) for own in counts]
         odds = {
@@ -67,7 +70,7 @@ class SideLanguages:
 
     def _odds(self, text: str) -> float:
         """Above 0 for a text in the language of the targets, below for one in that of the sources."""
-        known = [self.odds[sequence] for sequence in sequences(text) if sequence in self.odds]
+        known = [odds for odds in map(self.odds.get, sequences(text)) if odds is not None]
         return sum(known) / len(known) if len(known) >= LEAST_SEQUENCES else 0.0
 
     def save(self, folder: Path) -> None:
@@ -81,14 +84,14 @@ class SideLanguages:
         return cls(values["odds"], tuple(values["languages"]))
 
 
-def sequences(text: str) -> list[str]:
+def sequences(text: str) -> Iterable[str]:
     """The sequences of letters of a text, with the spaces around words."""
     folded = f" {' '.join(text.lower().split())} "
-    return [
-        sequence
-        for sequence in (folded[start : start + LENGTH] for start in range(len(folded) - LENGTH + 1))
-        if not any(map(str.isdigit, sequence)) and any(map(str.isalpha, sequence))
-    ]
+    return map("".join, zip(*(folded[start:] for start in range(LENGTH))))
+
+
+def _has_letters(sequence: str) -> bool:
+    return not any(map(str.isdigit, sequence)) and any(map(str.isalpha, sequence))
 
 
 def _identified(text: str) -> str | None:
