@@ -13,7 +13,7 @@ from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 @pytest.fixture(scope="module")
 def lines():
     pairs = iterate_pairs(TextSource(dataset="built-in", split="train"), ("de", "en"))
-    found = list(dict.fromkeys(target for target, _ in pairs))[:3000]
+    found = list(dict.fromkeys(source for source, _ in pairs))[:3000]
     random.Random(1).shuffle(found)
     return found
 
@@ -68,6 +68,13 @@ def test_words_that_the_training_text_never_has(lines):
     assert unknown.startswith(f"{share:.0%} of the words of the test text are never in the training text")
     [rare] = [text for text in texts(lines[:2000], other, "words") if "far rarer" in text]
     assert "boxkämpfer" in rare
+
+
+@pytest.mark.parametrize(("each", "is_named"), [(2, False), (1, True)])
+def test_a_few_more_new_words_than_a_part_of_the_training_text_has_are_no_difference(lines, each, is_named):
+    # 16 and 21 % of the words are new, and 12 % of those of a part of the training text.
+    other = [f"{line} Zork" if number % each == 0 else line for number, line in enumerate(lines[300:900])]
+    assert any("are never in" in text for text in texts(lines[:300], other)) is is_named
 
 
 def test_a_sample_of_lines_is_bounded_and_from_all_parts(monkeypatch):
