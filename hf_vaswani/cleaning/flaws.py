@@ -13,6 +13,8 @@ LEAST_SHARE = 0.01
 # What is repaired, and what may be as it should be, counts less than what trains badly.
 REPAIRED_WEIGHT, UNLIKE_WEIGHT = 0.2, 0.15
 MOST_FLAWS, MOST_DIFFERENCES, EXAMPLES = 8, 3, 4
+# Around a passage that is quoted.
+MARKS = ' .,;:!?"“”()'
 # Kind of a difference → title and remedy.
 UNLIKE = {
     "spelling": (
@@ -129,7 +131,7 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
     share = (count + whole) / max(kept + whole, 1)
     if not count:
         return []
-    quoted = ", ".join(f"“{passage}”" for passage in passages[:EXAMPLES])
+    quoted = ", ".join(f"“{passage.strip(MARKS)}”" for passage in passages[:EXAMPLES])
     text = (
         f"{count:,} of the {kept:,} pairs that were kept ({count / kept:.0%}) have three or more such words in a row "
         f"in the {side}: {quoted}."

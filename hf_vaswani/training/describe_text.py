@@ -37,7 +37,10 @@ def describe_flaws(pairs: Sequence[Pair]) -> list[str]:
             flaws.append(f"the {side} is tokenized, with spaces before its marks")
         if spellings := group_spellings(two_spellings(texts)):
             flaws.append(f"two spellings in the {side}: {'; '.join(map(shown_group, spellings[:MOST_SPELLINGS]))}")
-    return flaws and [*flaws, "hf-vaswani clean repairs these, or leaves them out; its report shows them"]
+    return flaws and [
+        *flaws,
+        "hf-vaswani clean repairs these or leaves them out, by itself or with options that its report names",
+    ]
 
 
 def _share(found: Iterator[bool]) -> float:
