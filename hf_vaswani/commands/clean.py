@@ -28,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument("--target", **INPUT_FILES, help="their translations, line by line; also .gz .zst")
     text.add_argument(
         "--file", type=InputPath, nargs="+", metavar="FILE",
-        help="files with both sides: .tsv .csv .jsonl .parquet; also .gz .zst",
+        help="files with both sides: .tsv .csv .jsonl .parquet .tmx; also .gz .zst",
     )  # fmt: skip
     text.add_argument("--source_language", metavar="CODE", default="source", help="code of the source language: de")
     text.add_argument("--target_language", metavar="CODE", default="target", help="code of the target language: en")

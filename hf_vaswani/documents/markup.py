@@ -383,9 +383,7 @@ def check_xml(content: str, where: str = "") -> None:
     """
     parser = expat.ParserCreate("utf-8")
 
-    refuse_entities(
-        parser, lambda: f"{where}Line {parser.CurrentLineNumber}, column {parser.CurrentColumnNumber + 1}"
-    )
+    refuse_entities(parser, lambda: f"{where}Line {parser.CurrentLineNumber}, column {parser.CurrentColumnNumber + 1}")
     parser.DefaultHandler = lambda text: None  # references to entities stay as they are
     try:
         parser.Parse(content.encode(), True)

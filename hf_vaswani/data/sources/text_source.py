@@ -38,7 +38,8 @@ class TextSource:
     Attributes:
         dataset: "built-in", the id of a Hub dataset, or a local folder that `datasets.load_dataset()` reads.
         config, split, revision: config, split and revision of the dataset. The split is optional if there is only one.
-        file: a file with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
+        file: a file with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines), .parquet or .tmx; text also as .gz or
+            .zst.
         source, target: parallel text files, also .gz or .zst: one path or several, where file n of one side
             translates file n of the other.
         source_column, target_column: the columns, if they are named neither after the languages nor `source` and

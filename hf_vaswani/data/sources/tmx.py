@@ -17,12 +17,14 @@ from ...text.languages import is_same_language
 from ...text.xml_entities import refuse_entities
 from .text_files import LONGEST_LINE, TO_UTF_8, read_chunks
 
-# Elements within a text that have codes of another format. Those that have words of the sentence, such as hi, are none.
+# Elements within a text that have codes of another format. Others, such as hi, have words of the sentence.
 CODES = ("bpt", "ept", "ph", "it", "ut")
 # The type of a code and the code itself, if it ends a line.
 LINE_BREAK = re.compile(r"^(?:x-)?lb>|>\s*<(?:br|/?p)\b|\\n|\n", re.IGNORECASE)
 SPACE = re.compile(r"[ \t\r\n]+")
 DEEPEST = 100
+# Bytes of a tag or comment. The parser looks at all of it again for each piece of the file.
+LONGEST_TAG = 1 << 22
 MOST_LANGUAGES = 20  # that a message names
 # What expat finds at the end of a file whose end is missing.
 TRUNCATED = {
@@ -72,7 +74,7 @@ class _Units:
         self._line, self._texts, self._language = 0, dict[str, str](), ""
         self._text: list[str] | None = None
         self._code: list[str] = []
-        self._codes = 0  # that are open
+        self._codes = self._length = 0  # open codes, and characters
         self._fed, self._last = 0, b""
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
@@ -88,8 +90,8 @@ class _Units:
         error = None
         try:
             self._parser.Parse(chunk, is_last)
-            if self._fed - max(self._parser.CurrentByteIndex, 0) > LONGEST_LINE:
-                raise self._too_long()
+            if self._fed - max(self._parser.CurrentByteIndex, 0) > LONGEST_TAG:
+                raise self._too_long(LONGEST_TAG)
         except expat.ExpatError as found:
             error = self._explain(found)
         except InputError as found:
@@ -110,7 +112,7 @@ class _Units:
             )
         if self._incomplete:
             _warn(
-                f"warning: {self._path}: {self._incomplete:,} of {counted(self._number, 'unit')} have no text in both "
+                f"{self._path}: {self._incomplete:,} of {counted(self._number, 'unit')} have no text in both "
                 f"{names} and are left out; the first is in line {self._first_incomplete}"
             )
 
@@ -129,17 +131,15 @@ class _Units:
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang", "")
         elif name == "seg":
-            self._text = []
+            self._text, self._length = [], 0
 
     def _add(self, text: str) -> None:
         if self._text is None:
             return
-        pieces = self._code if self._codes else self._text
-        pieces.append(text)
-        if len(pieces) > 1000:
-            pieces[:] = ["".join(pieces)]
-            if len(pieces[0]) > LONGEST_LINE:
-                raise self._too_long()
+        (self._code if self._codes else self._text).append(text)
+        self._length += len(text)
+        if self._length > LONGEST_LINE:
+            raise self._too_long(LONGEST_LINE)
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
@@ -179,8 +179,8 @@ class _Units:
     def _where(self) -> str:
         return f"{self._path}, line {self._parser.CurrentLineNumber}"
 
-    def _too_long(self) -> InputError:
-        return InputError(f"{self._where()}: longer than {LONGEST_LINE >> 20} MiB. Each text must be a sentence.")
+    def _too_long(self, limit: int) -> InputError:
+        return InputError(f"{self._where()}: longer than {limit >> 20} MiB. Each text must be a sentence.")
 
     def _explain(self, error: expat.ExpatError) -> InputError:
         if error.code in TRUNCATED:
