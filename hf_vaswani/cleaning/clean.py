@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from pathlib import Path
@@ -24,9 +25,10 @@ from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource, digest, iterate_pairs
 from ..files import atomic_write, writing
 from .cleaner import FILE, MOST_PAIRS, Cleaner
-from .repairs import REPAIRS, SPELLING, repaired
+from .repairs import NAMES, REPAIRS, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
+from .tokenized import SAMPLE, Spacing, detokenized
 
 PART = 20_000
 WORK = "measured"
@@ -38,13 +40,13 @@ class CleanSettings:
     """How pairs are cleaned.
 
     Attributes:
-        repairs: names of the repairs to make, see [`REPAIRS`].
+        repairs: names of the repairs to make, see [`NAMES`].
         reasons: for which pairs are left out, see [`REASONS`].
         min_score, max_length, max_length_ratio, min_script: limits other than those drawn from the text.
         processes: that measure pairs.
     """
 
-    repairs: Collection[str] = tuple(REPAIRS)
+    repairs: Collection[str] = NAMES
     reasons: Collection[str] = tuple(REASONS)
     min_score: float | None = None
     max_length: int | None = None
@@ -174,17 +176,28 @@ def _rows(
     repairs: Collection[str],
     changes: tuple[Mapping[str, str], ...],
 ) -> Iterator[tuple[int, int, str, str, str | None, str | None, str]]:
+    each = [name for name in REPAIRS if name in repairs]
     for number, source in enumerate(sources):
+        spacings = _spacings(source, languages)
         for line, raw in enumerate(iterate_pairs(source, languages), start=1):
             # Lone surrogates come from escapes in JSON, and cannot be written.
             raw = tuple(text.encode("utf-8", "replace").decode() for text in raw)
-            both = [repaired(text, repairs) for text in raw]
-            made = [name for name in repairs if any(name in own for _, own in both)]
+            both = [repaired(text, each) for text in raw]
+            made = [name for name in each if any(name in own for _, own in both)]
             texts = [text for text, _ in both]
-            spelled = [respelled(text, own) if own else text for text, own in zip(texts, changes)]
-            made += [SPELLING] * (spelled != texts)
-            before = raw if made else (None, None)
-            yield number, line, spelled[0], spelled[1], *before, " ".join(made)
+            if TOKENIZED in repairs:
+                before, texts = texts, [detokenized(*own) for own in zip(texts, languages, spacings)]
+                made += [TOKENIZED] * (texts != before)
+            if SPELLING in repairs:
+                before, texts = texts, [respelled(text, own) if own else text for text, own in zip(texts, changes)]
+                made += [SPELLING] * (texts != before)
+            yield number, line, *texts, *(raw if made else (None, None)), " ".join(made)
+
+
+def _spacings(source: TextSource, languages: Languages) -> tuple[Spacing, Spacing]:
+    """The spacing of both sides, by the first lines of a source."""
+    sides = list(zip(*islice(iterate_pairs(source, languages), SAMPLE))) or [(), ()]
+    return Spacing.of(sides[0]), Spacing.of(sides[1])
 
 
 def two_spellings_of(
@@ -193,13 +206,20 @@ def two_spellings_of(
     """What each side spells in two ways, in its first lines; kept in the folder."""
     path = folder / "spellings.json"
     if not path.exists():
-        pairs = chain.from_iterable(iterate_pairs(source, languages) for source in sources)
+        pairs = chain.from_iterable(map(partial(_spaced, languages=languages), sources))
         sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
         found = [list(map(asdict, two_spellings(texts))) for texts in sides]
         with writing(path), atomic_write(path) as part:
             part.write_text(json.dumps(found), encoding="utf-8")
     read = json.loads(path.read_text(encoding="utf-8"))
     return {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read)}
+
+
+def _spaced(source: TextSource, languages: Languages) -> Iterator[Pair]:
+    """The pairs of a source, whose words are not cut apart by a tokenizer."""
+    spacings = _spacings(source, languages)
+    for pair in iterate_pairs(source, languages):
+        yield tuple(detokenized(*own) for own in zip(pair, languages, spacings))
 
 
 def _write(path: Path, table: pa.Table) -> None:

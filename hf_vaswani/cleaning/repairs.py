@@ -38,14 +38,16 @@ REPAIRS: dict[str, Callable[[str], str]] = {
     "invisible": _visible.normalize_str,
     "unicode": lambda text: unicodedata.normalize("NFC", text),
 }
-# Made after the others, to spell a text like another one.
-SPELLING = "spelling"
+# Made after these, as they depend on other texts of the same source, and on those that are spelled as wanted.
+TOKENIZED, SPELLING = "tokenized", "spelling"
+NAMES = (*REPAIRS, TOKENIZED, SPELLING)
 SHOWN = {
     "encoding": "UTF-8 that was read in another encoding",
     "entities": "HTML entities",
     "tags": "HTML tags",
     "invisible": "control characters, invisible characters, and repeated spaces",
     "unicode": "letters in several code points",
+    TOKENIZED: "tokenized text, with spaces before its marks or within words",
     SPELLING: "letters or apostrophes that the sample of the spelling writes otherwise",
 }
 

