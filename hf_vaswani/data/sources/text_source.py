@@ -48,6 +48,7 @@ class TextSource:
         reversed: whether the pairs are read in the opposite direction, with targets as sources.
         made: whether the pairs were made from training text, in which case none of them may be held out.
         weight: relative share among several sources.
+        name: for reports: by default, the location.
     """
 
     dataset: str | None = None
@@ -64,12 +65,14 @@ class TextSource:
     reversed: bool = field(default=False, repr=False)
     made: bool = field(default=False, repr=False)
     weight: float | None = None
+    name: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self):
         for side in ("source", "target"):
             paths = getattr(self, side)
             paths = [paths] if isinstance(paths, str | Path) else paths
             object.__setattr__(self, side, tuple(map(str, paths)))
+        object.__setattr__(self, "name", self.name or self.location)
 
     @classmethod
     def parse(cls, value: object, name: str) -> "TextSource":
@@ -100,8 +103,8 @@ class TextSource:
         return cls(**fields)
 
     @property
-    def name(self) -> str:
-        """The name for messages and reports: "wmt14/de-en (train)", "train.de and train.en"."""
+    def location(self) -> str:
+        """Where it is: "wmt14/de-en (train)", "train.de and train.en"."""
         if self.dataset:
             data = "/".join(part for part in (self.dataset, self.config) if part)
             return f"{data} ({self.split})" if self.split else data
@@ -175,17 +178,17 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
         records = iterate_records(source.file, candidates, source.header)
     columns, without_text = None, {0, 1}
     for number, record in records:
-        where = f"{source.name}, {unit} {number}"
+        where = f"{source.location}, {unit} {number}"
         columns = columns or choose_columns(record, candidates, where)
         pair = pair_of(record, columns, where)
         if without_text:
             without_text = {side for side in without_text if is_blank(pair[side])}
         yield pair
     if columns is None:
-        raise InputError(f"{source.name} is empty: it has no {unit}s with text.")
+        raise InputError(f"{source.location} is empty: it has no {unit}s with text.")
     if without_text:
         which = " and ".join(f"'{columns[side]}'" for side in sorted(without_text))
-        raise InputError(f"{source.name}: no {unit} has text in column {which}. Is it the right one?")
+        raise InputError(f"{source.location}: no {unit} has text in column {which}. Is it the right one?")
 
 
 def check_source(source: TextSource, languages: Languages, streaming: bool = False) -> list[str]:
