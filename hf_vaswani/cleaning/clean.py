@@ -5,10 +5,9 @@ made again with other limits, takes those that are there.
 """
 
 import json
-import multiprocessing
 import shutil
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from heapq import heappush, heappushpop
@@ -22,8 +21,9 @@ import pyarrow.parquet as pq
 from ..data.filters import HashSet
 from ..data.sources.tables import Languages
 from ..data.sources.text_files import Pair
-from ..data.sources.text_source import TextSource, digest, iterate_pairs
+from ..data.sources.text_source import TextSource, digest, iterate_numbered_pairs, iterate_pairs
 from ..files import atomic_write, writing
+from ..runtime.parts import MapParts, map_parts
 from .cleaner import FILE, MOST_PAIRS, Cleaner
 from .repairs import NAMES, REPAIRS, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
@@ -33,6 +33,7 @@ from .tokenized import SAMPLE, Spacing, detokenized
 PART = 20_000
 WORK = "measured"
 TEST_WORDS = 4  # of a line that is in a test set on one side only
+Row = tuple[int, int, str, str]  # number of the source, line, source, target
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class CleanSettings:
         repairs: names of the repairs to make, see [`NAMES`].
         reasons: for which pairs are left out, see [`REASONS`].
         min_score, max_length, max_length_ratio, min_script: limits other than those drawn from the text.
-        processes: that measure pairs.
+        processes: that repair and measure pairs.
     """
 
     repairs: Collection[str] = NAMES
@@ -94,6 +95,7 @@ def judge(
     cleaner: Cleaner | None = None,
     tests: Sequence[TextSource] = (),
     likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    run: MapParts | None = None,
 ) -> tuple[Cleaner, Iterator[Judged]]:
     """Judge all pairs of some sources.
 
@@ -102,22 +104,24 @@ def judge(
         cleaner: learned from other text; by default, one is learned from these sources.
         tests: test sets, whose lines are left out.
         likes: texts of each side in the spelling that is wanted.
+        run: where parts are repaired and measured; by default in `settings.processes`.
 
     Returns:
         The cleaner, and an iterator over all pairs in their order.
     """
     names = [source.name for source in sources]
+    run = run or partial(map_parts, settings.processes)
     _begin(folder, sources, languages, settings, cleaner, likes)
     changes = tuple(
         preferred(own, like) if like else {}
         for own, like in zip(two_spellings_of(sources, languages, folder).values(), likes)
     )
-    texts = _read(sources, languages, folder, settings.repairs, changes)
+    texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
     if not (learned / FILE).exists():
         (cleaner or Cleaner.learn(_sample(texts))).save(_emptied(learned))
     cleaner = Cleaner.load(learned)
-    measured = _measure(texts, learned, folder, settings.processes)
+    measured = _measure(texts, cleaner, folder, run)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
 
 
@@ -154,44 +158,59 @@ def _read(
     folder: Path,
     repairs: Collection[str],
     changes: tuple[Mapping[str, str], ...],
+    run: MapParts,
 ) -> list[Path]:
     """Write the pairs after repairs into parts; return their paths."""
     done = folder / "texts.json"
     if done.exists():
         return [folder / name for name in json.loads(done.read_text())]
-    rows, paths = _rows(sources, languages, repairs, changes), []
-    while part := list(islice(rows, PART)):
-        paths.append(folder / f"texts-{len(paths):06}.parquet")
-        if not paths[-1].exists():
-            names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
-            _write(paths[-1], pa.table(dict(zip(names, map(list, zip(*part))))))
-    with atomic_write(done) as path:
+    paths, missing = [], deque()
+
+    def missing_parts() -> Iterator[list[Row]]:
+        rows = _rows(sources, languages)
+        while part := list(islice(rows, PART)):
+            paths.append(folder / f"texts-{len(paths):06}.parquet")
+            if not paths[-1].exists():
+                missing.append(paths[-1])
+                yield part
+
+    spacings = [_spacings(source, languages) for source in sources] if TOKENIZED in repairs else None
+    repair = partial(_repair_part, languages=languages, repairs=repairs, changes=changes, spacings=spacings)
+    for table in run(repair, missing_parts()):
+        _write(missing.popleft(), table)
+    with writing(folder), atomic_write(done) as path:
         path.write_text(json.dumps([path.name for path in paths]))
     return paths
 
 
-def _rows(
-    sources: Sequence[TextSource],
+def _rows(sources: Sequence[TextSource], languages: Languages) -> Iterator[Row]:
+    for number, source in enumerate(sources):
+        for line, pair in iterate_numbered_pairs(source, languages):
+            # Lone surrogates come from escapes in JSON, and cannot be written.
+            yield number, line, *(text.encode("utf-8", "replace").decode() for text in pair)
+
+
+def _repair_part(
+    rows: Sequence[Row],
     languages: Languages,
     repairs: Collection[str],
     changes: tuple[Mapping[str, str], ...],
-) -> Iterator[tuple[int, int, str, str, str | None, str | None, str]]:
-    each = [name for name in REPAIRS if name in repairs]
-    for number, source in enumerate(sources):
-        spacings = _spacings(source, languages)
-        for line, raw in enumerate(iterate_pairs(source, languages), start=1):
-            # Lone surrogates come from escapes in JSON, and cannot be written.
-            raw = tuple(text.encode("utf-8", "replace").decode() for text in raw)
-            both = [repaired(text, each) for text in raw]
-            made = [name for name in each if any(name in own for _, own in both)]
-            texts = [text for text, _ in both]
-            if TOKENIZED in repairs:
-                before, texts = texts, [detokenized(*own) for own in zip(texts, languages, spacings)]
-                made += [TOKENIZED] * (texts != before)
-            if SPELLING in repairs:
-                before, texts = texts, [respelled(text, own) if own else text for text, own in zip(texts, changes)]
-                made += [SPELLING] * (texts != before)
-            yield number, line, *texts, *(raw if made else (None, None)), " ".join(made)
+    spacings: Sequence[tuple[Spacing, Spacing]] | None,
+) -> pa.Table:
+    each, repaired_rows = [name for name in REPAIRS if name in repairs], []
+    for number, line, *raw in rows:
+        both = [repaired(text, each) for text in raw]
+        made = [name for name in each if any(name in own for _, own in both)]
+        texts = [text for text, _ in both]
+        if spacings:
+            before, texts = texts, [detokenized(*own) for own in zip(texts, languages, spacings[number])]
+            made += [TOKENIZED] * (texts != before)
+        if SPELLING in repairs:
+            before, texts = texts, [respelled(text, own) if own else text for text, own in zip(texts, changes)]
+            made += [SPELLING] * (texts != before)
+        repaired_rows.append((number, line, *texts, *(raw if made else (None, None)), " ".join(made)))
+    names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
+    return pa.table(dict(zip(names, map(list, zip(*repaired_rows)))))
 
 
 def _spacings(source: TextSource, languages: Languages) -> tuple[Spacing, Spacing]:
@@ -251,43 +270,28 @@ def _sample(texts: Iterable[Path]) -> list[Pair]:
     return [pair for _, pair in sorted(heap, reverse=True)]
 
 
-_cleaner: Cleaner | None = None
-
-
-def _load(folder: Path) -> None:
-    global _cleaner
-    _cleaner = Cleaner.load(folder)
-
-
-def _measure(texts: Sequence[Path], learned: Path, folder: Path, processes: int) -> list[Path]:
+def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, run: MapParts) -> list[Path]:
     """Measure the pairs of all parts; return the paths of what was measured."""
     paths = [folder / path.name.replace("texts", "measures") for path in texts]
-    left = [(text, path) for text, path in zip(texts, paths) if not path.exists()]
-    if processes > 1 and len(left) > 1:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(processes, len(left)), context, _load, (learned,)) as pool:
-            list(pool.map(_measure_part, *zip(*left)))
-    elif left:
-        _load(learned)
-        for text, path in left:
-            _measure_part(text, path)
+    missing = [(text, path) for text, path in zip(texts, paths) if not path.exists()]
+    tables = run(partial(_measure_part, cleaner=cleaner), (_pairs(text) for text, _ in missing))
+    for (_, path), table in zip(missing, tables):
+        _write(path, table)
     return paths
 
 
-def _measure_part(text: Path, path: Path) -> None:
-    cleaner, pairs = _cleaner, _pairs(text)
-    assert cleaner is not None
+def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner) -> pa.Table:
     looks = [look_at(pair, cleaner.scripts) for pair in pairs]
     scores = np.full(len(pairs), np.nan, np.float32)
     if cleaner.measures and cleaner.score:
         scores = cleaner.score(cleaner.measures(pairs))
     columns = {name: np.array([look.values[k] for look in looks], np.float32) for k, name in enumerate(MEASURED)}
     hashes = np.array([look.hashes for look in looks], np.uint64).reshape(-1, 4)
-    _write(path, pa.table({
+    return pa.table({
         **columns, "score": scores, **{f"hash_{k}": hashes[:, k] for k in range(4)},
         "is_empty": [look.is_empty for look in looks], "is_damaged": [look.is_damaged for look in looks],
         "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
-    }))  # fmt: skip
+    })  # fmt: skip
 
 
 def _test_lines(tests: Sequence[TextSource], languages: Languages) -> tuple[set[int], set[int], set[tuple[int, int]]]:

@@ -13,6 +13,7 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError
 from ..files import atomic_write, writing
 from ..ledger import exclusive
+from ..runtime.parts import MapParts
 from .clean import WORK, CleanSettings, judge, two_spellings_of
 from .cleaner import Cleaner
 from .report import CleanReport
@@ -50,11 +51,12 @@ def write_clean_text(
     cleaner: Cleaner | None = None,
     tests: Sequence[TextSource] = (),
     likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    run: MapParts | None = None,
 ) -> tuple[CleanReport, Cleaner]:
     """Clean sources into a folder; results of an earlier run there are replaced once these are complete.
 
     Args:
-        cleaner, tests, likes: as in [`judge`].
+        cleaner, tests, likes, run: as in [`judge`].
 
     Returns:
         The report, and what was learned.
@@ -64,7 +66,7 @@ def write_clean_text(
     """
     check_output(output)
     with exclusive(output):
-        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes)
+        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes, run)
         spellings = two_spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings

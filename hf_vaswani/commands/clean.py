@@ -10,6 +10,7 @@ from pathlib import Path
 from ..data.sources.text_source import check_source
 from ..errors import InputError, nearest
 from ..files import InputPath, OutputPath
+from ..runtime.parts import MapParts
 from .clean_sources import add_source_options, clean_sources
 from .options import INPUT_FILE
 
@@ -24,6 +25,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "usual, and whether a pair is a translation, is learned from the text itself, in any two languages. The "
         "same command with another limit takes seconds.",
     )
+    add_clean_options(clean)
+    clean.add_argument(
+        "--num_workers", type=int, metavar="N", default=os.cpu_count() or 1, help="processes (default: one per CPU)"
+    )
+    clean.set_defaults(run=run, needs_torch=False)
+
+
+def add_clean_options(clean: argparse.ArgumentParser) -> None:
+    """All options but where the work is done."""
     clean.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder for the clean text and the report")
     text = clean.add_argument_group("text", "Specify --source and --target, or --file, or --dataset, or --recipe.")
     add_source_options(text)
@@ -47,13 +57,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     cleaner = clean.add_argument_group("cleaner", "What was learned on one text can judge another of the same pair.")
     cleaner.add_argument("--save_cleaner", type=OutputPath, metavar="FOLDER", help="write what was learned")
     cleaner.add_argument("--cleaner", type=InputPath, metavar="FOLDER", help="judge by what was learned on other text")
-    clean.add_argument(
-        "--num_workers", type=int, metavar="N", default=os.cpu_count() or 1, help="processes (default: one per CPU)"
-    )
-    clean.set_defaults(run=run, needs_torch=False)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
+    """Clean text, in processes of this machine, or where `map_parts` does it."""
     from ..cleaning.clean import CleanSettings
     from ..cleaning.cleaner import Cleaner
     from ..cleaning.output import check_output, write_clean_text
@@ -104,7 +111,9 @@ def run(options: argparse.Namespace) -> None:
     )
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
     likes = tuple(list(iterate_lines(path)) if path else [] for path in (options.like_source, options.like_target))
-    report, cleaner = write_clean_text(sources, languages, Path(options.output), settings, cleaner, tests, likes)
+    report, cleaner = write_clean_text(
+        sources, languages, Path(options.output), settings, cleaner, tests, likes, map_parts
+    )
     if options.save_cleaner:
         with new_folder(options.save_cleaner) as folder:
             cleaner.save(folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.runtime import ray_session as ray_session_module
 from hf_vaswani.runtime.ray_session import ray_session
 
 from .conftest import load_script
@@ -54,7 +55,7 @@ def test_results_come_in_order_and_errors_are_raised(machines, number):
 
 @pytest.mark.slow
 def test_batch_that_kills_its_process_each_time_is_given_up(machines, monkeypatch):
-    monkeypatch.setattr(script, "RETRIES", 1)
+    monkeypatch.setattr(ray_session_module, "RETRIES", 1)
     with pytest.raises(InputError, match="Ray could not tokenize the text: "):
         list(script.encode_on_ray(None, work, iter([-3])))
 

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from ...configuration.name_hints import hint
@@ -139,11 +140,20 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
         InputError: the first error found, with file and line. If a side has no text at all, the error is raised at the
             end.
     """
+    for _, pair in iterate_numbered_pairs(source, languages, streaming):
+        yield pair
+
+
+def iterate_numbered_pairs(
+    source: TextSource, languages: Languages, streaming: bool = False
+) -> Iterator[tuple[int, Pair]]:
+    """Like [`iterate_pairs`], with the line or row of each pair; lines of several parallel files are counted on."""
     if errors := _description_errors(source, languages):
         raise InputError.of(errors)
     if source.reversed:
         yield from (
-            (other, one) for one, other in iterate_pairs(replace(source, reversed=False), languages, streaming)
+            (number, (other, one))
+            for number, (one, other) in iterate_numbered_pairs(replace(source, reversed=False), languages, streaming)
         )
     elif source.dataset == BUILT_IN:
         source_column, target_column = languages if None not in languages else built_in.LANGUAGES
@@ -151,8 +161,8 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
         table = TextSource(file=file, source_column=source_column, target_column=target_column)
         yield from _pairs_of_records(table, languages, streaming)
     elif source.source:
-        for paths in zip(source.source, source.target):
-            yield from iterate_parallel(*paths)
+        pairs = chain.from_iterable(map(iterate_parallel, source.source, source.target))
+        yield from enumerate(pairs, start=1)
     else:
         yield from _pairs_of_records(source, languages, streaming)
 
@@ -169,7 +179,7 @@ class SourcePairs:
         return iterate_pairs(self.source, self.languages, self.streaming)
 
 
-def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[Pair]:
+def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[tuple[int, Pair]]:
     candidates = candidate_columns((source.source_column, source.target_column), languages)
     if source.dataset:
         unit, records = "row", _hub_dataset(source).records(candidates, streaming)
@@ -183,7 +193,7 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
         pair = pair_of(record, columns, where)
         if without_text:
             without_text = {side for side in without_text if is_blank(pair[side])}
-        yield pair
+        yield number, pair
     if columns is None:
         raise InputError(f"{source.location} is empty: it has no {unit}s with text.")
     if without_text:
