@@ -26,7 +26,7 @@ def make_parser() -> CommandParser:
     parser = CommandParser(
         prog="clean_on_ray.py",
         usage="python scripts/clean_on_ray.py OUTPUT [--num_actors N] [--address HOST:PORT] [options]",
-        description="Clean parallel text as hf-vaswani clean does, byte for byte. Ray repairs and scores; this process "
+        description="Clean parallel text as hf-vaswani clean does, to the byte. Ray repairs and scores; this process "
         "reads, learns, decides, and writes.",
     )
     add_ray_options(parser)
