@@ -25,8 +25,9 @@ from ..data.sources.text_source import TextSource, digest, iterate_numbered_pair
 from ..files import atomic_write, writing
 from ..runtime.parts import MapParts, map_parts
 from .cleaner import FILE, MOST_PAIRS, Cleaner
-from .repairs import NAMES, REPAIRS, SPELLING, TOKENIZED, repaired
+from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
+from .side_languages import SWAPPED
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
@@ -44,6 +45,7 @@ class CleanSettings:
         repairs: names of the repairs to make, see [`NAMES`].
         reasons: for which pairs are left out, see [`REASONS`].
         min_score, max_length, max_length_ratio, min_script: limits other than those drawn from the text.
+        swap_sides: whether pairs whose sides are in each other's language are swapped instead of left out.
         processes: that repair and measure pairs.
     """
 
@@ -53,6 +55,7 @@ class CleanSettings:
     max_length: int | None = None
     max_length_ratio: float | None = None
     min_script: float | None = None
+    swap_sides: bool = False
     processes: int = 1
 
     def limits(self, drawn: Limits) -> Limits:
@@ -121,7 +124,7 @@ def judge(
     if not (learned / FILE).exists():
         (cleaner or Cleaner.learn(_sample(texts))).save(_emptied(learned))
     cleaner = Cleaner.load(learned)
-    measured = _measure(texts, cleaner, folder, run)
+    measured = _measure(texts, cleaner, folder, settings.swap_sides, run)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
 
 
@@ -136,7 +139,8 @@ def _begin(
     """Empty the folder, unless its parts are of the same sources and settings."""
     own = {
         "sources": [digest(source) for source in sources], "languages": languages, "part": PART,
-        "repairs": list(settings.repairs), "cleaner": None if cleaner is None else cleaner.digest(),
+        "repairs": list(settings.repairs), "swap_sides": settings.swap_sides,
+        "cleaner": None if cleaner is None else cleaner.digest(),
         "likes": [hash_of(*own) for own in likes],
     }  # fmt: skip
     text, path = json.dumps(own, indent=2), folder / "settings.json"
@@ -270,17 +274,20 @@ def _sample(texts: Iterable[Path]) -> list[Pair]:
     return [pair for _, pair in sorted(heap, reverse=True)]
 
 
-def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, run: MapParts) -> list[Path]:
+def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, swap_sides: bool, run: MapParts) -> list[Path]:
     """Measure the pairs of all parts; return the paths of what was measured."""
     paths = [folder / path.name.replace("texts", "measures") for path in texts]
     missing = [(text, path) for text, path in zip(texts, paths) if not path.exists()]
-    tables = run(partial(_measure_part, cleaner=cleaner), (_pairs(text) for text, _ in missing))
+    measure = partial(_measure_part, cleaner=cleaner, swap_sides=swap_sides)
+    tables = run(measure, (_pairs(text) for text, _ in missing))
     for (_, path), table in zip(missing, tables):
         _write(path, table)
     return paths
 
 
-def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner) -> pa.Table:
+def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner, swap_sides: bool) -> pa.Table:
+    is_swapped = [swap_sides and cleaner.languages.problem(pair) == SWAPPED for pair in pairs]
+    pairs = [pair[::-1] if swap else pair for pair, swap in zip(pairs, is_swapped)]
     looks = [look_at(pair, cleaner.scripts) for pair in pairs]
     scores = np.full(len(pairs), np.nan, np.float32)
     if cleaner.measures and cleaner.score:
@@ -289,7 +296,8 @@ def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner) -> pa.Table:
     hashes = np.array([look.hashes for look in looks], np.uint64).reshape(-1, 4)
     return pa.table({
         **columns, "score": scores, **{f"hash_{k}": hashes[:, k] for k in range(4)},
-        "is_empty": [look.is_empty for look in looks], "is_damaged": [look.is_damaged for look in looks],
+        "is_swapped": is_swapped, "is_empty": [look.is_empty for look in looks],
+        "is_damaged": [look.is_damaged for look in looks],
         "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
     })  # fmt: skip
 
@@ -333,9 +341,10 @@ def _decide(
                     reason = "near_duplicate"
             pair = row["source"], row["target"]
             raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
+            repairs = row["repairs"].split() + [SIDES] * found["is_swapped"]
             yield Judged(
-                names[row["source_number"]], row["line"], pair, raw, row["repairs"].split(), reason, detail,
-                found["score"],
+                names[row["source_number"]], row["line"], pair[::-1] if found["is_swapped"] else pair, raw, repairs,
+                reason, detail, found["score"],
             )  # fmt: skip
 
 
@@ -355,7 +364,7 @@ def _problems(found: dict, limits: Limits, ratio: float, tests) -> Iterator[tupl
     if min(found["source_script"], found["target_script"]) < limits.script:
         yield "script", f"{min(found['source_script'], found['target_script']):.0%} of the letters"
     if found["language"]:
-        yield "language", found["language"]
+        yield ("swapped", "") if found["language"] == SWAPPED else ("language", found["language"])
     difference = abs(np.log(max(lengths[1], 1) / max(lengths[0], 1) / ratio))
     if difference > np.log(limits.ratio):
         yield "length", f"{np.exp(difference):.1f} times as long as usual"

@@ -11,6 +11,7 @@ from ..errors import counted
 from .clean import Judged
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
+from .source_table import source_table
 from .spelling import TwoSpellings
 
 EXAMPLES = 10
@@ -150,10 +151,6 @@ class CleanReport:
              f"{one.counts[1]:,}", f"{one.words:,}")
             for side, own in self.spellings.items() for one in own
         ]  # fmt: skip
-        sources = [
-            (name, f"{own['read']:,}", f"{own['kept']:,}", *(f"{own[reason]:,}" for reason, *_ in reasons))
-            for name, own in self.by_source.items()
-        ]
         parts = [
             f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept.</p>",
             _section("Left out", ("reason", "what it is", "pairs", "share"), reasons, 2),
@@ -164,7 +161,7 @@ class CleanReport:
                 spellings,
                 4,
             ),
-            _section("By source", ("source", "read", "kept", *(name for name, *_ in reasons)), sources, 1),
+            source_table(self.by_source, [name for name, *_ in reasons]),
         ]
         if self.has_score:
             parts.append(

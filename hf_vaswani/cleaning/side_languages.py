@@ -12,6 +12,8 @@ from pathlib import Path
 
 from ..data.sources.text_files import Pair
 
+# What is wrong with a pair whose sides are in each other's language.
+SWAPPED = "swapped"
 LENGTH = 3  # letters of a sequence
 MOST_SEQUENCES = 100_000
 # Sequences of a text that are needed to tell its language, and the mean of their log odds.
@@ -19,7 +21,7 @@ LEAST_SEQUENCES, LEAST_ODDS = 8, 0.25
 # Characters and probability with which the identifier is believed.
 LEAST_LENGTH, LEAST_PROBABILITY = 30, 0.9
 # The share of texts that the identifier must be sure of, and of these that must be in one language, for it to know it.
-LEAST_SHARE, KNOWN_SHARE = 0.2, 0.7
+LEAST_SHARE, KNOWN_SHARE = 0.2, 0.6
 SAMPLE = 2000  # texts that are looked at for that
 
 
@@ -55,11 +57,14 @@ class SideLanguages:
         """Why a pair is not in its languages, or `None`."""
         source, target = map(self._odds, pair)
         if source > LEAST_ODDS and target < -LEAST_ODDS:
-            return "swapped"
+            return SWAPPED
         if source > LEAST_ODDS or target < -LEAST_ODDS:
             return "source in the target's language" if source > LEAST_ODDS else "target in the source's language"
-        for text, own, side in zip(pair, self.languages, ("source", "target")):
-            if own and (other := _identified(text)) not in (None, own):
+        found = [_identified(text) if own else None for text, own in zip(pair, self.languages)]
+        if None not in found and found == [*self.languages[::-1]] and found[0] != found[1]:
+            return SWAPPED
+        for other, own, side in zip(found, self.languages, ("source", "target")):
+            if other not in (None, own):
                 return f"{side} in {other}"
         return None
 

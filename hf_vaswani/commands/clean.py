@@ -54,6 +54,10 @@ def add_clean_options(clean: argparse.ArgumentParser) -> None:
     rules.add_argument(
         "--no_repairs", nargs="+", default=[], metavar="REPAIR", help="do not make these repairs, such as tags"
     )
+    rules.add_argument(
+        "--swap_sides", action="store_true",
+        help="swap the sides of pairs that are in each other's language, instead of leaving them out",
+    )  # fmt: skip
     cleaner = clean.add_argument_group("cleaner", "What was learned on one text can judge another of the same pair.")
     cleaner.add_argument("--save_cleaner", type=OutputPath, metavar="FOLDER", help="write what was learned")
     cleaner.add_argument("--cleaner", type=InputPath, metavar="FOLDER", help="judge by what was learned on other text")
@@ -66,6 +70,7 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     from ..cleaning.output import check_output, write_clean_text
     from ..cleaning.repairs import NAMES
     from ..cleaning.rules import REASONS
+    from ..cleaning.swapped_sides import swapped_sides
     from ..data.sources.text_files import iterate_lines
     from ..ledger import check_new, new_folder
     from ..runtime.imports import import_extra
@@ -107,6 +112,7 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
         min_score=options.min_score,
         max_length=options.max_characters,
         max_length_ratio=options.max_length_ratio,
+        swap_sides=options.swap_sides,
         processes=options.num_workers,
     )
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
@@ -118,6 +124,8 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
         with new_folder(options.save_cleaner) as folder:
             cleaner.save(folder)
     print("\n".join(report.lines()))
+    for advice in swapped_sides(report, languages):
+        print(f"warning: {advice}", file=sys.stderr)
     if not report.has_score:
         print("warning: too few pairs to learn what a translation is: only rules were applied", file=sys.stderr)
     print(f"{options.output} contains the clean text, report.html, and removed.tsv.zst with a reason for each pair.")

@@ -66,7 +66,7 @@ def test_each_kind_of_noise_is_left_out_with_its_reason(cleaned, noisy):
     for row, kind in zip(rows(cleaned), noisy[2]):
         found[kind].append(row[2])
     assert set(found["copy"]) == {"copy"} and set(found["empty"]) == {"empty"}
-    assert found["swapped"].count("language") >= 36
+    assert found["swapped"].count("swapped") >= 36
     assert found["other"].count("score") + found["other"].count("length") >= 130
     assert found["good"].count("") + found["good"].count("duplicate") >= 950
     assert found["again"].count("duplicate") + found["good"].count("duplicate") >= 45
