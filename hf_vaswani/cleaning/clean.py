@@ -22,12 +22,13 @@ from ..data.filters import HashSet
 from ..data.sources.tables import Languages
 from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource, digest, iterate_numbered_pairs, iterate_pairs
-from ..files import atomic_write, writing
+from ..files import atomic_write
+from ..ledger import new_folder
 from ..runtime.parts import MapParts, map_parts
-from .cleaner import FILE, MOST_PAIRS, Cleaner
+from .cleaner import MOST_PAIRS, Cleaner
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
-from .side_languages import SWAPPED
+from .side_languages import SWAPPED, SideLanguages
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
@@ -121,8 +122,9 @@ def judge(
     )
     texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
-    if not (learned / FILE).exists():
-        (cleaner or Cleaner.learn(_sample(texts))).save(_emptied(learned))
+    if not learned.exists():
+        with new_folder(learned, "try again") as part:
+            (cleaner or Cleaner.learn(_sample(texts, settings.swap_sides))).save(part)
     cleaner = Cleaner.load(learned)
     measured = _measure(texts, cleaner, folder, settings.swap_sides, run)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
@@ -145,15 +147,11 @@ def _begin(
     }  # fmt: skip
     text, path = json.dumps(own, indent=2), folder / "settings.json"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        _emptied(folder)
+        path.unlink(missing_ok=True)  # before what it describes
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
-
-
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _read(
@@ -182,7 +180,7 @@ def _read(
     repair = partial(_repair_part, languages=languages, repairs=repairs, changes=changes, spacings=spacings)
     for table in run(repair, missing_parts()):
         _write(missing.popleft(), table)
-    with writing(folder), atomic_write(done) as path:
+    with atomic_write(done) as path:
         path.write_text(json.dumps([path.name for path in paths]))
     return paths
 
@@ -232,7 +230,7 @@ def two_spellings_of(
         pairs = chain.from_iterable(map(partial(_spaced, languages=languages), sources))
         sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
         found = [list(map(asdict, two_spellings(texts))) for texts in sides]
-        with writing(path), atomic_write(path) as part:
+        with atomic_write(path) as part:
             part.write_text(json.dumps(found), encoding="utf-8")
     read = json.loads(path.read_text(encoding="utf-8"))
     return {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read)}
@@ -246,7 +244,7 @@ def _spaced(source: TextSource, languages: Languages) -> Iterator[Pair]:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    with writing(path), atomic_write(path) as part:
+    with atomic_write(path) as part:
         pq.write_table(table, part, compression="zstd")
 
 
@@ -255,7 +253,7 @@ def _pairs(path: Path) -> list[Pair]:
     return list(zip(table["source"].to_pylist(), table["target"].to_pylist()))
 
 
-def _sample(texts: Iterable[Path]) -> list[Pair]:
+def _sample(texts: Iterable[Path], swap_sides: bool) -> list[Pair]:
     """Pairs to learn from, whatever their order: those with the lowest hashes, without repetitions."""
     heap: list[tuple[int, Pair]] = []
     present: set[int] = set()
@@ -271,7 +269,11 @@ def _sample(texts: Iterable[Path]) -> list[Pair]:
                 heappush(heap, (-number, pair))
             else:
                 present.discard(-heappushpop(heap, (-number, pair))[0])
-    return [pair for _, pair in sorted(heap, reverse=True)]
+    pairs = [pair for _, pair in sorted(heap, reverse=True)]
+    if not swap_sides:
+        return pairs
+    languages = SideLanguages.learn(pairs)
+    return [pair[::-1] if languages.problem(pair) == SWAPPED else pair for pair in pairs]
 
 
 def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, swap_sides: bool, run: MapParts) -> list[Path]:

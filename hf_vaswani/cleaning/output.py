@@ -11,7 +11,7 @@ import zstandard
 from ..data.sources.tables import Languages
 from ..data.sources.text_source import TextSource
 from ..errors import InputError
-from ..files import atomic_write, writing
+from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
 from ..runtime.parts import MapParts
 from .clean import WORK, CleanSettings, judge, two_spellings_of
@@ -65,14 +65,16 @@ def write_clean_text(
         InputError: a source cannot be read, or the folder not be written.
     """
     check_output(output)
-    with exclusive(output):
+    with exclusive(output), writing(output):
+        for part in left_parts(output):
+            part.unlink()
         cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes, run)
         spellings = two_spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings
         )
         sides = [output / f"clean.{language}" for language in languages]
-        with writing(output), ExitStack() as stack:
+        with ExitStack() as stack:
             paths = [stack.enter_context(atomic_write(path)) for path in (*sides, output / SCORES, output / REMOVED)]
             source, target, scores = (
                 stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths[:3]
@@ -97,7 +99,7 @@ def write_clean_text(
         for name, content in (
             ("report.html", report.as_html()), ("report.md", report.as_markdown()), ("report.json", report.as_json()),
         ):  # fmt: skip
-            with writing(output), atomic_write(output / name) as path:
+            with atomic_write(output / name) as path:
                 path.write_text(content, encoding="utf-8")
     return report, cleaner
 
