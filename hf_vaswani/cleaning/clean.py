@@ -123,7 +123,7 @@ def judge(
     texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
     if not learned.exists():
-        with new_folder(learned, "try again") as part:
+        with new_folder(learned, "then try again") as part:
             (cleaner or Cleaner.learn(_sample(texts, settings.swap_sides))).save(part)
     cleaner = Cleaner.load(learned)
     measured = _measure(texts, cleaner, folder, settings.swap_sides, run)

