@@ -54,6 +54,11 @@ def rows(output, name="scores.tsv"):
     return [line.split("\t") for line in (output / name).read_text(encoding="utf-8").splitlines()[1:]]
 
 
+def removed_lines(output):
+    packed = (output / "removed.tsv.zst").read_bytes()
+    return io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(packed), "utf-8").read().splitlines()
+
+
 @pytest.fixture(scope="module")
 def cleaned(noisy, tmp_path_factory):
     output = tmp_path_factory.mktemp("cleaned") / "out"
@@ -72,6 +77,18 @@ def test_each_kind_of_noise_is_left_out_with_its_reason(cleaned, noisy):
     assert found["again"].count("duplicate") + found["good"].count("duplicate") >= 45
 
 
+def test_swapped_sides_are_named_and_can_be_swapped_back(cleaned, small_parts, noisy, tmp_path, capsys):
+    assert run(tmp_path / "out", noisy, "--swap_sides") == 0
+    output = capsys.readouterr()
+    assert "repaired: sides that were in each other's language" in output.out and not output.err
+    kinds = [row[2] for row, kind in zip(rows(tmp_path / "out"), noisy[2]) if kind == "swapped"]
+    assert kinds.count("") >= 32 and "swapped" not in kinds
+    entries = [line.split("\t") for line in removed_lines(tmp_path / "out") if line.split("\t")[2] == "sides"]
+    assert len(entries) >= 36 and all(entry[6:8] == entry[9:7:-1] for entry in entries)
+    assert run(tmp_path / "left", noisy) == 0
+    assert "have their sides swapped and are left out; --swap_sides swaps them back" in capsys.readouterr().err
+
+
 def test_pairs_read_are_those_kept_and_those_left_out(cleaned, noisy):
     report = json.loads((cleaned / "report.json").read_text())
     kept = [len((cleaned / f"clean.{side}").read_text(encoding="utf-8").splitlines()) for side in ("de", "en")]
@@ -82,9 +99,7 @@ def test_pairs_read_are_those_kept_and_those_left_out(cleaned, noisy):
 
 
 def test_what_was_left_out_or_changed_is_written_with_its_place(cleaned, noisy):
-    packed = (cleaned / "removed.tsv.zst").read_bytes()
-    text = io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(packed), "utf-8").read()
-    head, *lines = [line.split("\t") for line in text.splitlines()]
+    head, *lines = [line.split("\t") for line in removed_lines(cleaned)]
     entries = [dict(zip(head, line)) for line in lines]
     report = json.loads((cleaned / "report.json").read_text())
     assert sum(bool(entry["reason"]) for entry in entries) == report["read"] - report["kept"]

@@ -103,12 +103,12 @@ def test_loss_of_a_machine_and_of_processes_gives_the_same_bytes(expected, text,
     assert results(tmp_path / "ray") == expected
 
 
-def test_script_that_is_killed_five_times_gives_the_same_bytes(expected, text, tmp_path):
+def test_script_that_is_killed_gives_the_same_bytes(expected, text, tmp_path):
     options = ["--num_actors", "2", "--address", "local", str(tmp_path / "killed"), *text]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     statuses = [
         subprocess.run([sys.executable, "-c", KILLED, str(number), *options], env=environment).returncode
-        for number in (2, 5, 9, 8, 3, 0)
+        for number in (5, 9, 0)
     ]
-    assert statuses == [-9] * 5 + [0]
+    assert statuses == [-9, -9, 0]
     assert results(tmp_path / "killed") == expected
