@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from ..errors import InputError
 
-Part, Result = TypeVar("Part"), TypeVar("Result")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 # What is done with a part; and what does it with all of them, here or elsewhere.
 Work = Callable[[Part], Result]
 MapParts = Callable[[Work, Iterable[Part]], Iterator[Result]]

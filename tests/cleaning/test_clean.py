@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import shutil
 
 import pytest
 import zstandard
@@ -160,6 +161,15 @@ def test_a_cleaner_judges_other_text(cleaned, pairs, tmp_path):
     assert run(tmp_path / "out", files, "--cleaner", str(cleaned.parent / "cleaner")) == 0
     kept = [row[0] == "1" for row in rows(tmp_path / "out")]
     assert len(kept) == 200 and sum(kept[:100]) >= 90 and sum(kept[100:]) <= 10
+
+
+def test_text_with_its_sides_the_wrong_way_round_for_a_cleaner_is_named(cleaned, noisy, tmp_path, capsys):
+    for path, name in zip(noisy, ("b", "a")):
+        shutil.copy(path, tmp_path / name)
+    assert run(tmp_path / "out", (tmp_path / "a", tmp_path / "b"), "--cleaner", str(cleaned.parent / "cleaner")) == 0
+    error = capsys.readouterr().err
+    assert "have their sides swapped and are left out: name its sides the other way round" in error
+    assert sum(row[2] == "swapped" for row in rows(tmp_path / "out")) >= 1200
 
 
 def test_lines_of_a_test_set_are_left_out(noisy, pairs, cleaned, tmp_path):
