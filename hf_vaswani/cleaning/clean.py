@@ -13,6 +13,7 @@ from functools import partial
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,10 @@ from ..files import atomic_write
 from ..ledger import new_folder
 from ..runtime.parts import MapParts, map_parts
 from .cleaner import MOST_PAIRS, Cleaner
+from .near_duplicates import BANDS
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
+from .score import given_share, share_of_translations
 from .side_languages import SWAPPED, SideLanguages
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
@@ -123,8 +126,12 @@ def judge(
     texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
     if not learned.exists():
+        pairs = _sample(texts)
+        if settings.swap_sides:
+            sides = cleaner.languages if cleaner else SideLanguages.learn(pairs)
+            pairs = [pair[::-1] if sides.problem(pair) == SWAPPED else pair for pair in pairs]
         with new_folder(learned, "then try again") as part:
-            (cleaner or Cleaner.learn(_sample(texts, settings.swap_sides))).save(part)
+            (cleaner.for_text(pairs) if cleaner else Cleaner.learn(pairs)).save(part)
     cleaner = Cleaner.load(learned)
     measured = _measure(texts, cleaner, folder, settings.swap_sides, run)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
@@ -253,7 +260,7 @@ def _pairs(path: Path) -> list[Pair]:
     return list(zip(table["source"].to_pylist(), table["target"].to_pylist()))
 
 
-def _sample(texts: Iterable[Path], swap_sides: bool) -> list[Pair]:
+def _sample(texts: Iterable[Path]) -> list[Pair]:
     """Pairs to learn from, whatever their order: those with the lowest hashes, without repetitions."""
     heap: list[tuple[int, Pair]] = []
     present: set[int] = set()
@@ -269,11 +276,7 @@ def _sample(texts: Iterable[Path], swap_sides: bool) -> list[Pair]:
                 heappush(heap, (-number, pair))
             else:
                 present.discard(-heappushpop(heap, (-number, pair))[0])
-    pairs = [pair for _, pair in sorted(heap, reverse=True)]
-    if not swap_sides:
-        return pairs
-    languages = SideLanguages.learn(pairs)
-    return [pair[::-1] if languages.problem(pair) == SWAPPED else pair for pair in pairs]
+    return [pair for _, pair in sorted(heap, reverse=True)]
 
 
 def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, swap_sides: bool, run: MapParts) -> list[Path]:
@@ -296,8 +299,10 @@ def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner, swap_sides: bool) -> 
         scores = cleaner.score(cleaner.measures(pairs))
     columns = {name: np.array([look.values[k] for look in looks], np.float32) for k, name in enumerate(MEASURED)}
     hashes = np.array([look.hashes for look in looks], np.uint64).reshape(-1, 4)
+    bands = np.array([look.bands for look in looks]).reshape(-1, BANDS)
     return pa.table({
         **columns, "score": scores, **{f"hash_{k}": hashes[:, k] for k in range(4)},
+        **{f"band_{k}": bands[:, k] for k in range(BANDS)},
         "is_swapped": is_swapped, "is_empty": [look.is_empty for look in looks],
         "is_damaged": [look.is_damaged for look in looks],
         "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
@@ -328,50 +333,104 @@ def _decide(
 ) -> Iterator[Judged]:
     limits, wanted = settings.limits(cleaner.limits), set(settings.reasons)
     ratio = cleaner.measures.length_ratio if cleaner.measures else 1.0
-    seen, seen_bare = HashSet(), HashSet()
+    scores = [own["score"][~_any(_problems(own, limits, ratio, tests).values())] for own in map(_columns, measured)]
+    scores = np.concatenate(scores or [np.zeros(0)])
+    share = share_of_translations(scores[~np.isnan(scores)])
+    seen = Seen()
     for text, path in zip(texts, measured):
-        rows, measures = pq.read_table(text).to_pylist(), pq.read_table(path).to_pylist()
-        for row, found in zip(rows, measures):
-            problems = (problem for problem in _problems(found, limits, ratio, tests) if problem[0] in wanted)
-            reason, detail = next(problems, ("", ""))
+        found = _columns(path)
+        found["score"] = given_share(found["score"], share)
+        hashes, bands = (np.stack([found[f"{kind}_{k}"] for k in range(size)], 1).tolist()
+                         for kind, size in (("hash", 2), ("band", BANDS)))  # fmt: skip
+        problems = {**_problems(found, limits, ratio, tests), "score": found["score"] < limits.score}
+        reasons = np.full(len(found["score"]), "", object)
+        for name in reversed([name for name in problems if name in wanted]):
+            reasons[problems[name]] = name
+        for number, (row, reason) in enumerate(zip(pq.read_table(text).to_pylist(), reasons)):
             # A pair that is left out for another reason does not make others repetitions.
             if not reason:
-                is_new, is_new_bare = seen.add(found["hash_0"]), seen_bare.add(found["hash_1"])
-                if "duplicate" in wanted and not is_new:
-                    reason = "duplicate"
-                elif "near_duplicate" in wanted and not is_new_bare:
-                    reason = "near_duplicate"
+                reason = seen.add(hashes[number], bands[number], wanted)
             pair = row["source"], row["target"]
             raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
-            repairs = row["repairs"].split() + [SIDES] * found["is_swapped"]
+            is_swapped = bool(found["is_swapped"][number])
+            detail = _detail(reason, {name: values[number] for name, values in found.items()}, ratio)
             yield Judged(
-                names[row["source_number"]], row["line"], pair[::-1] if found["is_swapped"] else pair, raw, repairs,
-                reason, detail, found["score"],
+                names[row["source_number"]], row["line"], pair[::-1] if is_swapped else pair, raw,
+                row["repairs"].split() + [SIDES] * is_swapped, reason, detail, float(found["score"][number]),
             )  # fmt: skip
 
 
-def _problems(found: dict, limits: Limits, ratio: float, tests) -> Iterator[tuple[str, str]]:
-    """The reasons against a pair, in the order of [`REASONS`], and what exactly; without repetitions."""
-    lengths = found["source_length"], found["target_length"]
-    if found["is_empty"]:
-        yield "empty", ""
-    if found["is_damaged"]:
-        yield "damaged", ""
-    if found["copied"] >= limits.copied:
-        yield "copy", f"{found['copied']:.0%} of the words"
-    if found["repeated"] >= limits.repeated:
-        yield "repeats", f"{found['repeated']:.0%} of the words"
-    if max(lengths) > limits.length:
-        yield "long", f"{max(lengths):.0f} characters"
-    if min(found["source_script"], found["target_script"]) < limits.script:
-        yield "script", f"{min(found['source_script'], found['target_script']):.0%} of the letters"
-    if found["language"]:
-        yield ("swapped", "") if found["language"] == SWAPPED else ("language", found["language"])
-    difference = abs(np.log(max(lengths[1], 1) / max(lengths[0], 1) / ratio))
-    if difference > np.log(limits.ratio):
-        yield "length", f"{np.exp(difference):.1f} times as long as usual"
-    of_sides = found["hash_2"], found["hash_3"]
-    if of_sides[0] in tests[0] or of_sides[1] in tests[1] or of_sides in tests[2]:
-        yield "test", ""
-    if found["score"] < limits.score:
-        yield "score", f"{found['score']:.2f}"
+class Seen:
+    """The pairs that were kept so far, to find their repetitions."""
+
+    def __init__(self):
+        self._pairs, self._bare, self._bands = HashSet(), HashSet(), HashSet()
+
+    def add(self, hashes: Sequence[int], bands: Sequence[int], wanted: Collection[str]) -> str:
+        """Add a pair, unless it repeats one: return for which of the reasons that are wanted, or ""."""
+        if "duplicate" in wanted and hashes[0] in self._pairs:
+            return "duplicate"
+        if "near_duplicate" in wanted and (hashes[1] in self._bare or any(one in self._bands for one in bands if one)):
+            return "near_duplicate"
+        self._pairs.add(hashes[0])
+        self._bare.add(hashes[1])
+        for one in filter(None, bands):
+            self._bands.add(one)
+        return ""
+
+
+def _columns(path: Path) -> dict[str, np.ndarray]:
+    table = pq.read_table(path)
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _any(masks: Iterable[np.ndarray]) -> np.ndarray:
+    return np.logical_or.reduce(list(masks))
+
+
+def _problems(
+    found: Mapping[str, np.ndarray],
+    limits: Limits,
+    ratio: float,
+    tests: tuple[set[int], set[int], set[tuple[int, int]]],
+) -> dict[str, np.ndarray]:
+    """Which pairs have which reasons against them, in the order of [`REASONS`]; without the score and repetitions."""
+    lengths = np.stack([found["source_length"], found["target_length"]])
+    of_sides = list(zip(found["hash_2"].tolist(), found["hash_3"].tolist()))
+    is_test = [one in tests[0] or other in tests[1] or (one, other) in tests[2] for one, other in of_sides]
+    return {
+        "empty": found["is_empty"].astype(bool),
+        "damaged": found["is_damaged"].astype(bool),
+        "copy": found["copied"] >= limits.copied,
+        "repeats": found["repeated"] >= limits.repeated,
+        "long": lengths.max(0) > limits.length,
+        "script": np.minimum(found["source_script"], found["target_script"]) < limits.script,
+        "swapped": found["language"] == SWAPPED,
+        "language": ~np.isin(found["language"], ("", SWAPPED)),
+        "length": _times(lengths, ratio) > limits.ratio,
+        "numbers": found["numbers"] > limits.numbers,
+        "addresses": found["addresses"] > limits.addresses,
+        "test": np.array(is_test, bool),
+    }
+
+
+def _times(lengths: np.ndarray, ratio: float) -> np.ndarray:
+    """How many times longer than usual the longer side is."""
+    lengths = np.maximum(lengths, 1)
+    return np.exp(np.abs(np.log(lengths[1] / lengths[0] / ratio)))
+
+
+def _detail(reason: str, found: Mapping[str, Any], ratio: float) -> str:
+    """What exactly a pair has."""
+    lengths = np.array([found["source_length"], found["target_length"]])
+    if reason in ("copy", "repeats"):
+        return f"{found['copied' if reason == 'copy' else 'repeated']:.0%} of the words"
+    if reason == "long":
+        return f"{lengths.max():.0f} characters"
+    if reason == "script":
+        return f"{min(found['source_script'], found['target_script']):.0%} of the letters"
+    if reason in ("numbers", "addresses"):
+        return f"{found[reason]:.0f} of them"
+    if reason == "length":
+        return f"{_times(lengths, ratio):.1f} times as long as usual"
+    return {"language": found["language"], "score": f"{found['score']:.2f}"}.get(reason, "")

@@ -13,12 +13,12 @@ from ..data.sources.text_files import Pair
 from ..errors import InputError
 from ..files import file_digest
 from .measures import PairMeasures
-from .rules import Limits, usual_scripts
-from .score import TranslationScore
+from .rules import Limits, look_at, usual_scripts
+from .score import TranslationScore, given_share, share_of_translations
 from .side_languages import SideLanguages
 
 FILE = "cleaner.json"
-FORMAT = 1
+FORMAT = 2
 # Pairs that are learned from, at most.
 MOST_PAIRS = 200_000
 # Fewer cannot tell a translation from another text.
@@ -52,18 +52,30 @@ class Cleaner:
         scripts = tuple(usual_scripts(list(texts)) for texts in zip(*pairs)) if pairs else (frozenset(), frozenset())
         sides = SideLanguages.learn(pairs)
         if len(pairs) < FEWEST_PAIRS:
-            lengths = np.array([[len(text) for text in pair] for pair in pairs] or [[1, 1]])
+            looks = [look_at(pair, scripts) for pair in pairs or [("a", "a")]]
+            lengths = np.array([look.values[:2] for look in looks])
             ratio = float(np.median(lengths[:, 1] / np.maximum(lengths[:, 0], 1)))
-            return cls(None, None, sides, scripts, Limits.of(lengths, max(ratio, 0.01)))
+            return cls(None, None, sides, scripts, Limits.of(looks, max(ratio, 0.01)))
         good, measures, score = list(pairs), None, None
         for _ in range(ROUNDS):
             measures = PairMeasures.learn(good)
             score = TranslationScore.learn(pairs, measures)
-            scores = score(measures(pairs))
-            good = [pair for pair, own in zip(pairs, scores) if own >= 0.5] or list(pairs)
-        lengths = np.array([[len(text) for text in pair] for pair in good])
-        limits = Limits.of(lengths, measures.length_ratio)
+            good = _good(pairs, measures, score)
+        limits = Limits.of([look_at(pair, scripts) for pair in good], measures.length_ratio)
         return cls(measures, score, SideLanguages.learn(good), scripts, limits)
+
+    def for_text(self, pairs: Sequence[Pair]) -> "Cleaner":
+        """A cleaner with the same lexicons and languages, but with the score and limits for another text.
+
+        What tells translations from others depends on the text: how long and how free they are. A short text is judged
+        like the one that was learned from.
+        """
+        if not self.measures or len(pairs) < FEWEST_PAIRS:
+            return self
+        scripts = tuple(usual_scripts(list(texts)) for texts in zip(*pairs))
+        score = TranslationScore.learn(pairs, self.measures)
+        looks = [look_at(pair, scripts) for pair in _good(pairs, self.measures, score)]
+        return Cleaner(self.measures, score, self.languages, scripts, Limits.of(looks, self.measures.length_ratio))
 
     def digest(self) -> str:
         """A hash of what was learned."""
@@ -104,3 +116,10 @@ class Cleaner:
             raise InputError(
                 f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({error})."
             ) from None
+
+
+def _good(pairs: Sequence[Pair], measures: PairMeasures, score: TranslationScore) -> list[Pair]:
+    """The pairs that are probably translations; all, if none is."""
+    scores = score(measures(pairs))
+    scores = given_share(scores, share_of_translations(scores))
+    return [pair for pair, own in zip(pairs, scores) if own >= 0.5] or list(pairs)

@@ -17,11 +17,18 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ..data.alignment import LexicalTable, learn_translations
 from ..data.sources.text_files import Pair
+from .rules import hash_of
 
 VOCABULARY = 16_000
 # The lowest probabilities with which a word counts as explained, and that of equal words.
 EXPLAINED = (0.02, 0.1, 0.3)
 SAME, LEAST = 0.5, 1e-4
+# Expected occurrences of an entry that are too few to count.
+LEAST_COUNT = 0.05
+# The probability from which words are linked, and how far links are from the diagonal where there are few.
+LINKED, USUAL_DISTANCE = 0.2, 0.3
+# Pairs, and combinations of their words, that are worked on at a time.
+BATCH, MOST_CELLS = 2000, 2**20
 # Of equal words, how many letters make them alike by more than chance.
 ALIKE = 3
 NUMBER = re.compile(r"\d+")
@@ -43,7 +50,7 @@ class OthersLexicon:
     """Looks up the translation probabilities that a pair's words have by all other pairs.
 
     What the pair itself has added to the expected counts of IBM model 1 is taken away: otherwise, rare words of a pair
-    would always explain each other. Of a pair that was not learned from, this takes too much, but only for rare words.
+    would always explain each other.
 
     Attributes:
         entries: `(entries,)` int64, sorted: source * width + target.
@@ -60,30 +67,87 @@ class OthersLexicon:
 
     @classmethod
     def of(cls, table: LexicalTable) -> "OthersLexicon":
-        """A lexicon of a table."""
+        """A lexicon of a table, without the entries that explain nothing."""
         width, known = int(table.targets.max(initial=0)) + 1, table.sources >= 0
         empty = np.zeros(width)
         empty[table.targets[~known]] = table.probabilities[~known]
         sources, counts = table.sources[known], table.counts[known]
         totals = np.bincount(sources, counts) if len(sources) else np.zeros(0)
-        # What is beyond all entries is found at the end.
-        entries = np.append(sources * width + table.targets[known], np.iinfo(np.int64).max)
-        return cls(entries, np.append(table.probabilities[known], 0.0), np.append(counts, 0.0), totals, empty)
+        some = known & (table.probabilities >= LEAST) & (table.counts >= LEAST_COUNT)
+        entries = table.sources[some] * width + table.targets[some]
+        return cls(entries, table.probabilities[some], table.counts[some], totals, empty)
 
-    def __call__(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Token ids `(n,)` and `(m,)` of a pair → t(target | source), `(n, m)`, by other pairs."""
-        width = len(self.empty)
+    def __post_init__(self):
+        import pandas
+
+        # Its hash table takes a fraction of the time of a binary search.
+        object.__setattr__(self, "_index", pandas.Index(self.entries))
+
+    def __call__(
+        self, sources: np.ndarray, targets: np.ndarray, cells: "Cells", are_learned: np.ndarray
+    ) -> np.ndarray:
+        """Token ids of pairs → t(target | source) by other pairs, for each cell.
+
+        Args:
+            sources, targets: of all pairs, one pair after the other, `(n,)` and `(m,)`.
+            cells: which have a source and a target of the same pair.
+            are_learned: of the pairs of the sources, which the lexicon was learned from, `(n,)`.
+        """
+        width, last = len(self.empty), len(self.totals) - 1
         is_known = targets < width
-        wanted = sources[:, None] * width + targets
-        places = np.searchsorted(self.entries, wanted)
-        is_found = (self.entries[places] == wanted) & is_known
-        each = np.where(is_found, self.probabilities[places], 0.0)
-        counts = np.where(is_found, self.counts[places], 0.0)
-        empty = self.empty[np.where(is_known, targets, 0)] * is_known
-        own = each / np.maximum(each.sum(0) + empty, 1e-12)
-        totals = np.where(sources < len(self.totals), self.totals[np.minimum(sources, len(self.totals) - 1)], 0.0)
-        others = totals - own.sum(1)
-        return np.where(others[:, None] > 0.5, (counts - own).clip(0) / np.maximum(others[:, None], 0.5), 0.0)
+        wanted = np.where(is_known[cells.targets], sources[cells.sources] * width + targets[cells.targets], -1)
+        places = self._index.get_indexer(wanted)
+        each, counts = (np.append(values, 0.0)[places] for values in (self.probabilities, self.counts))
+        explained = np.bincount(cells.targets, each, len(targets))
+        explained += self.empty[np.where(is_known, targets, 0)] * is_known
+        own = each / np.maximum(explained, 1e-12)[cells.targets] * are_learned[cells.sources]
+        totals = np.where(sources <= last, self.totals[np.minimum(sources, last)], 0.0) if last >= 0 else 0.0 * sources
+        others = (totals - np.bincount(cells.sources, own, len(sources)))[cells.sources]
+        return np.where(others > 0.5, (counts - own).clip(0) / np.maximum(others, 0.5), 0.0)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All combinations of a source and a target token of the same pair.
+
+    Attributes:
+        sources, targets: `(cells,)` int64, the number of the token of each side; the cells of a source are next to
+            each other.
+        starts: where the cells of each source begin, `(n,)`.
+        by_target, target_starts: the same cells, those of a target next to each other, and where these begin, `(m,)`.
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+    starts: np.ndarray
+    by_target: np.ndarray
+    target_starts: np.ndarray
+
+    @classmethod
+    def of(cls, lengths: np.ndarray) -> "Cells":
+        """Cells of pairs whose sides have these many tokens, `(pairs, 2)`, none of them 0."""
+        source_lengths, target_lengths = lengths.T
+        of_sources, of_targets = np.repeat(target_lengths, source_lengths), np.repeat(source_lengths, target_lengths)
+        starts, target_starts = _starts(of_sources), _starts(of_targets)
+        sources, targets = np.arange(len(of_sources)).repeat(of_sources), np.arange(of_sources.sum())
+        targets += (np.repeat(_starts(target_lengths), source_lengths) - starts).repeat(of_sources)
+        # The cell of target j and source i of a pair is the one that is i * m + j after the first.
+        within = np.arange(len(targets)) - target_starts.repeat(of_targets)
+        firsts = np.repeat(_starts(source_lengths * target_lengths), target_lengths)
+        firsts += np.arange(len(of_targets)) - np.repeat(_starts(target_lengths), target_lengths)
+        by_target = firsts.repeat(of_targets) + within * np.repeat(target_lengths, target_lengths).repeat(of_targets)
+        return cls(sources, targets, starts, by_target, target_starts)
+
+    def best(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The greatest value of each source, `(n,)`, and of each target, `(m,)`."""
+        return (
+            np.maximum.reduceat(values, self.starts),
+            np.maximum.reduceat(values[self.by_target], self.target_starts),
+        )
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    return lengths.cumsum() - lengths
 
 
 @dataclass(frozen=True)
@@ -95,6 +159,7 @@ class PairMeasures:
         forward, backward: t(target | source) and t(source | target) of these.
         counts: how often each subword occurs, `(2, vocabulary)`.
         length_ratio: the usual length of a target in characters, divided by its source's.
+        learned: hashes of the pairs that this was learned from, `(pairs,)` uint64.
     """
 
     tokenizer: Tokenizer
@@ -102,6 +167,7 @@ class PairMeasures:
     backward: "OthersLexicon"
     counts: np.ndarray
     length_ratio: float
+    learned: np.ndarray
 
     @classmethod
     def learn(cls, pairs: Sequence[Pair]) -> "PairMeasures":
@@ -111,12 +177,14 @@ class PairMeasures:
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[UNKNOWN], show_progress=False)
         tokenizer.train_from_iterator((text for pair in pairs for text in pair), trainer)
-        sides = [[np.array(one.ids, np.int64) for one in tokenizer.encode_batch(list(texts))] for texts in zip(*pairs)]
+        sides = [
+            [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))] for texts in zip(*pairs)
+        ]
         forward, backward = (OthersLexicon.of(learn_translations(*one)) for one in (sides, list(reversed(sides))))
         size = tokenizer.get_vocab_size()
         counts = np.array([np.bincount(np.concatenate(rows), minlength=size) for rows in sides])
         ratios = [math.log(len(target) / len(source)) for source, target in pairs if source and target]
-        return cls(tokenizer, forward, backward, counts, math.exp(float(np.median(ratios))))
+        return cls(tokenizer, forward, backward, counts, math.exp(float(np.median(ratios))), _hashes(pairs))
 
     def __post_init__(self):
         vocabulary = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
@@ -126,54 +194,79 @@ class PairMeasures:
         object.__setattr__(self, "_is_alike", np.array(alike))
         object.__setattr__(self, "_rarity", rarity)
 
-    def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Measure pairs, `(pairs, measures)` float32; not-a-number where a side has no words."""
-        encoded = [self.tokenizer.encode_batch(list(texts)) for texts in zip(*pairs)] or ([], [])
+    def __call__(self, pairs: Sequence[Pair], are_learned: bool = False) -> np.ndarray:
+        """Measure pairs, `(pairs, measures)` float32; not-a-number where a side has no words.
+
+        Args:
+            are_learned: whether they were made of pairs that were learned from; otherwise, this is looked up.
+        """
+        learned = np.isin(_hashes(pairs), self.learned) | are_learned
         found = np.full((len(pairs), len(MEASURES)), np.nan, np.float32)
-        for row, (pair, source, target) in enumerate(zip(pairs, *encoded)):
-            values = self._measure(pair, np.array(source.ids, np.int64), np.array(target.ids, np.int64))
-            if values:
-                found[row] = values
+        for start in range(0, len(pairs), BATCH):
+            some = pairs[start : start + BATCH]
+            ids = [_encoded(self.tokenizer, texts) for texts in zip(*some)]
+            words = [[own[self._is_word[own]] for own in side] for side in ids]
+            rows = [row for row, (one, other) in enumerate(zip(*words)) if len(one) and len(other)]
+            cells = np.cumsum([len(words[0][row]) * len(words[1][row]) for row in rows]) // MOST_CELLS
+            for number in np.unique(cells):
+                part = [rows[place] for place in np.flatnonzero(cells == number)]
+                found[[start + row for row in part]] = self._measure(
+                    [some[row] for row in part],
+                    learned[[start + row for row in part]],
+                    *([side[row] for row in part] for side in (*words, *ids)),
+                )
         return found
 
-    def _measure(self, pair: Pair, source: np.ndarray, target: np.ndarray) -> list[float]:
-        are_words = self._is_word[source], self._is_word[target]
-        marks = source[~are_words[0]], target[~are_words[1]]
-        source, target = source[are_words[0]], target[are_words[1]]
-        if not len(source) or not len(target):
-            return []
-        same = (source[:, None] == target) & self._is_alike[source][:, None]
-        forward = np.maximum(self.forward(source, target), SAME * same)
-        backward = np.maximum(self.backward(target, source).T, SAME * same)
+    def _measure(
+        self,
+        pairs: Sequence[Pair],
+        learned: np.ndarray,
+        source_words: Sequence[np.ndarray],
+        target_words: Sequence[np.ndarray],
+        source_ids: Sequence[np.ndarray],
+        target_ids: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """Measure pairs that have words on both sides, in the order of [`MEASURES`], `(pairs, measures)`."""
+        lengths = np.array([list(map(len, side)) for side in (source_words, target_words)]).T
+        source, target, cells = np.concatenate(source_words), np.concatenate(target_words), Cells.of(lengths)
+        flipped = Cells(cells.targets, cells.sources, cells.target_starts, cells.by_target, cells.starts)
+        ids = source[cells.sources], target[cells.targets]
+        same = (ids[0] == ids[1]) & self._is_alike[ids[0]]
+        are_learned = [learned.repeat(own) for own in lengths.T]
+        forward = np.maximum(self.forward(source, target, cells, are_learned[0]), SAME * same)
+        backward = np.maximum(self.backward(target, source, flipped, are_learned[1]), SAME * same)
         either, rarity = np.maximum(forward, backward), (self._rarity[0][source], self._rarity[1][target])
-        values: list[float] = []
-        for axis, weights in ((1, rarity[0]), (0, rarity[1])):
-            best = either.max(axis)
-            values += [float(((best >= least) * weights).sum() / weights.sum()) for least in EXPLAINED]
-            values.append(_longest_run(best < EXPLAINED[1]) / len(best))
-        for best, weights in ((forward.max(0), rarity[1]), (backward.max(1), rarity[0])):
+        sides = [_Side(own, weights) for own, weights in zip(lengths.T, rarity)]
+        values = []
+        for side, best in zip(sides, cells.best(either)):
+            values += [side.weighted_mean(best >= least) for least in EXPLAINED]
+            values.append(side.longest_run(best < EXPLAINED[1]) / side.lengths)
+        for side, best in ((sides[1], cells.best(forward)[1]), (sides[0], cells.best(backward)[0])):
             logs = np.log(np.maximum(best, LEAST))
-            values += [float(logs.mean()), float((logs * weights).sum() / weights.sum())]
-        values.append(float(np.log(np.maximum(forward.mean(0), LEAST**2)).mean()))
-        values.append(float(np.log(np.maximum(backward.mean(1), LEAST**2)).mean()))
-        values += [float(same.any(1).mean()), float(same.any(0).mean())]
-        places = np.nonzero(either >= 0.2)
-        distances = np.abs(places[0] / len(source) - places[1] / len(target))
-        values.append(float(distances.mean()) if len(distances) > 2 else 0.3)
-        numbers, others = _agreement(*(Counter(NUMBER.findall(text)) for text in pair))
-        values += [numbers, float(others)]
-        values.append(abs(math.log(len(pair[1]) / len(pair[0]) / self.length_ratio)))
-        values.append(_agreement(*(Counter(row.tolist()) for row in marks))[0])
-        return values
+            values += [side.mean(logs), side.weighted_mean(logs)]
+        of_targets = np.bincount(cells.targets, forward) / np.repeat(lengths[:, 0], lengths[:, 1])
+        of_sources = np.bincount(cells.sources, backward) / np.repeat(lengths[:, 1], lengths[:, 0])
+        for side, share in ((sides[1], of_targets), (sides[0], of_sources)):
+            values.append(side.mean(np.log(np.maximum(share, LEAST**2))))
+        values += [side.mean(best) for side, best in zip(sides, cells.best(same))]
+        values.append(_distance(cells, sides, either >= LINKED))
+        numbers = [_agreement(*map(NUMBER.findall, pair)) for pair in pairs]
+        values += [np.array([share for share, _ in numbers]), np.array([count for _, count in numbers])]
+        characters = np.array([[len(text) for text in pair] for pair in pairs])
+        values.append(np.abs(np.log(characters[:, 1] / characters[:, 0] / self.length_ratio)))
+        marks = ([own[~self._is_word[own]].tolist() for own in side] for side in (source_ids, target_ids))
+        values.append(np.array([_agreement(*own)[0] for own in zip(*marks)]))
+        return np.column_stack(values)
 
     def save(self, folder: Path) -> None:
         """Write the measures into a folder."""
         from safetensors.numpy import save_file
 
         self.tokenizer.save(str(folder / "subwords.json"))
-        arrays = {"counts": self.counts}
+        arrays = {"counts": self.counts, "learned": self.learned}
         for name in ("forward", "backward"):
-            arrays |= {f"{name}.{key}": values for key, values in vars(getattr(self, name)).items()}
+            lexicon = getattr(self, name)
+            arrays |= {f"{name}.{key}": getattr(lexicon, key) for key in OthersLexicon.__dataclass_fields__}
         save_file(arrays, folder / "lexicons.safetensors")
         (folder / "measures.json").write_text(json.dumps({"length_ratio": self.length_ratio}))
 
@@ -188,15 +281,61 @@ class PairMeasures:
             for name in ("forward", "backward")
         ]
         tokenizer = Tokenizer.from_file(str(folder / "subwords.json"))
-        return cls(tokenizer, *lexicons, arrays["counts"], values["length_ratio"])
+        return cls(tokenizer, *lexicons, arrays["counts"], values["length_ratio"], arrays["learned"])
 
 
-def _longest_run(values: np.ndarray) -> int:
-    changes = np.flatnonzero(np.diff(np.concatenate([[0], values.astype(np.int8), [0]])))
-    return int((changes[1::2] - changes[::2]).max(initial=0))
+def _hashes(pairs: Sequence[Pair]) -> np.ndarray:
+    return np.array([hash_of(*pair) for pair in pairs], np.uint64)
 
 
-def _agreement(one: Counter, other: Counter) -> tuple[float, int]:
-    """The share of items that two counts have in common, 1 if there are none; and the number of the others."""
-    common, total = (one & other).total(), (one | other).total()
-    return (common / total if total else 1.0), total - common
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
+    return [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The tokens of one side of some pairs, one pair after the other.
+
+    Attributes:
+        lengths: how many tokens each pair has, `(pairs,)`.
+        weights: of the tokens.
+    """
+
+    lengths: np.ndarray
+    weights: np.ndarray
+
+    def __post_init__(self):
+        object.__setattr__(self, "starts", _starts(self.lengths))
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values.astype(float), self.starts) / self.lengths
+
+    def weighted_mean(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values * self.weights, self.starts) / np.add.reduceat(self.weights, self.starts)
+
+    def longest_run(self, are_part: np.ndarray) -> np.ndarray:
+        """The length of the longest run in each pair."""
+        places = np.arange(len(are_part))
+        before = np.where(are_part, -1, places)
+        before[self.starts] = np.where(are_part[self.starts], self.starts - 1, self.starts)
+        return np.maximum.reduceat(places - np.maximum.accumulate(before), self.starts)
+
+
+def _distance(cells: Cells, sides: Sequence[_Side], are_linked: np.ndarray) -> np.ndarray:
+    """How far from the diagonal the linked cells of each pair are, on average; a usual value for few of them."""
+    linked = np.flatnonzero(are_linked)
+    tokens = [own[linked] for own in (cells.sources, cells.targets)]
+    numbers = [np.arange(len(side.lengths)).repeat(side.lengths)[own] for side, own in zip(sides, tokens)]
+    shares = [(own - side.starts[of]) / side.lengths[of] for side, own, of in zip(sides, tokens, numbers)]
+    counts, size = np.bincount(numbers[0], minlength=len(sides[0].lengths)), len(sides[0].lengths)
+    sums = np.bincount(numbers[0], np.abs(shares[0] - shares[1]), size)
+    return np.where(counts > 2, sums / np.maximum(counts, 1), USUAL_DISTANCE)
+
+
+def _agreement(one: Sequence, other: Sequence) -> tuple[float, int]:
+    """The share of items that two lists have in common, 1 if there are none; and the number of the others."""
+    if one == other:
+        return 1.0, 0
+    counts = Counter(one), Counter(other)
+    common, total = (counts[0] & counts[1]).total(), (counts[0] | counts[1]).total()
+    return common / total, total - common

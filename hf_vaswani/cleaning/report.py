@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from heapq import heappush, heappushpop
@@ -113,7 +114,7 @@ class CleanReport:
             "spellings": {side: list(map(asdict, own)) for side, own in self.spellings.items()},
             "by_source": self.by_source,
             "languages": self.languages, "language_problems": dict(self.details.most_common()),
-            "limits": asdict(self.limits), "has_score": self.has_score, "histogram": self.histogram,
+            "limits": _given(self.limits), "has_score": self.has_score, "histogram": self.histogram,
         }  # fmt: skip
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
@@ -172,13 +173,17 @@ class CleanReport:
         parts.append("<h2>Examples</h2><p>Those nearest to the limit first.</p>")
         parts += [_examples(name, self.shown(name)) for name in ("kept", *REASONS)]
         parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRED]
-        limits = "".join(f"<li>{html.escape(name)}: {value:.4g}</li>" for name, value in asdict(self.limits).items())
+        limits = "".join(f"<li>{html.escape(name)}: {value:.4g}</li>" for name, value in _given(self.limits).items())
         parts.append(f"<h2>Limits</h2><p>Drawn from the text, unless given.</p><ul>{limits}</ul>")
         body = "\n".join(filter(None, parts))
         return (
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Cleaned text</title><style>{STYLE}</style>'
             f"\n{body}\n</html>\n"
         )
+
+
+def _given(limits: Limits) -> dict[str, float]:
+    return {name: value for name, value in asdict(limits).items() if math.isfinite(value)}
 
 
 def _detail(report: CleanReport, name: str) -> str:

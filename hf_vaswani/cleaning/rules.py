@@ -1,14 +1,19 @@
 """Reasons to leave a pair out that need no model: what its texts look like, by themselves and next to each other."""
 
+import math
 import re
+import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 
 from ..data.sources.text_files import Pair
+from ..text.keep_patterns import KINDS
 from ..text.language_evidence import count_scripts
+from .near_duplicates import band_hashes
 
 # Reason → what the pairs are, in the order in which reasons are looked for: each pair has the first one.
 REASONS = {
@@ -21,18 +26,26 @@ REASONS = {
     "swapped": "sides that are in each other's language",
     "language": "another language",
     "length": "sides whose lengths differ too much",
+    "numbers": "numbers that only one side has",
+    "addresses": "web or mail addresses that only one side has",
     "test": "a line of the test set",
     "score": "probably no translation",
     "duplicate": "a pair that was there before",
-    "near_duplicate": "a pair like one before, but for digits, marks, and case",
+    "near_duplicate": "a pair like one before, but for digits, marks, case, or a few words",
 }
 WORD = re.compile(r"\w+")
+# A number, also with a mark or space before each three digits.
+NUMBER = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f ]\d{3}(?!\d))*")
+ADDRESS = re.compile("|".join(KINDS[name] for name in ("url", "email")), re.IGNORECASE)
 # How alike two sides are that count as a copy, in words of several letters.
 COPIED, COPIED_WORDS = 0.8, 3
 REPEATED, REPEATED_LENGTH = 0.6, 12
+LEAST_KNOWN = 20
 BITS = 8
 
-MEASURED = ("source_length", "target_length", "copied", "repeated", "source_script", "target_script")
+MEASURED = (
+    "source_length", "target_length", "copied", "repeated", "source_script", "target_script", "numbers", "addresses"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,13 +53,16 @@ class Looks:
     """What a pair looks like.
 
     Attributes:
-        values: by the names in [`MEASURED`]; scripts are shares of the expected ones.
+        values: by the names in [`MEASURED`]; scripts are shares of the expected ones, and numbers and addresses those
+            that only one side has.
         hashes: of the pair, of what is left of it without digits, marks, and case, and of each side.
+        bands: of both sides, see [`band_hashes`].
         is_empty, is_damaged: whether a side has no letters or digits, or has characters that could not be read.
     """
 
     values: tuple[float, ...]
     hashes: tuple[int, int, int, int]
+    bands: np.ndarray
     is_empty: bool
     is_damaged: bool
 
@@ -60,10 +76,11 @@ def look_at(pair: Pair, scripts: tuple[frozenset[str], frozenset[str]]) -> Looks
     words = [WORD.findall(text.casefold()) for text in pair]
     lengths = tuple(float(len(text)) for text in pair)
     shares = tuple(_script_share(text, own) for text, own in zip(pair, scripts))
-    values = (*lengths, _copied(*words), max(map(_repeated, words)), *shares)
+    others = (_others(*(list(map(_digits, NUMBER.findall(text))) for text in pair)), _others(*map(_addresses, pair)))
+    values = (*lengths, _copied(*words), max(map(_repeated, words)), *shares, *others)
     bare = ["".join(filter(str.isalpha, "".join(own))) for own in words]
     hashes = (hash_of(*pair), hash_of(*bare), *(hash_of(" ".join(own)) for own in words))
-    return Looks(values, hashes, not all(words), any("\ufffd" in text for text in pair))
+    return Looks(values, hashes, band_hashes(words), not all(words), any("\ufffd" in text for text in pair))
 
 
 def usual_scripts(texts: list[str], least: float = 0.02) -> frozenset[str]:
@@ -82,6 +99,21 @@ def _copied(source: list[str], target: list[str]) -> float:
     if min(one.total(), other.total()) < COPIED_WORDS:
         return 0.0
     return (one & other).total() / max(one.total(), other.total())
+
+
+def _digits(number: str) -> str:
+    return "".join(str(unicodedata.decimal(letter)) for letter in number if letter.isdecimal()).lstrip("0")
+
+
+def _addresses(text: str) -> list[str]:
+    return ADDRESS.findall(text) if "@" in text or "." in text or "/" in text else []
+
+
+def _others(one: list[str], other: list[str]) -> float:
+    """How many items only one of two lists has; not a number if both are empty."""
+    if not one and not other:
+        return math.nan
+    return float((Counter(one) - Counter(other) | Counter(other) - Counter(one)).total())
 
 
 def _repeated(words: list[str]) -> float:
@@ -110,6 +142,7 @@ class Limits:
         script: the least share of letters of the usual scripts.
         score: the least score.
         copied, repeated: the greatest share of words that both sides have, and that repeat others.
+        numbers, addresses: the most that only one side has.
     """
 
     length: int
@@ -118,16 +151,30 @@ class Limits:
     score: float = 0.5
     copied: float = COPIED
     repeated: float = REPEATED
+    numbers: float = math.inf
+    addresses: float = math.inf
 
     @classmethod
-    def of(cls, lengths: np.ndarray, length_ratio: float) -> "Limits":
+    def of(cls, good: Sequence[Looks], length_ratio: float) -> "Limits":
         """Limits for texts that are like others.
 
         Args:
-            lengths: of good pairs, in characters, `(pairs, 2)`.
+            good: looks of good pairs.
             length_ratio: as in [`PairMeasures`].
         """
-        logs = np.log(np.maximum(lengths, 1))
-        longest = np.exp(np.quantile(logs.max(1), 0.999)) * 1.5
-        differences = np.abs(logs[:, 1] - logs[:, 0] - np.log(length_ratio))
-        return cls(max(int(longest), 100), float(np.exp(max(np.quantile(differences, 0.995) * 1.25, np.log(2.5)))))
+        values = dict(zip(MEASURED, np.array([looks.values for looks in good]).reshape(-1, len(MEASURED)).T))
+        logs = [np.log(np.maximum(values[f"{side}_length"], 1)) for side in ("source", "target")]
+        longest = np.exp(np.quantile(np.maximum(*logs), 0.999)) * 1.5
+        differences = np.abs(logs[1] - logs[0] - np.log(length_ratio))
+        return cls(
+            max(int(longest), 100),
+            float(np.exp(max(np.quantile(differences, 0.995) * 1.25, np.log(2.5)))),
+            numbers=max(_usual(values["numbers"], 0.99), 1.0),
+            addresses=_usual(values["addresses"], 0.9),
+        )
+
+
+def _usual(values: np.ndarray, share: float) -> float:
+    """A quantile of the values that are numbers; infinity if these are few."""
+    known = values[~np.isnan(values)]
+    return float(np.quantile(known, share)) if len(known) >= LEAST_KNOWN else math.inf

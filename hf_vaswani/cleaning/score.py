@@ -28,6 +28,7 @@ FOLDS, ROUNDS = 3, 4
 MOST_PAIRS = 10_000
 # Steps of each measure that are told apart. To find them for each fit would take most of the time.
 STEPS = 64
+LEAST_SHARE, STEPS_TO_SHARE = 0.5, 100
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class TranslationScore:
         scores, of_others = example.held_out(of_pairs), example.held_out(of_mismatched, len(of_pairs))
         good = scores >= np.quantile(of_others, SURE) if len(of_others) else scores >= 0
         for _ in range(ROUNDS):
-            of_damaged = _known(measures(_damaged([pairs[row] for row in np.flatnonzero(good)], generator)))
+            damaged = _damaged([pairs[row] for row in np.flatnonzero(good)], generator)
+            of_damaged = _known(measures(damaged, are_learned=True))
             example = cls.of(of_pairs[good], of_mismatched, of_damaged)
             # A pair is scored without itself.
             scores[good], scores[~good] = example.held_out(of_pairs[good]), example(of_pairs[~good])
@@ -125,6 +127,24 @@ class TranslationScore:
         from safetensors.numpy import load_file
 
         return cls(**load_file(folder / "examples.safetensors"))
+
+
+def share_of_translations(scores: np.ndarray) -> float:
+    """The share of translations among pairs, by their scores; at least a half.
+
+    The score was learned as if half of all pairs were translations. Expectation maximization finds their share
+    (Saerens et al. 2002, section 2.2). That there are few does not make a translation worse, so they stay a half.
+    """
+    share = LEAST_SHARE
+    for _ in range(STEPS_TO_SHARE):
+        share = max(float(given_share(scores, share).mean()), LEAST_SHARE) if len(scores) else share
+    return share
+
+
+def given_share(scores: np.ndarray, share: float) -> np.ndarray:
+    """Scores of pairs of which a share are translations."""
+    good = scores * share
+    return good / np.maximum(good + (1 - scores) * (1 - share), 1e-12)
 
 
 def _classifier() -> "HistGradientBoostingClassifier":

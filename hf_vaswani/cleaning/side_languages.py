@@ -7,7 +7,7 @@ short for the identifier.
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -86,13 +86,13 @@ class SideLanguages:
         return cls(values["odds"], tuple(values["languages"]), tuple(values["others"]))
 
 
-def _sequences(text: str) -> list[str]:
+def _sequences(text: str) -> Iterable[str]:
     folded = f" {' '.join(text.lower().split())} "
-    return [
-        sequence
-        for sequence in (folded[start : start + LENGTH] for start in range(len(folded) - LENGTH + 1))
-        if not any(map(str.isdigit, sequence)) and any(map(str.isalpha, sequence))
-    ]
+    return map("".join, zip(*(folded[start:] for start in range(LENGTH))))
+
+
+def _has_letters(sequence: str) -> bool:
+    return not any(map(str.isdigit, sequence)) and any(map(str.isalpha, sequence))
 
 
 def _identified(text: str) -> str | None:
@@ -107,6 +107,9 @@ def _identified(text: str) -> str | None:
 
 def _odds_of(one: Counter[str], other: Counter[str]) -> dict[str, float]:
     """Sequence of letters → the logarithm of how much more often the other text has it."""
+    for own in (one, other):
+        for sequence in [sequence for sequence in own if not _has_letters(sequence)]:
+            del own[sequence]
     frequent = [sequence for sequence, _ in (one + other).most_common(MOST_SEQUENCES)]
     totals = [math.log(max(counts.total() + len(frequent), 1)) for counts in (one, other)]
     return {
@@ -117,7 +120,7 @@ def _odds_of(one: Counter[str], other: Counter[str]) -> dict[str, float]:
 
 def _mean_odds(text: str, odds: Mapping[str, float]) -> float:
     """Above 0 for a text in the other language; 0 for a short one."""
-    known = [odds[sequence] for sequence in _sequences(text) if sequence in odds]
+    known = [own for own in map(odds.get, _sequences(text)) if own is not None]
     return sum(known) / len(known) if len(known) >= LEAST_SEQUENCES else 0.0
 
 

@@ -187,6 +187,9 @@ class HashSet:
     def __len__(self) -> int:
         return self._used
 
+    def __contains__(self, number: int) -> bool:
+        return self._table[_slot(self._table, number or 1)] != 0
+
     def add(self, number: int) -> bool:
         """Add a number, at least 0 and below 2^64, and return whether it is new."""
         # 0 marks a free slot, so it is stored as 1.
@@ -203,14 +206,20 @@ class HashSet:
         return True
 
 
-def _insert(table: array, number: int) -> bool:
-    """Put a number in its slot or the first free one after it; return False if it is already there."""
+def _slot(table: array, number: int) -> int:
+    """The slot that has a number, or the free one where it would be."""
     mask = len(table) - 1
     slot = number & mask
-    while present := table[slot]:
-        if present == number:
-            return False
+    while (present := table[slot]) and present != number:
         slot = (slot + 1) & mask
+    return slot
+
+
+def _insert(table: array, number: int) -> bool:
+    """Put a number in its slot or the first free one after it; return False if it is already there."""
+    slot = _slot(table, number)
+    if table[slot]:
+        return False
     table[slot] = number
     return True
 
