@@ -112,7 +112,7 @@ class _Units:
             )
         if self._incomplete:
             _warn(
-                f"{self._path}: {self._incomplete:,} of {counted(self._number, 'unit')} have no text in both "
+                f"warning: {self._path}: {self._incomplete:,} of {counted(self._number, 'unit')} have no text in both "
                 f"{names} and are left out; the first is in line {self._first_incomplete}"
             )
 
