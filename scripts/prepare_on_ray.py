@@ -5,7 +5,6 @@ Tasks on the machines of the cluster tokenize; this process reads, filters, and 
 
 import argparse
 import sys
-from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
@@ -14,40 +13,22 @@ from datasets.utils import disable_progress_bars
 from hf_vaswani.cli import main
 from hf_vaswani.commands.options import KeysParser, add_ray_options
 from hf_vaswani.data.encoding import Batch, BatchEncoder, PackedIds, one_thread_each
-from hf_vaswani.errors import InputError, counted
+from hf_vaswani.errors import counted
 from hf_vaswani.files import InputPath
 from hf_vaswani.runtime.imports import import_extra
-from hf_vaswani.runtime.ray_session import ray_session
+from hf_vaswani.runtime.ray_session import map_on_ray, ray_session
 from hf_vaswani.training.build import prepare
 from hf_vaswani.training.recipe.recipe import load_recipe
-
-# How often Ray gives a batch to another process after the one that worked on it has died.
-RETRIES = 8
 
 
 def encode_on_ray(number: int | None, encoder: BatchEncoder, batches: Iterator[Batch]) -> Iterator[PackedIds]:
     """Encode batches in Ray's tasks, by default two for each core, and yield the results in order."""
-    import ray
 
-    @ray.remote(num_cpus=1, max_retries=RETRIES)
     def encode(batch: Batch) -> PackedIds:
         with one_thread_each():
             return encoder(batch)
 
-    number = number or 2 * int(ray.cluster_resources().get("CPU", 1))
-    pending = deque()
-    try:
-        for batch in batches:
-            if len(pending) == number:
-                yield ray.get(pending.popleft())
-            pending.append(encode.remote(batch))
-        while pending:
-            yield ray.get(pending.popleft())
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    except ray.exceptions.RayError as error:
-        why = " ".join(str(error).split())[:200]
-        raise InputError(f"Ray could not tokenize the text: {why} Run the same command again.") from None
+    return map_on_ray(number, "tokenize the text", encode, batches)
 
 
 def run(options: argparse.Namespace) -> None:

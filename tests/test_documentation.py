@@ -32,6 +32,7 @@ PARSERS = {
     "scripts/sweep.py": SWEEP,
     "scripts/translate_shards.py": load_script("translate_shards"),
     "scripts/prepare_on_ray.py": load_script("prepare_on_ray"),
+    "scripts/clean_on_ray.py": load_script("clean_on_ray"),
 }
 
 

@@ -5,10 +5,9 @@ made again with other limits, takes those that are there.
 """
 
 import json
-import multiprocessing
 import shutil
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from heapq import heappush, heappushpop
@@ -23,20 +22,24 @@ import pyarrow.parquet as pq
 from ..data.filters import HashSet
 from ..data.sources.tables import Languages
 from ..data.sources.text_files import Pair
-from ..data.sources.text_source import TextSource, digest, iterate_pairs
-from ..files import atomic_write, writing
-from .cleaner import FILE, MOST_PAIRS, Cleaner
+from ..data.sources.text_source import TextSource, digest, iterate_numbered_pairs, iterate_pairs
+from ..files import atomic_write
+from ..ledger import new_folder
+from ..runtime.parts import MapParts, map_parts
+from .cleaner import MOST_PAIRS, Cleaner
 from .mixture import passage_finder
 from .near_duplicates import BANDS
-from .repairs import NAMES, REPAIRS, SPELLING, TOKENIZED, repaired
+from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
 from .score import given_share, share_of_translations
+from .side_languages import SWAPPED, SideLanguages
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
 PART = 20_000
 WORK = "measured"
 TEST_WORDS = 4  # of a line that is in a test set on one side only
+Row = tuple[int, int, str, str]  # number of the source, line, source, target
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class CleanSettings:
         repairs: names of the repairs to make, see [`NAMES`].
         reasons: for which pairs are left out, see [`REASONS`].
         min_score, max_length, max_length_ratio, min_script, max_mixed: limits other than those drawn from the text.
-        processes: that measure pairs.
+        swap_sides: whether pairs whose sides are in each other's language are swapped instead of left out.
+        processes: that repair and measure pairs.
     """
 
     repairs: Collection[str] = NAMES
@@ -57,6 +61,7 @@ class CleanSettings:
     max_length_ratio: float | None = None
     min_script: float | None = None
     max_mixed: float | None = None
+    swap_sides: bool = False
     processes: int = 1
 
     def limits(self, drawn: Limits) -> Limits:
@@ -101,6 +106,7 @@ def judge(
     cleaner: Cleaner | None = None,
     tests: Sequence[TextSource] = (),
     likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    run: MapParts | None = None,
 ) -> tuple[Cleaner, Iterator[Judged]]:
     """Judge all pairs of some sources.
 
@@ -109,23 +115,29 @@ def judge(
         cleaner: learned from other text; by default, one is learned from these sources.
         tests: test sets, whose lines are left out.
         likes: texts of each side in the spelling that is wanted.
+        run: where parts are repaired and measured; by default in `settings.processes`.
 
     Returns:
         The cleaner, and an iterator over all pairs in their order.
     """
     names = [source.name for source in sources]
+    run = run or partial(map_parts, settings.processes)
     _begin(folder, sources, languages, settings, cleaner, likes)
     changes = tuple(
         preferred(own, like) if like else {}
         for own, like in zip(two_spellings_of(sources, languages, folder).values(), likes)
     )
-    texts = _read(sources, languages, folder, settings.repairs, changes)
+    texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
-    if not (learned / FILE).exists():
+    if not learned.exists():
         pairs = _sample(texts)
-        (cleaner.for_text(pairs) if cleaner else Cleaner.learn(pairs)).save(_emptied(learned))
+        if settings.swap_sides:
+            sides = cleaner.languages if cleaner else SideLanguages.learn(pairs)
+            pairs = [pair[::-1] if sides.problem(pair) == SWAPPED else pair for pair in pairs]
+        with new_folder(learned, "then try again") as part:
+            (cleaner.for_text(pairs) if cleaner else Cleaner.learn(pairs)).save(part)
     cleaner = Cleaner.load(learned)
-    measured = _measure(texts, learned, folder, settings.processes)
+    measured = _measure(texts, cleaner, folder, settings.swap_sides, run)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
 
 
@@ -140,20 +152,17 @@ def _begin(
     """Empty the folder, unless its parts are of the same sources and settings."""
     own = {
         "sources": [digest(source) for source in sources], "languages": languages, "part": PART,
-        "repairs": list(settings.repairs), "cleaner": None if cleaner is None else cleaner.digest(),
+        "repairs": list(settings.repairs), "swap_sides": settings.swap_sides,
+        "cleaner": None if cleaner is None else cleaner.digest(),
         "likes": [hash_of(*own) for own in likes],
     }  # fmt: skip
     text, path = json.dumps(own, indent=2), folder / "settings.json"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        _emptied(folder)
+        path.unlink(missing_ok=True)  # before what it describes
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
-
-
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _read(
@@ -162,44 +171,59 @@ def _read(
     folder: Path,
     repairs: Collection[str],
     changes: tuple[Mapping[str, str], ...],
+    run: MapParts,
 ) -> list[Path]:
     """Write the pairs after repairs into parts; return their paths."""
     done = folder / "texts.json"
     if done.exists():
         return [folder / name for name in json.loads(done.read_text())]
-    rows, paths = _rows(sources, languages, repairs, changes), []
-    while part := list(islice(rows, PART)):
-        paths.append(folder / f"texts-{len(paths):06}.parquet")
-        if not paths[-1].exists():
-            names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
-            _write(paths[-1], pa.table(dict(zip(names, map(list, zip(*part))))))
+    paths, missing = [], deque()
+
+    def missing_parts() -> Iterator[list[Row]]:
+        rows = _rows(sources, languages)
+        while part := list(islice(rows, PART)):
+            paths.append(folder / f"texts-{len(paths):06}.parquet")
+            if not paths[-1].exists():
+                missing.append(paths[-1])
+                yield part
+
+    spacings = [_spacings(source, languages) for source in sources] if TOKENIZED in repairs else None
+    repair = partial(_repair_part, languages=languages, repairs=repairs, changes=changes, spacings=spacings)
+    for table in run(repair, missing_parts()):
+        _write(missing.popleft(), table)
     with atomic_write(done) as path:
         path.write_text(json.dumps([path.name for path in paths]))
     return paths
 
 
-def _rows(
-    sources: Sequence[TextSource],
+def _rows(sources: Sequence[TextSource], languages: Languages) -> Iterator[Row]:
+    for number, source in enumerate(sources):
+        for line, pair in iterate_numbered_pairs(source, languages):
+            # Lone surrogates come from escapes in JSON, and cannot be written.
+            yield number, line, *(text.encode("utf-8", "replace").decode() for text in pair)
+
+
+def _repair_part(
+    rows: Sequence[Row],
     languages: Languages,
     repairs: Collection[str],
     changes: tuple[Mapping[str, str], ...],
-) -> Iterator[tuple[int, int, str, str, str | None, str | None, str]]:
-    each = [name for name in REPAIRS if name in repairs]
-    for number, source in enumerate(sources):
-        spacings = _spacings(source, languages)
-        for line, raw in enumerate(iterate_pairs(source, languages), start=1):
-            # Lone surrogates come from escapes in JSON, and cannot be written.
-            raw = tuple(text.encode("utf-8", "replace").decode() for text in raw)
-            both = [repaired(text, each) for text in raw]
-            made = [name for name in each if any(name in own for _, own in both)]
-            texts = [text for text, _ in both]
-            if TOKENIZED in repairs:
-                before, texts = texts, [detokenized(*own) for own in zip(texts, languages, spacings)]
-                made += [TOKENIZED] * (texts != before)
-            if SPELLING in repairs:
-                before, texts = texts, [respelled(text, own) if own else text for text, own in zip(texts, changes)]
-                made += [SPELLING] * (texts != before)
-            yield number, line, *texts, *(raw if made else (None, None)), " ".join(made)
+    spacings: Sequence[tuple[Spacing, Spacing]] | None,
+) -> pa.Table:
+    each, repaired_rows = [name for name in REPAIRS if name in repairs], []
+    for number, line, *raw in rows:
+        both = [repaired(text, each) for text in raw]
+        made = [name for name in each if any(name in own for _, own in both)]
+        texts = [text for text, _ in both]
+        if spacings:
+            before, texts = texts, [detokenized(*own) for own in zip(texts, languages, spacings[number])]
+            made += [TOKENIZED] * (texts != before)
+        if SPELLING in repairs:
+            before, texts = texts, [respelled(text, own) if own else text for text, own in zip(texts, changes)]
+            made += [SPELLING] * (texts != before)
+        repaired_rows.append((number, line, *texts, *(raw if made else (None, None)), " ".join(made)))
+    names = ("source_number", "line", "source", "target", "raw_source", "raw_target", "repairs")
+    return pa.table(dict(zip(names, map(list, zip(*repaired_rows)))))
 
 
 def _spacings(source: TextSource, languages: Languages) -> tuple[Spacing, Spacing]:
@@ -217,7 +241,7 @@ def two_spellings_of(
         pairs = chain.from_iterable(map(partial(_spaced, languages=languages), sources))
         sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
         found = [list(map(asdict, two_spellings(texts))) for texts in sides]
-        with writing(path), atomic_write(path) as part:
+        with atomic_write(path) as part:
             part.write_text(json.dumps(found), encoding="utf-8")
     read = json.loads(path.read_text(encoding="utf-8"))
     return {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read)}
@@ -231,7 +255,7 @@ def _spaced(source: TextSource, languages: Languages) -> Iterator[Pair]:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    with writing(path), atomic_write(path) as part:
+    with atomic_write(path) as part:
         pq.write_table(table, part, compression="zstd")
 
 
@@ -259,32 +283,20 @@ def _sample(texts: Iterable[Path]) -> list[Pair]:
     return [pair for _, pair in sorted(heap, reverse=True)]
 
 
-_cleaner: Cleaner | None = None
-
-
-def _load(folder: Path) -> None:
-    global _cleaner
-    _cleaner = Cleaner.load(folder)
-
-
-def _measure(texts: Sequence[Path], learned: Path, folder: Path, processes: int) -> list[Path]:
+def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, swap_sides: bool, run: MapParts) -> list[Path]:
     """Measure the pairs of all parts; return the paths of what was measured."""
     paths = [folder / path.name.replace("texts", "measures") for path in texts]
-    left = [(text, path) for text, path in zip(texts, paths) if not path.exists()]
-    if processes > 1 and len(left) > 1:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(processes, len(left)), context, _load, (learned,)) as pool:
-            list(pool.map(_measure_part, *zip(*left)))
-    elif left:
-        _load(learned)
-        for text, path in left:
-            _measure_part(text, path)
+    missing = [(text, path) for text, path in zip(texts, paths) if not path.exists()]
+    measure = partial(_measure_part, cleaner=cleaner, swap_sides=swap_sides)
+    tables = run(measure, (_pairs(text) for text, _ in missing))
+    for (_, path), table in zip(missing, tables):
+        _write(path, table)
     return paths
 
 
-def _measure_part(text: Path, path: Path) -> None:
-    cleaner, pairs = _cleaner, _pairs(text)
-    assert cleaner is not None
+def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner, swap_sides: bool) -> pa.Table:
+    is_swapped = [swap_sides and cleaner.languages.problem(pair) == SWAPPED for pair in pairs]
+    pairs = [pair[::-1] if swap else pair for pair, swap in zip(pairs, is_swapped)]
     looks = [look_at(pair, cleaner.scripts) for pair in pairs]
     scores = np.full(len(pairs), np.nan, np.float32)
     if cleaner.measures and cleaner.score:
@@ -294,13 +306,14 @@ def _measure_part(text: Path, path: Path) -> None:
     find = passage_finder(cleaner.languages)
     passages = [find(pair) for pair in pairs]
     bands = np.array([look.bands for look in looks]).reshape(-1, BANDS)
-    _write(path, pa.table({
+    return pa.table({
         **columns, "score": scores, **{f"hash_{k}": hashes[:, k] for k in range(4)},
         **{f"band_{k}": bands[:, k] for k in range(BANDS)},
-        "is_empty": [look.is_empty for look in looks], "is_damaged": [look.is_damaged for look in looks],
+        "is_swapped": is_swapped, "is_empty": [look.is_empty for look in looks],
+        "is_damaged": [look.is_damaged for look in looks],
         "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
         "passage": [text for text, _ in passages], "mixed": [share for _, share in passages],
-    }))  # fmt: skip
+    })  # fmt: skip
 
 
 def _test_lines(tests: Sequence[TextSource], languages: Languages) -> tuple[set[int], set[int], set[tuple[int, int]]]:
@@ -346,10 +359,12 @@ def _decide(
                 reason = seen.add(hashes[number], bands[number], wanted)
             pair = row["source"], row["target"]
             raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
+            is_swapped = bool(found["is_swapped"][number])
             detail = _detail(reason, {name: values[number] for name, values in found.items()}, ratio)
             yield Judged(
-                names[row["source_number"]], row["line"], pair, raw, row["repairs"].split(), reason, detail,
-                float(found["score"][number]), found["passage"][number],
+                names[row["source_number"]], row["line"], pair[::-1] if is_swapped else pair, raw,
+                row["repairs"].split() + [SIDES] * is_swapped, reason, detail, float(found["score"][number]),
+                found["passage"][number],
             )  # fmt: skip
 
 
@@ -398,7 +413,8 @@ def _problems(
         "repeats": found["repeated"] >= limits.repeated,
         "long": lengths.max(0) > limits.length,
         "script": np.minimum(found["source_script"], found["target_script"]) < limits.script,
-        "language": found["language"] != "",
+        "swapped": found["language"] == SWAPPED,
+        "language": ~np.isin(found["language"], ("", SWAPPED)),
         "mixed": found["mixed"] > limits.mixed,
         "length": _times(lengths, ratio) > limits.ratio,
         "numbers": found["numbers"] > limits.numbers,

@@ -11,8 +11,9 @@ import zstandard
 from ..data.sources.tables import Languages
 from ..data.sources.text_source import TextSource, iterate_pairs
 from ..errors import InputError
-from ..files import atomic_write, writing
+from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
+from ..runtime.parts import MapParts
 from .clean import WORK, CleanSettings, judge, two_spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
@@ -52,11 +53,12 @@ def write_clean_text(
     cleaner: Cleaner | None = None,
     tests: Sequence[TextSource] = (),
     likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    run: MapParts | None = None,
 ) -> tuple[CleanReport, Cleaner]:
     """Clean sources into a folder; results of an earlier run there are replaced once these are complete.
 
     Args:
-        cleaner, tests, likes: as in [`judge`].
+        cleaner, tests, likes, run: as in [`judge`].
 
     Returns:
         The report, and what was learned.
@@ -65,15 +67,17 @@ def write_clean_text(
         InputError: a source cannot be read, or the folder not be written.
     """
     check_output(output)
-    with exclusive(output):
-        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes)
+    with exclusive(output), writing(output):
+        for part in left_parts(output):
+            part.unlink()
+        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes, run)
         spellings = two_spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
             _test_lines(tests, languages), _test_files(tests), public_names(sources),
         )  # fmt: skip
         sides = [output / f"clean.{language}" for language in languages]
-        with writing(output), ExitStack() as stack:
+        with ExitStack() as stack:
             paths = [stack.enter_context(atomic_write(path)) for path in (*sides, output / SCORES, output / REMOVED)]
             source, target, scores = (
                 stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths[:3]
@@ -99,7 +103,7 @@ def write_clean_text(
         for name, content in (
             ("report.html", report.as_html()), ("report.md", report.as_markdown()), (REPORT, report.as_json()),
         ):  # fmt: skip
-            with writing(output), atomic_write(output / name) as path:
+            with atomic_write(output / name) as path:
                 path.write_text(content, encoding="utf-8")
     return report, cleaner
 

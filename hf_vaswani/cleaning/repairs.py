@@ -40,6 +40,8 @@ REPAIRS: dict[str, Callable[[str], str]] = {
 }
 # Made after these, as they depend on other texts of the same source, and on those that are spelled as wanted.
 TOKENIZED, SPELLING = "tokenized", "spelling"
+# Made if it is asked for, once the languages of the sides are known.
+SIDES = "sides"
 NAMES = (*REPAIRS, TOKENIZED, SPELLING)
 SHOWN = {
     "encoding": "UTF-8 that was read in another encoding",
@@ -48,6 +50,7 @@ SHOWN = {
     "invisible": "control characters, invisible characters, and repeated spaces",
     "unicode": "letters in several code points",
     TOKENIZED: "tokenized text, with spaces before its marks or within words",
+    SIDES: "sides that were in each other's language",
     SPELLING: "letters or apostrophes that the sample of the spelling writes otherwise",
 }
 

@@ -17,6 +17,7 @@ from .compare import MOST_LINES, Difference, LineSample, compare, group_spelling
 from .flaws import LEAST_SHARE, Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
+from .source_table import source_table
 from .spelling import TwoSpellings
 
 EXAMPLES = 10
@@ -221,10 +222,6 @@ class CleanReport:
              f"{one.counts[1]:,}", f"{one.words:,}")
             for side, own in self.spellings.items() for one in own
         ]  # fmt: skip
-        sources = [
-            (name, f"{own['read']:,}", f"{own['kept']:,}", *(f"{own[reason]:,}" for reason, *_ in reasons))
-            for name, own in self.by_source.items()
-        ]
         differences = [(side, one.kind, one.text) for side, own in self.differences.items() for one in own]
         share = f" ({self.kept / self.read:.0%})" if self.read else ""
         parts = [
@@ -239,7 +236,7 @@ class CleanReport:
                 4,
             ),
             _section("What training text and test text differ in", ("side", "kind", "what"), differences, 3),
-            _section("By source", ("source", "read", "kept", *(name for name, *_ in reasons)), sources, 1),
+            source_table(self.by_source, [name for name, *_ in reasons]),
         ]
         if self.has_score:
             parts.append(

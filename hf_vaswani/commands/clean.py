@@ -7,33 +7,36 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ..data.sources.text_source import TextSource, check_source
-from ..errors import InputError, counted, nearest
+from ..data.sources.text_source import check_source
+from ..errors import InputError, nearest
 from ..files import InputPath, OutputPath
-from .options import INPUT_FILE, INPUT_FILES
+from ..runtime.parts import MapParts
+from .clean_sources import add_source_options, clean_sources
+from .options import INPUT_FILE
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     clean = commands.add_parser(
         "clean",
         help="repair parallel text, and leave out what is no translation",
-        usage="hf-vaswani clean OUTPUT (--source FILE --target FILE | --file FILE ...) [options]",
+        usage="hf-vaswani clean OUTPUT (--source FILE --target FILE | --file FILE ... | --dataset ID | --recipe FILE) "
+        "[options]",
         description="Repair parallel text; leave out pairs that would not train well, with a reason for each. What is "
         "usual, and whether a pair is a translation, is learned from the text itself, in any two languages. The "
         "same command with another limit takes seconds.",
     )
+    add_clean_options(clean)
+    clean.add_argument(
+        "--num_workers", type=int, metavar="N", default=os.cpu_count() or 1, help="processes (default: one per CPU)"
+    )
+    clean.set_defaults(run=run, needs_torch=False)
+
+
+def add_clean_options(clean: argparse.ArgumentParser) -> None:
+    """All options but where the work is done."""
     clean.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder for the clean text and the report")
-    text = clean.add_argument_group("text", "Specify --source and --target, or --file.")
-    text.add_argument("--source", **INPUT_FILES, help="source sentences, one per line; also .gz .zst")
-    text.add_argument("--target", **INPUT_FILES, help="their translations, line by line; also .gz .zst")
-    text.add_argument(
-        "--file", type=InputPath, nargs="+", metavar="FILE",
-        help="files with both sides: .tsv .csv .jsonl .parquet; also .gz .zst",
-    )  # fmt: skip
-    text.add_argument("--source_language", metavar="CODE", default="source", help="code of the source language: de")
-    text.add_argument("--target_language", metavar="CODE", default="target", help="code of the target language: en")
-    text.add_argument("--test_source", **INPUT_FILES, help="test sets, whose lines are left out")
-    text.add_argument("--test_target", **INPUT_FILES, help="their translations")
+    text = clean.add_argument_group("text", "Specify --source and --target, or --file, or --dataset, or --recipe.")
+    add_source_options(text)
     for side in ("source", "target"):
         text.add_argument(
             f"--like_{side}", **INPUT_FILE, help=f"text whose spelling the {side} gets, where it has two: a test set"
@@ -55,27 +58,29 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     rules.add_argument(
         "--no_repairs", nargs="+", default=[], metavar="REPAIR", help="do not make these repairs, such as tags"
     )
+    rules.add_argument(
+        "--swap_sides", action="store_true",
+        help="swap the sides of pairs that are in each other's language, instead of leaving them out",
+    )  # fmt: skip
     cleaner = clean.add_argument_group("cleaner", "What was learned on one text can judge another of the same pair.")
     cleaner.add_argument("--save_cleaner", type=OutputPath, metavar="FOLDER", help="write what was learned")
     cleaner.add_argument("--cleaner", type=InputPath, metavar="FOLDER", help="judge by what was learned on other text")
-    clean.add_argument(
-        "--num_workers", type=int, metavar="N", default=os.cpu_count() or 1, help="processes (default: one per CPU)"
-    )
-    clean.set_defaults(run=run, needs_torch=False)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
+    """Clean text, in processes of this machine, or where `map_parts` does it."""
     from ..cleaning.clean import CleanSettings
     from ..cleaning.cleaner import Cleaner
     from ..cleaning.output import check_output, write_clean_text
     from ..cleaning.repairs import NAMES
     from ..cleaning.rules import REASONS
+    from ..cleaning.swapped_sides import swapped_sides
     from ..data.sources.text_files import iterate_lines
     from ..ledger import check_new, new_folder
     from ..runtime.imports import import_extra
 
-    sources = _sources(options)
-    tests = _parallel(options.test_source, options.test_target, "test_")
+    text = clean_sources(options)
+    sources, tests, languages = text.train, text.tests, text.languages
     errors = _unknown("keep_reasons", options.keep_reasons, REASONS) + _unknown(
         "no_repairs", options.no_repairs, NAMES
     )
@@ -87,7 +92,6 @@ def run(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and not value >= least:
             errors.append(f"--{name} must be at least {least}, got {value}.")
-    languages = options.source_language, options.target_language
     if len({code.lower() for code in languages}) == 1:
         errors.append(f"source and target have the same language, {languages[0]!r}: give each its own code.")
     errors += [
@@ -97,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
     inside = Path(options.output).resolve()
     errors += [
         f"{path} is in the folder that is to be written. Choose another folder, as raw text is only read."
-        for source in (*sources, *tests) for path in (source.file, *source.source, *source.target)
+        for source in (*sources, *tests) for path in (source.file, source.dataset, *source.source, *source.target)
         if path and inside in Path(path).resolve().parents
     ]  # fmt: skip
     errors += [error for source in (*sources, *tests) for error in check_source(source, languages)]
@@ -115,39 +119,23 @@ def run(options: argparse.Namespace) -> None:
         max_length=options.max_characters,
         max_length_ratio=options.max_length_ratio,
         max_mixed=options.max_mixed,
+        swap_sides=options.swap_sides,
         processes=options.num_workers,
     )
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
     likes = tuple(list(iterate_lines(path)) if path else [] for path in (options.like_source, options.like_target))
-    report, cleaner = write_clean_text(sources, languages, Path(options.output), settings, cleaner, tests, likes)
+    report, cleaner = write_clean_text(
+        sources, languages, Path(options.output), settings, cleaner, tests, likes, map_parts
+    )
     if options.save_cleaner:
         with new_folder(options.save_cleaner) as folder:
             cleaner.save(folder)
     print("\n".join(report.lines()))
+    for advice in swapped_sides(report, languages):
+        print(f"warning: {advice}", file=sys.stderr)
     if not report.has_score:
         print("warning: too few pairs to learn what a translation is: only rules were applied", file=sys.stderr)
     print(f"{options.output} contains the clean text, report.html, and removed.tsv.zst with a reason for each pair.")
-
-
-def _sources(options: argparse.Namespace) -> list[TextSource]:
-    if options.file and (options.source or options.target):
-        raise InputError("--file and --source are given together: choose one.")
-    if options.file:
-        return [TextSource(file=path) for path in options.file]
-    if not options.source:
-        raise InputError("no text is given: specify --source and --target, or --file.")
-    return _parallel(options.source, options.target, "")
-
-
-def _parallel(sources: list[str] | None, targets: list[str] | None, prefix: str) -> list[TextSource]:
-    """Parallel files, each pair of which is a source of its own."""
-    sources, targets = sources or [], targets or []
-    if len(sources) != len(targets):
-        raise InputError(
-            f"--{prefix}source has {counted(len(sources), 'file')} and --{prefix}target {len(targets)}: file n of one "
-            "must translate file n of the other."
-        )
-    return [TextSource(source=(one,), target=(other,)) for one, other in zip(sources, targets)]
 
 
 def _unknown(option: str, names: Sequence[str], known: Collection[str]) -> list[str]:

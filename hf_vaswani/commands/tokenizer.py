@@ -28,7 +28,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text = tokenizer.add_argument_group("text", "Specify --source and --target, or --file, or --dataset.")
     text.add_argument("--source", **INPUT_FILES, help="source sentences, one per line; also .gz .zst")
     text.add_argument("--target", **INPUT_FILES, help="their translations, line by line; also .gz .zst")
-    text.add_argument("--file", **INPUT_FILE, help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
+    text.add_argument(
+        "--file", **INPUT_FILE, help="file with both sides: .tsv .csv .jsonl .parquet .tmx; also .gz .zst"
+    )
     text.add_argument(
         "--dataset", type=InputPath, metavar="ID", help="Hub id or folder of a dataset; built-in: the synthetic corpus"
     )

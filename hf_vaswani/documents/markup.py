@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from xml.parsers import expat
 
 from ..errors import InputError
+from ..text.xml_entities import refuse_entities
 from .escaping import MARKUP, PLAIN, QUOTED, Escaping
 from .parts import Builder, Parts, has_words
 from .tag_placement import Kind
@@ -41,8 +42,6 @@ XML_ENDS = {
     "<?": re.compile(r".*?\?>", re.DOTALL),
     "<!DOCTYPE": re.compile(r"[^<>\[]*(?:\[(?:[^\]]|\](?!\s*>))*\]\s*)?>"),
 }
-# A reference to an entity that is declared elsewhere: declarations with such references can grow without end.
-REFERENCE = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^\s#;]+;")
 HTML_START = re.compile(r"<!--|<[!?%]|</?(?P<name>[a-zA-Z][^\s/>]*)")
 HTML_ENDS = {"<!--": "-->", "<%": "%>"}  # `<%= name %>` of templates
 # `{{ name }}` and `{% if … %}` of others.
@@ -384,14 +383,7 @@ def check_xml(content: str, where: str = "") -> None:
     """
     parser = expat.ParserCreate("utf-8")
 
-    def declare(name, is_parameter, value, base, system, public, notation) -> None:
-        if value is None or is_parameter or REFERENCE.search(value):
-            raise InputError(
-                f"{where}Line {parser.CurrentLineNumber}, column {parser.CurrentColumnNumber + 1}: the entity {name} "
-                "refers to another file or entity, which is not read. Remove its declaration."
-            )
-
-    parser.EntityDeclHandler = declare
+    refuse_entities(parser, lambda: f"{where}Line {parser.CurrentLineNumber}, column {parser.CurrentColumnNumber + 1}")
     parser.DefaultHandler = lambda text: None  # references to entities stay as they are
     try:
         parser.Parse(content.encode(), True)

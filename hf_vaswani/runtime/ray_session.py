@@ -1,13 +1,17 @@
-"""A connection to a Ray cluster, on one machine or many."""
+"""A connection to a Ray cluster, on one machine or many, and work that it does."""
 
 import os
 import socket
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ..errors import InputError, reason
+from .parts import Part, Result, Work
 
 SECONDS_TO_CONNECT = 10.0
+# How often Ray gives a part to another process after the one that worked on it has died.
+RETRIES = 8
 
 
 @contextmanager
@@ -42,6 +46,39 @@ def ray_session(address: str | None = None, log_to_driver: bool = False) -> Iter
         yield
     finally:
         ray.shutdown()
+
+
+def map_on_ray(number: int | None, what: str, work: Work, parts: Iterable[Part]) -> Iterator[Result]:
+    """Work on parts in Ray's tasks, and yield the results in their order.
+
+    Args:
+        number: of tasks at a time; by default, two for each core.
+        what: the work, for a message: "tokenize the text".
+        work: travels to the tasks once for each process, and parts and results to and fro.
+
+    Raises:
+        InputError: Ray cannot do it, or `work` has raised it.
+    """
+    import ray
+
+    @ray.remote(num_cpus=1, max_retries=RETRIES)
+    def run(work: Work, part: Part) -> Result:
+        return work(part)
+
+    number = number or 2 * int(ray.cluster_resources().get("CPU", 1))
+    pending, shared = deque(), ray.put(work)
+    try:
+        for part in parts:
+            if len(pending) == number:
+                yield ray.get(pending.popleft())
+            pending.append(run.remote(shared, part))
+        while pending:
+            yield ray.get(pending.popleft())
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        why = " ".join(str(error).split())[:200]
+        raise InputError(f"Ray could not {what}: {why} Run the same command again.") from None
 
 
 def _check_that_it_answers(address: str | None) -> None:

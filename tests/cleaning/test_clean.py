@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import random
+import shutil
 
 import pytest
 import zstandard
@@ -55,6 +56,11 @@ def rows(output, name="scores.tsv"):
     return [line.split("\t") for line in (output / name).read_text(encoding="utf-8").splitlines()[1:]]
 
 
+def removed_lines(output):
+    packed = (output / "removed.tsv.zst").read_bytes()
+    return io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(packed), "utf-8").read().splitlines()
+
+
 @pytest.fixture(scope="module")
 def cleaned(noisy, tmp_path_factory):
     output = tmp_path_factory.mktemp("cleaned") / "out"
@@ -67,10 +73,22 @@ def test_each_kind_of_noise_is_left_out_with_its_reason(cleaned, noisy):
     for row, kind in zip(rows(cleaned), noisy[2]):
         found[kind].append(row[2])
     assert set(found["copy"]) == {"copy"} and set(found["empty"]) == {"empty"}
-    assert found["swapped"].count("language") >= 36
+    assert found["swapped"].count("swapped") >= 36
     assert found["other"].count("score") + found["other"].count("length") >= 130
     assert found["good"].count("") + found["good"].count("duplicate") >= 950
     assert found["again"].count("duplicate") + found["good"].count("duplicate") >= 45
+
+
+def test_swapped_sides_are_named_and_can_be_swapped_back(cleaned, small_parts, noisy, tmp_path, capsys):
+    assert run(tmp_path / "out", noisy, "--swap_sides") == 0
+    output = capsys.readouterr()
+    assert "repaired: sides that were in each other's language" in output.out and not output.err
+    kinds = [row[2] for row, kind in zip(rows(tmp_path / "out"), noisy[2]) if kind == "swapped"]
+    assert kinds.count("") >= 32 and "swapped" not in kinds
+    entries = [line.split("\t") for line in removed_lines(tmp_path / "out") if line.split("\t")[2] == "sides"]
+    assert len(entries) >= 36 and all(entry[6:8] == entry[9:7:-1] for entry in entries)
+    assert run(tmp_path / "left", noisy) == 0
+    assert "have their sides swapped and are left out; --swap_sides swaps them back" in capsys.readouterr().err
 
 
 def test_pairs_read_are_those_kept_and_those_left_out(cleaned, noisy):
@@ -83,9 +101,7 @@ def test_pairs_read_are_those_kept_and_those_left_out(cleaned, noisy):
 
 
 def test_what_was_left_out_or_changed_is_written_with_its_place(cleaned, noisy):
-    packed = (cleaned / "removed.tsv.zst").read_bytes()
-    text = io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(packed), "utf-8").read()
-    head, *lines = [line.split("\t") for line in text.splitlines()]
+    head, *lines = [line.split("\t") for line in removed_lines(cleaned)]
     entries = [dict(zip(head, line)) for line in lines]
     report = json.loads((cleaned / "report.json").read_text())
     assert sum(bool(entry["reason"]) for entry in entries) == report["read"] - report["kept"]
@@ -146,6 +162,15 @@ def test_a_cleaner_judges_other_text(cleaned, pairs, tmp_path):
     assert run(tmp_path / "out", files, "--cleaner", str(cleaned.parent / "cleaner")) == 0
     kept = [row[0] == "1" for row in rows(tmp_path / "out")]
     assert len(kept) == 200 and sum(kept[:100]) >= 90 and sum(kept[100:]) <= 10
+
+
+def test_text_with_its_sides_the_wrong_way_round_for_a_cleaner_is_named(cleaned, noisy, tmp_path, capsys):
+    for path, name in zip(noisy, ("b", "a")):
+        shutil.copy(path, tmp_path / name)
+    assert run(tmp_path / "out", (tmp_path / "a", tmp_path / "b"), "--cleaner", str(cleaned.parent / "cleaner")) == 0
+    error = capsys.readouterr().err
+    assert "have their sides swapped and are left out: name its sides the other way round" in error
+    assert sum(row[2] == "swapped" for row in rows(tmp_path / "out")) >= 1200
 
 
 def test_lines_of_a_test_set_are_left_out(noisy, pairs, cleaned, tmp_path):

@@ -1,4 +1,4 @@
-"""Reads files that hold both sides of a parallel text: tab-separated, CSV, JSON lines and Parquet.
+"""Reads files that hold both sides of a parallel text: tab-separated, CSV, JSON lines, Parquet and TMX.
 
 Each reader lazily yields `(number, record)`: the line in which the record begins (or its row in Parquet), counted from
 1, and its columns by name. Empty lines are skipped.
@@ -20,6 +20,7 @@ from typing import Any
 from ...errors import InputError, counted, reason
 from ...text.normalization import is_blank
 from .text_files import COMPRESSED, LONGEST_LINE, Pair, check_file, iterate_lines
+from .tmx import read_tmx
 
 NESTED = "translation"
 DEFAULT_COLUMNS = ("source", "target")
@@ -314,4 +315,5 @@ READERS: dict[str, Callable[[str | Path, Candidates, bool | None], Records]] = {
     ".ndjson": _read_json_lines,
     ".json-lines": _read_json_lines,
     ".parquet": _read_parquet,
+    ".tmx": read_tmx,
 }

@@ -49,10 +49,10 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
             line of more than 16 MiB. If no line has any text, the error is raised at the end of the file.
     """
     if report is not None:
-        yield from lines_of(_chunks(path, any_kind=True), str(path), report)
+        yield from lines_of(read_chunks(path, any_kind=True), str(path), report)
         return
     has_text = False
-    for text in lines_of(_chunks(path), str(path)):
+    for text in lines_of(read_chunks(path), str(path)):
         has_text = has_text or not is_blank(text)
         yield text
     if not has_text:
@@ -167,8 +167,12 @@ def compressed(content: bytes, path: str | Path) -> bytes:
     return content
 
 
-def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
-    """The bytes of a file, decompressed."""
+def read_chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
+    """The bytes of a file, decompressed, a piece at a time.
+
+    Raises:
+        InputError: the file is missing, empty, or damaged.
+    """
     check_file(path, any_kind)
     # An archive may also be inside: text.tar.gz.
     inner = Path(path).with_suffix("") if Path(path).suffix.lower() in COMPRESSED else Path(path)

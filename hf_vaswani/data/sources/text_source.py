@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from ...configuration.name_hints import hint
@@ -38,7 +39,8 @@ class TextSource:
     Attributes:
         dataset: "built-in", the id of a Hub dataset, or a local folder that `datasets.load_dataset()` reads.
         config, split, revision: config, split and revision of the dataset. The split is optional if there is only one.
-        file: a file with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
+        file: a file with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines), .parquet or .tmx; text also as .gz or
+            .zst.
         source, target: parallel text files, also .gz or .zst: one path or several, where file n of one side
             translates file n of the other.
         source_column, target_column: the columns, if they are named neither after the languages nor `source` and
@@ -47,6 +49,7 @@ class TextSource:
         reversed: whether the pairs are read in the opposite direction, with targets as sources.
         made: whether the pairs were made from training text, in which case none of them may be held out.
         weight: relative share among several sources.
+        name: for reports: by default, the location.
     """
 
     dataset: str | None = None
@@ -63,12 +66,14 @@ class TextSource:
     reversed: bool = field(default=False, repr=False)
     made: bool = field(default=False, repr=False)
     weight: float | None = None
+    name: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self):
         for side in ("source", "target"):
             paths = getattr(self, side)
             paths = [paths] if isinstance(paths, str | Path) else paths
             object.__setattr__(self, side, tuple(map(str, paths)))
+        object.__setattr__(self, "name", self.name or self.location)
 
     @classmethod
     def parse(cls, value: object, name: str) -> "TextSource":
@@ -99,8 +104,8 @@ class TextSource:
         return cls(**fields)
 
     @property
-    def name(self) -> str:
-        """The name for messages and reports: "wmt14/de-en (train)", "train.de and train.en"."""
+    def location(self) -> str:
+        """Where it is: "wmt14/de-en (train)", "train.de and train.en"."""
         if self.dataset:
             data = "/".join(part for part in (self.dataset, self.config) if part)
             return f"{data} ({self.split})" if self.split else data
@@ -135,11 +140,20 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
         InputError: the first error found, with file and line. If a side has no text at all, the error is raised at the
             end.
     """
+    for _, pair in iterate_numbered_pairs(source, languages, streaming):
+        yield pair
+
+
+def iterate_numbered_pairs(
+    source: TextSource, languages: Languages, streaming: bool = False
+) -> Iterator[tuple[int, Pair]]:
+    """Like [`iterate_pairs`], with the line or row of each pair; lines of several parallel files are counted on."""
     if errors := _description_errors(source, languages):
         raise InputError.of(errors)
     if source.reversed:
         yield from (
-            (other, one) for one, other in iterate_pairs(replace(source, reversed=False), languages, streaming)
+            (number, (other, one))
+            for number, (one, other) in iterate_numbered_pairs(replace(source, reversed=False), languages, streaming)
         )
     elif source.dataset == BUILT_IN:
         source_column, target_column = languages if None not in languages else built_in.LANGUAGES
@@ -147,8 +161,8 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
         table = TextSource(file=file, source_column=source_column, target_column=target_column)
         yield from _pairs_of_records(table, languages, streaming)
     elif source.source:
-        for paths in zip(source.source, source.target):
-            yield from iterate_parallel(*paths)
+        pairs = chain.from_iterable(map(iterate_parallel, source.source, source.target))
+        yield from enumerate(pairs, start=1)
     else:
         yield from _pairs_of_records(source, languages, streaming)
 
@@ -165,7 +179,7 @@ class SourcePairs:
         return iterate_pairs(self.source, self.languages, self.streaming)
 
 
-def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[Pair]:
+def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[tuple[int, Pair]]:
     candidates = candidate_columns((source.source_column, source.target_column), languages)
     if source.dataset:
         unit, records = "row", _hub_dataset(source).records(candidates, streaming)
@@ -174,17 +188,17 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
         records = iterate_records(source.file, candidates, source.header)
     columns, without_text = None, {0, 1}
     for number, record in records:
-        where = f"{source.name}, {unit} {number}"
+        where = f"{source.location}, {unit} {number}"
         columns = columns or choose_columns(record, candidates, where)
         pair = pair_of(record, columns, where)
         if without_text:
             without_text = {side for side in without_text if is_blank(pair[side])}
-        yield pair
+        yield number, pair
     if columns is None:
-        raise InputError(f"{source.name} is empty: it has no {unit}s with text.")
+        raise InputError(f"{source.location} is empty: it has no {unit}s with text.")
     if without_text:
         which = " and ".join(f"'{columns[side]}'" for side in sorted(without_text))
-        raise InputError(f"{source.name}: no {unit} has text in column {which}. Is it the right one?")
+        raise InputError(f"{source.location}: no {unit} has text in column {which}. Is it the right one?")
 
 
 def check_source(source: TextSource, languages: Languages, streaming: bool = False) -> list[str]:

@@ -64,7 +64,7 @@ class DataArguments(Section):
         resumable=True
     )
     train: Sources = Key(
-        None, "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see "
+        None, "file with both sides (.tsv .csv .jsonl .parquet .tmx, also .gz .zst), or sources to mix; see "
         "docs/how_to/text.md", resumable=True, is_path=True
     )
     validation: Sources = Key(None, "the same, for validation", resumable=True, is_path=True)

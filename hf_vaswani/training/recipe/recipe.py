@@ -239,6 +239,19 @@ def value_errors(recipe: Sections) -> list[str]:
     return list(_checked({section: recipe.get(section, {}) for section in SECTIONS})[1].values())
 
 
+def load_data(path: str | Path) -> DataArguments:
+    """The section `data` of a recipe, which may lack anything that only training needs.
+
+    Raises:
+        InputError: for all unknown keys and invalid values together.
+    """
+    values, errors = _read_yaml(recipe_file(path))
+    typed, wrong = DataArguments.checked(values.get("data", {}))
+    if errors := errors + list(wrong.values()):
+        raise InputError.of(errors)
+    return DataArguments(**typed)
+
+
 def section_from_options(section: str, options: dict[str, str]) -> Any:
     """The arguments of one section from its command-line options, for commands that use only that section.
 
