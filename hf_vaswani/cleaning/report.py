@@ -248,14 +248,17 @@ class CleanReport:
             parts.append(
                 "<h2>Score</h2><p>How surely a pair is a translation, from 0 to 1, learned from this text: how well "
                 "the words of both sides explain each other, and how well numbers, marks, and lengths agree. Below "
-                f"{self.limits.score:g}, pairs are left out.</p>{_figure(self.histogram, self.limits.score)}"
+                f"{self.limits.score:.7g}, pairs are left out.</p>{_figure(self.histogram, self.limits.score)}"
             )
         if self.share:
             parts.append(self.share.as_html())
         parts.append("<h2>Examples</h2><p>Those nearest to the limit first.</p>")
         parts += [_examples(name, self.shown(name)) for name in ("kept", *REASONS)]
         parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRED]
-        limits = "".join(f"<li>{html.escape(name)}: {value:.4g}</li>" for name, value in _given(self.limits).items())
+        limits = "".join(
+            f"<li>{html.escape(name)}: {value:{'.7g' if value < 1 else '.4g'}}</li>"
+            for name, value in _given(self.limits).items()
+        )
         parts.append(f"<h2>Limits</h2><p>Drawn from the text, unless given.</p><ul>{limits}</ul>")
         body = "\n".join(filter(None, parts))
         return (

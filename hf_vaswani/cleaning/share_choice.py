@@ -45,6 +45,7 @@ class ShareChoice:
         limit: the least score of the share.
         default: the least score without measuring.
         shares: in descending order of size; empty if nothing was measured.
+        sample: how many pairs a seed draws from the text, of which its models are trained on shares.
         steps: of each run.
         held_out: how many pairs the models were scored on.
         is_trusted: whether these pairs were given.
@@ -55,6 +56,7 @@ class ShareChoice:
     limit: float
     default: float
     shares: Sequence[Share] = ()
+    sample: int = 0
     steps: int = 0
     held_out: int = 0
     is_trusted: bool = False
@@ -69,18 +71,18 @@ class ShareChoice:
     def lines(self) -> list[str]:
         """The choice in a few lines."""
         if self.problem:
-            found = [f"  least score {self.limit:g}, not measured: {self.problem}"]
+            found = [f"  least score {self.limit:.7g}, not measured: {self.problem}"]
         else:
             best = min(self.shares, key=lambda share: share.mean)
             kept = next(share for share in self.shares if share.limit == self.limit)
             usual = next(share for share in self.shares if share.limit == self.default)
             found = [
-                f"  least score {self.limit:g}, by {counted(self.runs, 'small model')} of {self.steps:,} steps: "
+                f"  least score {self.limit:.7g}, by {counted(self.runs, 'small model')} of {self.steps:,} steps: "
                 f"{_loss(kept)} nats per character of {counted(self.held_out, self._pair)}"
-                + (f"; {_loss(usual)} with {self.default:g}" if kept is not usual else "")
+                + (f"; {_loss(usual)} with {self.default:.7g}" if kept is not usual else "")
             ]
             if best is not kept:
-                found.append(f"  the lowest loss, {_loss(best)} with {best.limit:g}, differs no more than by chance")
+                found.append(f"  the lowest loss, {_loss(best)} with {best.limit:.7g}, differs no more than by chance")
         if self.overlap:
             found.append(f"  {counted(self.overlap, 'pair')} of the trusted text: no small model was trained on them")
         return found
@@ -111,9 +113,9 @@ class ShareChoice:
     def _about(self) -> str:
         overlap = f" {counted(self.overlap, 'pair')} of the text are in the trusted text, and in no share."
         return (
-            f"Small models, each trained with {self.steps:,} steps on a share of the pairs that pass all other rules: "
-            f"loss in nats per character of {counted(self.held_out, self._pair)}; ± is the standard deviation "
-            f"over seeds.{overlap * bool(self.overlap)}"
+            f"Small models, each trained with {self.steps:,} steps on a share of {counted(self.sample, 'pair')} that "
+            f"pass all other rules: loss in nats per character of {counted(self.held_out, self._pair)}; ± is the "
+            f"standard deviation over seeds.{overlap * bool(self.overlap)}"
         )
 
     def _table(self) -> list[list[str]]:
@@ -122,7 +124,7 @@ class ShareChoice:
         for share in self.shares:
             notes = ["kept"] * (share.limit == self.limit) + ["default"] * (share.limit == self.default)
             numbers = [f"{value:.4f}" for value in (*share.losses, share.mean, share.deviation)]
-            rows.append([f"{share.limit:g}", f"{share.pairs:,}", *numbers, ", ".join(notes)])
+            rows.append([f"{share.limit:.7g}", f"{share.pairs:,}", *numbers, ", ".join(notes)])
         return rows
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 
 from ..data.sources.text_files import Pair
@@ -13,9 +13,12 @@ from .rules import WORD, hash_of
 SHARES = (1.0, 0.9, 0.75, 0.6, 0.45)
 # Shares that differ by less than this part of the pairs are not told apart.
 LEAST_DIFFERENCE = 0.05
-# Pairs that are held out: at most, at least, and of those that are surely translations.
+# Pairs that are held out: at most, at least, and the share of those that are surely translations.
 MOST_HELD_OUT, LEAST_HELD_OUT, HELD_OUT_SHARE = 500, 50, 0.2
-DIGITS = 4
+# The share of the pairs with the default's least score that are not so sure.
+UNSURE = 0.25
+# Digits of a least score, as many scores are near 1; how much larger its share may be than was meant.
+MOST_DIGITS, TOLERANCE = 7, 0.005
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class ScoredText:
         held_out = [pair for _, pair in sorted((hash_of(*pair), pair) for pair in set(trusted))][:MOST_HELD_OUT]
         if not trusted:
             good = sorted(score for _, score, _, _ in sample if score >= default)
-            middle = good[len(good) // 2] if good else math.inf
-            sure = [pair for _, score, is_plain, pair in sample if is_plain and score >= middle]
+            least = good[int(UNSURE * len(good))] if good else math.inf
+            sure = [pair for _, score, is_plain, pair in sample if is_plain and score >= least]
             held_out = sure[: min(int(HELD_OUT_SHARE * len(sure)), MOST_HELD_OUT)]
             known = _Known(held_out)
             sample = [entry for entry in sample if entry[-1] not in known]
@@ -71,7 +74,15 @@ class ScoredText:
 
     def count(self, limit: float) -> int:
         """How many pairs have at least this score."""
-        return sum(score >= limit for score in self.scores)
+        return _count(self.scores, limit)
+
+    def sample(self, size: int, seed: int) -> "ScoredText":
+        """The same with no more than a number of pairs."""
+        if size >= len(self.pairs):
+            return self
+        rows = sorted(range(len(self.pairs)), key=lambda row: hash_of(str(seed), *self.pairs[row]))[:size]
+        rows.sort()
+        return replace(self, pairs=[self.pairs[row] for row in rows], scores=[self.scores[row] for row in rows])
 
 
 class _Known:
@@ -93,11 +104,25 @@ def _parts(pair: Pair) -> list[tuple[str, ...]]:
 
 def _limits(scores: Sequence[float], default: float) -> list[float]:
     """Least scores that leave the default's share and others that differ from it and from each other."""
-    least, number = LEAST_DIFFERENCE * len(scores), 10**DIGITS
-    found = {default: sum(score >= default for score in scores)}
+    found = {default: _count(scores, default)}
     for share in SHARES:
-        limit = 0.0 if share == 1 or not scores else math.floor(scores[int(share * len(scores))] * number) / number
-        count = sum(score >= limit for score in scores)
-        if all(abs(count - other) >= max(least, 1) for other in found.values()):
+        limit = _limit(scores, share) if share < 1 else 0.0
+        count = _count(scores, limit)
+        if all(abs(count - other) >= max(LEAST_DIFFERENCE * len(scores), 1) for other in found.values()):
             found[limit] = count
     return sorted(found)
+
+
+def _limit(scores: Sequence[float], share: float) -> float:
+    """The shortest least score that leaves a share of the pairs, and hardly more."""
+    number = math.ceil(share * len(scores))
+    limit = 0.0
+    for digits in range(1, MOST_DIGITS + 1) if number else ():
+        limit = round(math.floor(scores[number - 1] * 10**digits) / 10**digits, digits)
+        if _count(scores, limit) <= number + TOLERANCE * len(scores):
+            break
+    return limit
+
+
+def _count(scores: Sequence[float], limit: float) -> int:
+    return sum(score >= limit for score in scores)

@@ -160,8 +160,11 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
 
 def _choose_share(*text: Any, minutes: float, trusted: Sequence[Pair]) -> "ShareChoice":
     load()
+    from datasets.utils import disable_progress_bars
+
     from ..training.choose_share import choose_share
 
+    disable_progress_bars()  # those of the single runs
     return choose_share(*text, minutes, trusted)
 
 

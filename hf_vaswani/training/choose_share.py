@@ -6,6 +6,7 @@ How many steps fit into it is measured first, and stored, so that a command that
 
 import hashlib
 import json
+import math
 import shutil
 import sys
 import time
@@ -34,7 +35,10 @@ from .train import processes_of
 
 SEEDS = (1, 2)
 # Fewer steps of a run say nothing; steps with which the speed is measured, and those of them that are not counted.
-LEAST_STEPS, MEASURED_STEPS, UNCOUNTED_STEPS = 300, 25, 5
+LEAST_STEPS, MEASURED_STEPS, UNCOUNTED_STEPS = 500, 25, 5
+# How often a run sees each pair. It is given no more pairs than that: a share that is seen only in part costs nothing
+# by being small, unlike in a long run.
+EPOCHS = 10
 PLAN, TOKENIZER, RUN = "plan.json", "tokenizer", "run"
 MODEL = {
     "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -56,11 +60,13 @@ class Trained:
         loss: in nats per character of the held-out targets.
         step_seconds: of a step.
         other_seconds: all others.
+        step_pairs: pairs of a step.
     """
 
     loss: float
     step_seconds: float
     other_seconds: float
+    step_pairs: float
 
 
 def choose_share(
@@ -80,31 +86,34 @@ def choose_share(
     """
     text = ScoredText.of(judged, default, trusted)
     about = {"held_out": len(text.held_out), "is_trusted": bool(trusted), "overlap": text.overlap}
-    if problem := _problem(text, trusted):
+    if problem := _problem(text, default, trusted):
         return ShareChoice(default, default, **about, problem=problem)
     runs = len(text.limits) * len(SEEDS)
-    steps, seconds = _plan(folder, text, default, minutes, runs)
+    plan = _plan(folder, text, default, minutes, runs)
+    steps, seconds = plan["steps"], plan["least_seconds"]
     if steps < LEAST_STEPS:
-        enough = f"about {seconds / 60 * runs:.0f}" if seconds * runs > 60 else "1"
         problem = (
             f"--minutes {minutes:g} allows {counted(max(steps, 0), 'step')} for each of {runs} runs, and "
-            f"{LEAST_STEPS} are needed ({enough} minutes)"
+            f"{LEAST_STEPS} are needed: about --minutes {math.ceil(seconds * runs / 60)}"
         )
         return ShareChoice(default, default, **about, problem=problem)
     losses = {limit: [] for limit in text.limits}
+    seen = steps * plan["step_pairs"] / EPOCHS
+    size = min(int(seen / max(text.count(default), 1) * len(text.pairs)), len(text.pairs))
     with tqdm(total=runs, unit=" runs", desc="How much to keep", disable=not sys.stderr.isatty()) as bar:
         for seed in SEEDS:
+            sample = text.sample(size, seed)
             for limit in text.limits:
-                losses[limit].append(_loss(folder, text, limit, seed, steps))
+                losses[limit].append(_loss(folder, sample, limit, seed, steps))
                 bar.update()
     shares = [Share(limit, text.count(limit), losses[limit]) for limit in text.limits]
-    return ShareChoice(best_limit(shares, default), default, shares, steps, **about)
+    return ShareChoice(best_limit(shares, default), default, shares, size, steps, **about)
 
 
-def _problem(text: ScoredText, trusted: Sequence[Pair]) -> str:
+def _problem(text: ScoredText, default: float, trusted: Sequence[Pair]) -> str:
     """Why shares cannot be compared, or ""."""
-    if not text.scores:
-        return "no pair has a score"
+    if not text.count(default):
+        return f"no pair has a score of {default:g} or more"
     if len(text.held_out) < LEAST_HELD_OUT:
         found = counted(len(text.held_out), "trusted pair") if trusted else (
             f"{counted(len(text.held_out), 'pair')} of those that are surely translations can be held out"
@@ -114,8 +123,8 @@ def _problem(text: ScoredText, trusted: Sequence[Pair]) -> str:
     return "" if len(text.limits) > 1 else "nearly all pairs have the same score"
 
 
-def _plan(folder: Path, text: ScoredText, default: float, minutes: float, runs: int) -> tuple[int, float]:
-    """The number of steps of each run, and the seconds that the least number would take; measured once."""
+def _plan(folder: Path, text: ScoredText, default: float, minutes: float, runs: int) -> dict[str, Any]:
+    """The steps of each run, the pairs of a step, and the seconds that the fewest steps would take; measured once."""
     digest, plan = _digest(text, minutes), folder / PLAN
     stored = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
     if stored.get("digest") != digest:
@@ -129,10 +138,13 @@ def _plan(folder: Path, text: ScoredText, default: float, minutes: float, runs: 
         found = _train(folder, text.pairs, text.held_out, SEEDS[0], MEASURED_STEPS)
         left = (60 * minutes - (time.monotonic() - began)) / runs - found.other_seconds
         seconds = found.other_seconds + LEAST_STEPS * found.step_seconds
-        stored = {"digest": digest, "steps": int(left / found.step_seconds), "least_seconds": seconds}
+        stored = {
+            "digest": digest, "steps": int(left / found.step_seconds), "step_pairs": found.step_pairs,
+            "least_seconds": seconds,
+        }  # fmt: skip
         with atomic_write(plan) as part:
             part.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
-    return stored["steps"], stored["least_seconds"]
+    return stored
 
 
 def _digest(text: ScoredText, minutes: float) -> str:
@@ -202,6 +214,6 @@ def _train(folder: Path, pairs: Sequence[Pair], held_out: Sequence[Pair], seed: 
             loss, _ = setup.validator.likelihood(run.raw_model)
     tokens, characters = int(setup.validator.pairs.target_lengths.sum()), sum(len(target) for _, target in held_out)
     shutil.rmtree(work)
-    seconds = times.seconds()
+    seconds, pairs_seen = times.seconds(), run.progress.seen["pairs"]
     others = time.monotonic() - began - seconds * len(times.times)
-    return Trained(loss * tokens / characters, seconds, others)
+    return Trained(loss * tokens / characters, seconds, others, pairs_seen / steps)
