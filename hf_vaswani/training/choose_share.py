@@ -99,7 +99,7 @@ def choose_share(
         return ShareChoice(default, default, **about, problem=problem)
     losses = {limit: [] for limit in text.limits}
     seen = steps * plan["step_pairs"] / EPOCHS
-    size = min(int(seen / max(text.count(default), 1) * len(text.pairs)), len(text.pairs))
+    size = min(int(seen / text.count(default) * len(text.pairs)), len(text.pairs))
     with tqdm(total=runs, unit=" runs", desc="How much to keep", disable=not sys.stderr.isatty()) as bar:
         for seed in SEEDS:
             sample = text.sample(size, seed)
@@ -133,7 +133,7 @@ def _plan(folder: Path, text: ScoredText, default: float, minutes: float, runs: 
         folder.mkdir(parents=True)
         began = time.monotonic()
         # One for all runs, so that they are scored alike: of the pairs that are kept without measuring.
-        pairs = text.pairs[: text.count(default)] or text.pairs
+        pairs = text.pairs[: text.count(default)]
         save_tokenizer(train_tokenizer(pairs, TokenizerArguments(**VOCABULARY)), folder / TOKENIZER)
         found = _train(folder, text.pairs, text.held_out, SEEDS[0], MEASURED_STEPS)
         left = (60 * minutes - (time.monotonic() - began)) / runs - found.other_seconds
@@ -149,14 +149,14 @@ def _plan(folder: Path, text: ScoredText, default: float, minutes: float, runs: 
 
 def _digest(text: ScoredText, minutes: float) -> str:
     """A hash of all that the results depend on."""
-    settings: list[Any] = [minutes, SEEDS, MODEL, VOCABULARY, TRAINING, WARMUP]
+    settings: list[Any] = [minutes, SEEDS, EPOCHS, MODEL, VOCABULARY, TRAINING, WARMUP]
     own = json.dumps([settings, text.limits, text.scores, text.pairs, text.held_out])
     return hashlib.sha256(own.encode("utf-8")).hexdigest()
 
 
 def _loss(folder: Path, text: ScoredText, limit: float, seed: int, steps: int) -> float:
     """The loss of a run: it is made, unless its result is there."""
-    result = folder / f"least_score_{limit:g}_seed_{seed}.json"
+    result = folder / f"least_score_{limit:.7g}_seed_{seed}.json"
     if not result.exists():
         found = _train(folder, text.pairs[: text.count(limit)], text.held_out, seed, steps)
         with atomic_write(result) as part:
@@ -188,7 +188,8 @@ def _train(folder: Path, pairs: Sequence[Pair], held_out: Sequence[Pair], seed: 
     for split, texts in (("train", pairs), ("validation", held_out)):
         for side, own in zip(("source", "target"), zip(*texts)):
             path = work / f"{split}.{side}"
-            path.write_text("".join(f"{' '.join(line.split())}\n" for line in own), encoding="utf-8", newline="\n")
+            lines = "".join(f"{' '.join(line.split())}\n" for line in own)
+            path.write_bytes(lines.encode("utf-8", "replace"))
             data[f"{split}_{side}"] = str(path)
     recipe, errors = make_recipe(
         {
@@ -214,6 +215,6 @@ def _train(folder: Path, pairs: Sequence[Pair], held_out: Sequence[Pair], seed: 
             loss, _ = setup.validator.likelihood(run.raw_model)
     tokens, characters = int(setup.validator.pairs.target_lengths.sum()), sum(len(target) for _, target in held_out)
     shutil.rmtree(work)
-    seconds, pairs_seen = times.seconds(), run.progress.seen["pairs"]
+    seconds, pairs_seen = times.seconds(), run.progress.seen.get("pairs", 0)
     others = time.monotonic() - began - seconds * len(times.times)
     return Trained(loss * tokens / characters, seconds, others, pairs_seen / steps)

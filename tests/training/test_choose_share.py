@@ -170,12 +170,16 @@ def test_command_keeps_the_share_that_was_chosen(runs, raw, tmp_path, capsys, mo
 
 
 WRONG = {
-    "zero": (["--minutes", "0"], "--minutes must be more than 0, got 0."),
-    "no number": (["--minutes", "nan"], "--minutes must be more than 0, got nan."),
+    "zero": (["--minutes", "0"], "--minutes must be a positive number, got 0."),
+    "no number": (["--minutes", "nan"], "--minutes must be a positive number, got nan."),
     "score": (["--minutes", "5", "--min_score", "0.4"], "--min_score gives one: choose one."),
     "no minutes": (["--trusted_source", "trusted.de", "--trusted_target", "trusted.en"], "no effect without --min"),
     "one side": (["--minutes", "5", "--trusted_source", "trusted.de"], "--trusted_target 0"),
     "unequal": (["--minutes", "5", "--trusted_source", "trusted.de", "--trusted_target", "raw.en"], "raw.en"),
+    "blank": (
+        ["--minutes", "5", "--trusted_source", "left", "--trusted_target", "right"],
+        "no pair of lines with text",
+    ),
     "empty": (["--minutes", "5", "--trusted_source", "empty", "--trusted_target", "trusted.en"], "empty"),
 }
 
@@ -183,7 +187,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_options_are_an_error_before_any_work(raw, tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").write_text("")
+    for file, content in (("empty", ""), ("left", "a\n\n"), ("right", "\nb\n")):
+        (tmp_path / file).write_text(content)
     options, message = WRONG[name]
     assert main(["clean", str(tmp_path / "out"), *raw, *options]) == 2
     assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
