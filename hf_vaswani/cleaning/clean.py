@@ -31,7 +31,6 @@ from .mixture import passage_finder
 from .near_duplicates import BANDS
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
-from .score import given_share, share_of_translations
 from .side_languages import SWAPPED, SideLanguages
 from .spelling import TwoSpellings, preferred, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
@@ -340,13 +339,9 @@ def _decide(
 ) -> Iterator[Judged]:
     limits, wanted = settings.limits(cleaner.limits), set(settings.reasons)
     ratio = cleaner.measures.length_ratio if cleaner.measures else 1.0
-    scores = [own["score"][~_any(_problems(own, limits, ratio, tests).values())] for own in map(_columns, measured)]
-    scores = np.concatenate(scores or [np.zeros(0)])
-    share = share_of_translations(scores[~np.isnan(scores)])
     seen = Seen()
     for text, path in zip(texts, measured):
         found = _columns(path)
-        found["score"] = given_share(found["score"], share)
         hashes, bands = (np.stack([found[f"{kind}_{k}"] for k in range(size)], 1).tolist()
                          for kind, size in (("hash", 2), ("band", BANDS)))  # fmt: skip
         problems = {**_problems(found, limits, ratio, tests), "score": found["score"] < limits.score}
@@ -390,10 +385,6 @@ class Seen:
 def _columns(path: Path) -> dict[str, np.ndarray]:
     table = pq.read_table(path)
     return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _any(masks: Iterable[np.ndarray]) -> np.ndarray:
-    return np.logical_or.reduce(list(masks))
 
 
 def _problems(
