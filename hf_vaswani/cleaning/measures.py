@@ -184,7 +184,7 @@ class PairMeasures:
 
     def __post_init__(self):
         vocabulary = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
-        alike = [len(text) >= ALIKE or text.isdigit() for text, _ in vocabulary]
+        alike = [text != UNKNOWN and (len(text) >= ALIKE or text.isdigit()) for text, _ in vocabulary]
         rarity = [np.log(max(own.sum(), 1) / np.maximum(own, 1)) for own in self.counts]
         object.__setattr__(self, "_is_word", np.array([any(map(str.isalnum, text)) for text, _ in vocabulary]))
         object.__setattr__(self, "_is_alike", np.array(alike))
