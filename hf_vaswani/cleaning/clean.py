@@ -32,7 +32,7 @@ from .near_duplicates import BANDS
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
 from .side_languages import SWAPPED, SideLanguages
-from .spelling import TwoSpellings, preferred, respelled, two_spellings
+from .spelling import TwoSpellings, changes_to, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
 PART = 20_000
@@ -122,10 +122,7 @@ def judge(
     names = [source.name for source in sources]
     run = run or partial(map_parts, settings.processes)
     _begin(folder, sources, languages, settings, cleaner, likes)
-    changes = tuple(
-        preferred(own, like) if like else {}
-        for own, like in zip(two_spellings_of(sources, languages, folder).values(), likes)
-    )
+    _, changes = spellings_of(sources, languages, folder, likes)
     texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
     if not learned.exists():
@@ -231,19 +228,24 @@ def _spacings(source: TextSource, languages: Languages) -> tuple[Spacing, Spacin
     return Spacing.of(sides[0]), Spacing.of(sides[1])
 
 
-def two_spellings_of(
-    sources: Sequence[TextSource], languages: Languages, folder: Path
-) -> dict[str, list[TwoSpellings]]:
-    """What each side spells in two ways, in its first lines; kept in the folder."""
+def spellings_of(
+    sources: Sequence[TextSource],
+    languages: Languages,
+    folder: Path,
+    likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> tuple[dict[str, list[TwoSpellings]], tuple[dict[str, str], ...]]:
+    """What each side spells in two ways, in its first lines, and what is changed of that; kept in the folder."""
     path = folder / "spellings.json"
     if not path.exists():
         pairs = chain.from_iterable(map(partial(_spaced, languages=languages), sources))
         sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
         found = [list(map(asdict, two_spellings(texts))) for texts in sides]
+        changes = [changes_to(texts, like) if like else {} for texts, like in zip(sides, likes)]
         with atomic_write(path) as part:
-            part.write_text(json.dumps(found), encoding="utf-8")
+            part.write_text(json.dumps({"found": found, "changes": changes}), encoding="utf-8")
     read = json.loads(path.read_text(encoding="utf-8"))
-    return {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read)}
+    found = {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read["found"])}
+    return found, tuple(read["changes"])
 
 
 def _spaced(source: TextSource, languages: Languages) -> Iterator[Pair]:

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
 from ..runtime.parts import MapParts
-from .clean import WORK, CleanSettings, judge, two_spellings_of
+from .clean import WORK, CleanSettings, judge, spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
 from .provenance import REPORT, digests, public_names
@@ -71,7 +71,7 @@ def write_clean_text(
         for part in left_parts(output):
             part.unlink()
         cleaner, pairs = judge(sources, languages, output / WORK, settings, cleaner, tests, likes, run)
-        spellings = two_spellings_of(sources, languages, output / WORK)
+        spellings, _ = spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
             _test_lines(tests, languages), _test_files(tests), public_names(sources),
