@@ -31,9 +31,8 @@ from .mixture import passage_finder
 from .near_duplicates import BANDS
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
 from .rules import MEASURED, REASONS, Limits, hash_of, look_at
-from .score import given_share, share_of_translations
 from .side_languages import SWAPPED, SideLanguages
-from .spelling import TwoSpellings, preferred, respelled, two_spellings
+from .spelling import TwoSpellings, changes_to, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
 PART = 20_000
@@ -123,10 +122,7 @@ def judge(
     names = [source.name for source in sources]
     run = run or partial(map_parts, settings.processes)
     _begin(folder, sources, languages, settings, cleaner, likes)
-    changes = tuple(
-        preferred(own, like) if like else {}
-        for own, like in zip(two_spellings_of(sources, languages, folder).values(), likes)
-    )
+    _, changes = spellings_of(sources, languages, folder, likes)
     texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
     if not learned.exists():
@@ -232,19 +228,24 @@ def _spacings(source: TextSource, languages: Languages) -> tuple[Spacing, Spacin
     return Spacing.of(sides[0]), Spacing.of(sides[1])
 
 
-def two_spellings_of(
-    sources: Sequence[TextSource], languages: Languages, folder: Path
-) -> dict[str, list[TwoSpellings]]:
-    """What each side spells in two ways, in its first lines; kept in the folder."""
+def spellings_of(
+    sources: Sequence[TextSource],
+    languages: Languages,
+    folder: Path,
+    likes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> tuple[dict[str, list[TwoSpellings]], tuple[dict[str, str], ...]]:
+    """What each side spells in two ways, in its first lines, and what is changed of that; kept in the folder."""
     path = folder / "spellings.json"
     if not path.exists():
         pairs = chain.from_iterable(map(partial(_spaced, languages=languages), sources))
         sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
         found = [list(map(asdict, two_spellings(texts))) for texts in sides]
+        changes = [changes_to(texts, like) if like else {} for texts, like in zip(sides, likes)]
         with atomic_write(path) as part:
-            part.write_text(json.dumps(found), encoding="utf-8")
+            part.write_text(json.dumps({"found": found, "changes": changes}), encoding="utf-8")
     read = json.loads(path.read_text(encoding="utf-8"))
-    return {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read)}
+    found = {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read["found"])}
+    return found, tuple(read["changes"])
 
 
 def _spaced(source: TextSource, languages: Languages) -> Iterator[Pair]:
@@ -340,13 +341,9 @@ def _decide(
 ) -> Iterator[Judged]:
     limits, wanted = settings.limits(cleaner.limits), set(settings.reasons)
     ratio = cleaner.measures.length_ratio if cleaner.measures else 1.0
-    scores = [own["score"][~_any(_problems(own, limits, ratio, tests).values())] for own in map(_columns, measured)]
-    scores = np.concatenate(scores or [np.zeros(0)])
-    share = share_of_translations(scores[~np.isnan(scores)])
     seen = Seen()
     for text, path in zip(texts, measured):
         found = _columns(path)
-        found["score"] = given_share(found["score"], share)
         hashes, bands = (np.stack([found[f"{kind}_{k}"] for k in range(size)], 1).tolist()
                          for kind, size in (("hash", 2), ("band", BANDS)))  # fmt: skip
         problems = {**_problems(found, limits, ratio, tests), "score": found["score"] < limits.score}
@@ -390,10 +387,6 @@ class Seen:
 def _columns(path: Path) -> dict[str, np.ndarray]:
     table = pq.read_table(path)
     return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _any(masks: Iterable[np.ndarray]) -> np.ndarray:
-    return np.logical_or.reduce(list(masks))
 
 
 def _problems(

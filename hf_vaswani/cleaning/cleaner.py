@@ -4,7 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..files import file_digest
 from .measures import PairMeasures
 from .rules import Limits, look_at, usual_scripts
-from .score import TranslationScore, given_share, share_of_translations
+from .score import TranslationScore
 from .side_languages import SideLanguages
 
 FILE = "cleaner.json"
@@ -70,12 +70,15 @@ class Cleaner:
         What tells translations from others depends on the text: how long and how free they are. A short text is judged
         like the one that was learned from.
         """
-        if not self.measures or len(pairs) < FEWEST_PAIRS:
+        if not self.measures:
             return self
+        measures = self.measures.for_other_text() if len(self.measures.lexicons) > 1 else self.measures
+        if len(pairs) < FEWEST_PAIRS:
+            return replace(self, measures=measures)
         scripts = tuple(usual_scripts(list(texts)) for texts in zip(*pairs))
-        score = TranslationScore.learn(pairs, self.measures)
-        looks = [look_at(pair, scripts) for pair in _good(pairs, self.measures, score)]
-        return Cleaner(self.measures, score, self.languages, scripts, Limits.of(looks, self.measures.length_ratio))
+        score = TranslationScore.learn(pairs, measures)
+        looks = [look_at(pair, scripts) for pair in _good(pairs, measures, score)]
+        return Cleaner(measures, score, self.languages, scripts, Limits.of(looks, measures.length_ratio))
 
     def digest(self) -> str:
         """A hash of what was learned."""
@@ -120,6 +123,4 @@ class Cleaner:
 
 def _good(pairs: Sequence[Pair], measures: PairMeasures, score: TranslationScore) -> list[Pair]:
     """The pairs that are probably translations; all, if none is."""
-    scores = score(measures(pairs))
-    scores = given_share(scores, share_of_translations(scores))
-    return [pair for pair, own in zip(pairs, scores) if own >= 0.5] or list(pairs)
+    return [pair for pair, own in zip(pairs, score(measures(pairs))) if own >= 0.5] or list(pairs)

@@ -9,7 +9,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -33,77 +35,62 @@ BATCH, MOST_CELLS = 2000, 2**20
 ALIKE = 3
 NUMBER = re.compile(r"\d+")
 UNKNOWN = "<unk>"
+DIRECTIONS = ("forward", "backward")
 
 # Name → whether more of it speaks for a translation (1) or against it (-1).
 MEASURES = {
-    **{f"source_explained_{least:g}": 1 for least in EXPLAINED}, "source_gap": -1,
-    **{f"target_explained_{least:g}": 1 for least in EXPLAINED}, "target_gap": -1,
+    **{f"source_explained_{least:g}": 1 for least in EXPLAINED}, "source_gap": -1, "source_tail": -1,
+    **{f"target_explained_{least:g}": 1 for least in EXPLAINED}, "target_gap": -1, "target_tail": -1,
     "target_best": 1, "target_best_rare": 1, "source_best": 1, "source_best_rare": 1,
     "target_probability": 1, "source_probability": 1,
     "source_same": 1, "target_same": 1, "distance": -1,
-    "numbers": 1, "other_numbers": -1, "length_difference": -1, "marks": 1,
+    "numbers": 1, "other_numbers": -1, "length_difference": -1, "marks": 1, "ends": 1,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class OthersLexicon:
-    """Looks up the translation probabilities that a pair's words have by all other pairs.
-
-    What the pair itself has added to the expected counts of IBM model 1 is taken away: otherwise, rare words of a pair
-    would always explain each other.
+class CellLexicon:
+    """Looks up translation probabilities of many pairs at once.
 
     Attributes:
         entries: `(entries,)` int64, sorted: source * width + target.
-        probabilities, counts: of the entries, as in [`LexicalTable`].
-        totals: the sum of the counts of each source, `(sources,)`.
-        empty: the probability of each target as a translation of no word, `(width,)`.
+        counts: how often each source becomes each target, `(entries,)`.
+        totals: the sum of these of each source, those of rare targets included, `(width,)`.
     """
 
     entries: np.ndarray
-    probabilities: np.ndarray
     counts: np.ndarray
     totals: np.ndarray
-    empty: np.ndarray
 
     @classmethod
-    def of(cls, table: LexicalTable) -> "OthersLexicon":
-        """A lexicon of a table, without the entries that explain nothing."""
-        width, known = int(table.targets.max(initial=0)) + 1, table.sources >= 0
-        empty = np.zeros(width)
-        empty[table.targets[~known]] = table.probabilities[~known]
-        sources, counts = table.sources[known], table.counts[known]
-        totals = np.bincount(sources, counts) if len(sources) else np.zeros(0)
+    def of(cls, table: LexicalTable, width: int) -> "CellLexicon":
+        """A lexicon of a table, without the entries that explain nothing.
+
+        Args:
+            width: size of the vocabulary.
+        """
+        known = table.sources >= 0  # without the empty word
+        totals = np.bincount(table.sources[known], table.counts[known], width)
         some = known & (table.probabilities >= LEAST) & (table.counts >= LEAST_COUNT)
-        entries = table.sources[some] * width + table.targets[some]
-        return cls(entries, table.probabilities[some], table.counts[some], totals, empty)
+        return cls(table.sources[some] * width + table.targets[some], table.counts[some], totals)
 
     def __post_init__(self):
         import pandas
 
-        # Its hash table takes a fraction of the time of a binary search.
+        probabilities = self.counts / np.maximum(self.totals, 1e-12)[self.entries // len(self.totals)]
+        # Its hash table takes a fraction of the time of a binary search. What it does not find is at the end.
         object.__setattr__(self, "_index", pandas.Index(self.entries))
+        object.__setattr__(self, "_probabilities", np.append(probabilities, 0.0))
 
-    def __call__(
-        self, sources: np.ndarray, targets: np.ndarray, cells: "Cells", are_learned: np.ndarray
-    ) -> np.ndarray:
-        """Token ids of pairs → t(target | source) by other pairs, for each cell.
+    def __add__(self, other: "CellLexicon") -> "CellLexicon":
+        """A lexicon of both texts."""
+        entries, places = np.unique(np.concatenate([self.entries, other.entries]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([self.counts, other.counts]))
+        return CellLexicon(entries, counts, self.totals + other.totals)
 
-        Args:
-            sources, targets: of all pairs, one pair after the other, `(n,)` and `(m,)`.
-            cells: which have a source and a target of the same pair.
-            are_learned: of the pairs of the sources, which the lexicon was learned from, `(n,)`.
-        """
-        width, last = len(self.empty), len(self.totals) - 1
-        is_known = targets < width
-        wanted = np.where(is_known[cells.targets], sources[cells.sources] * width + targets[cells.targets], -1)
-        places = self._index.get_indexer(wanted)
-        each, counts = (np.append(values, 0.0)[places] for values in (self.probabilities, self.counts))
-        explained = np.bincount(cells.targets, each, len(targets))
-        explained += self.empty[np.where(is_known, targets, 0)] * is_known
-        own = each / np.maximum(explained, 1e-12)[cells.targets] * are_learned[cells.sources]
-        totals = np.where(sources <= last, self.totals[np.minimum(sources, last)], 0.0) if last >= 0 else 0.0 * sources
-        others = (totals - np.bincount(cells.sources, own, len(sources)))[cells.sources]
-        return np.where(others > 0.5, (counts - own).clip(0) / np.maximum(others, 0.5), 0.0)
+    def __call__(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Token ids → t(target | source) for each two of them, all `(cells,)`."""
+        return self._probabilities[self._index.get_indexer(sources * len(self.totals) + targets)]
 
 
 @dataclass(frozen=True)
@@ -154,20 +141,21 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
 class PairMeasures:
     """Measures pairs.
 
+    Words must be explained by other pairs: rare words of a pair always explain each other. So a pair is measured by
+    what was learned from the half of the text that it is not in, and pairs of other texts by both halves.
+
     Attributes:
         tokenizer: of the subwords of both sides.
-        forward, backward: t(target | source) and t(source | target) of these.
+        lexicons: t(target | source) and t(source | target) of these, for the pairs of each half of the text; or one
+            for all pairs.
         counts: how often each subword occurs, `(2, vocabulary)`.
         length_ratio: the usual length of a target in characters, divided by its source's.
-        learned: hashes of the pairs that this was learned from, `(pairs,)` uint64.
     """
 
     tokenizer: Tokenizer
-    forward: "OthersLexicon"
-    backward: "OthersLexicon"
+    lexicons: tuple[tuple[CellLexicon, CellLexicon], ...]
     counts: np.ndarray
     length_ratio: float
-    learned: np.ndarray
 
     @classmethod
     def learn(cls, pairs: Sequence[Pair]) -> "PairMeasures":
@@ -177,50 +165,60 @@ class PairMeasures:
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[UNKNOWN], show_progress=False)
         tokenizer.train_from_iterator((text for pair in pairs for text in pair), trainer)
-        sides = [
-            [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))] for texts in zip(*pairs)
-        ]
-        forward, backward = (OthersLexicon.of(learn_translations(*one)) for one in (sides, list(reversed(sides))))
-        size = tokenizer.get_vocab_size()
+        sides, size = [_encoded(tokenizer, texts) for texts in zip(*pairs)], tokenizer.get_vocab_size()
+        halves, lexicons = _halves(pairs), []
+        for half in (0, 1):
+            own = [[side[row] for row in np.flatnonzero(halves != half)] for side in sides]
+            lexicons.append(tuple(CellLexicon.of(learn_translations(*one), size) for one in (own, own[::-1])))
         counts = np.array([np.bincount(np.concatenate(rows), minlength=size) for rows in sides])
         ratios = [math.log(len(target) / len(source)) for source, target in pairs if source and target]
-        return cls(tokenizer, forward, backward, counts, math.exp(float(np.median(ratios))), _hashes(pairs))
+        return cls(tokenizer, tuple(lexicons), counts, math.exp(float(np.median(ratios))))
+
+    def for_other_text(self) -> "PairMeasures":
+        """The same measures for pairs that were not learned from."""
+        return replace(self, lexicons=(tuple(reduce(add, own) for own in zip(*self.lexicons)),))
+
+    def halves(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Which lexicon measures each pair, `(pairs,)`."""
+        return _halves(pairs) if len(self.lexicons) > 1 else np.zeros(len(pairs), int)
 
     def __post_init__(self):
         vocabulary = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
-        alike = [len(text) >= ALIKE or text.isdigit() for text, _ in vocabulary]
+        alike = [text != UNKNOWN and (len(text) >= ALIKE or text.isdigit()) for text, _ in vocabulary]
         rarity = [np.log(max(own.sum(), 1) / np.maximum(own, 1)) for own in self.counts]
         object.__setattr__(self, "_is_word", np.array([any(map(str.isalnum, text)) for text, _ in vocabulary]))
         object.__setattr__(self, "_is_alike", np.array(alike))
         object.__setattr__(self, "_rarity", rarity)
 
-    def __call__(self, pairs: Sequence[Pair], are_learned: bool = False) -> np.ndarray:
+    def __call__(self, pairs: Sequence[Pair], halves: np.ndarray | None = None) -> np.ndarray:
         """Measure pairs, `(pairs, measures)` float32; not-a-number where a side has no words.
 
         Args:
-            are_learned: whether they were made of pairs that were learned from; otherwise, this is looked up.
+            halves: which lexicon measures each pair, if they were made of others; by default, that of the pair.
         """
-        learned = np.isin(_hashes(pairs), self.learned) | are_learned
         found = np.full((len(pairs), len(MEASURES)), np.nan, np.float32)
+        halves = self.halves(pairs) if halves is None else halves
         for start in range(0, len(pairs), BATCH):
             some = pairs[start : start + BATCH]
             ids = [_encoded(self.tokenizer, texts) for texts in zip(*some)]
             words = [[own[self._is_word[own]] for own in side] for side in ids]
-            rows = [row for row, (one, other) in enumerate(zip(*words)) if len(one) and len(other)]
-            cells = np.cumsum([len(words[0][row]) * len(words[1][row]) for row in rows]) // MOST_CELLS
-            for number in np.unique(cells):
-                part = [rows[place] for place in np.flatnonzero(cells == number)]
-                found[[start + row for row in part]] = self._measure(
-                    [some[row] for row in part],
-                    learned[[start + row for row in part]],
-                    *([side[row] for row in part] for side in (*words, *ids)),
-                )
+            sizes = np.array([len(one) * len(other) for one, other in zip(*words)])
+            for half in np.unique(halves[start : start + BATCH]):
+                rows = np.flatnonzero((halves[start : start + BATCH] == half) & (sizes > 0))
+                cells = sizes[rows].cumsum() // MOST_CELLS
+                for number in np.unique(cells):
+                    part = rows[cells == number]
+                    found[start + part] = self._measure(
+                        [some[row] for row in part],
+                        self.lexicons[half],
+                        *([side[row] for row in part] for side in (*words, *ids)),
+                    )
         return found
 
     def _measure(
         self,
         pairs: Sequence[Pair],
-        learned: np.ndarray,
+        lexicons: tuple[CellLexicon, CellLexicon],
         source_words: Sequence[np.ndarray],
         target_words: Sequence[np.ndarray],
         source_ids: Sequence[np.ndarray],
@@ -229,18 +227,16 @@ class PairMeasures:
         """Measure pairs that have words on both sides, in the order of [`MEASURES`], `(pairs, measures)`."""
         lengths = np.array([list(map(len, side)) for side in (source_words, target_words)]).T
         source, target, cells = np.concatenate(source_words), np.concatenate(target_words), Cells.of(lengths)
-        flipped = Cells(cells.targets, cells.sources, cells.target_starts, cells.by_target, cells.starts)
         ids = source[cells.sources], target[cells.targets]
         same = (ids[0] == ids[1]) & self._is_alike[ids[0]]
-        are_learned = [learned.repeat(own) for own in lengths.T]
-        forward = np.maximum(self.forward(source, target, cells, are_learned[0]), SAME * same)
-        backward = np.maximum(self.backward(target, source, flipped, are_learned[1]), SAME * same)
+        forward = np.maximum(lexicons[0](*ids), SAME * same)
+        backward = np.maximum(lexicons[1](*ids[::-1]), SAME * same)
         either, rarity = np.maximum(forward, backward), (self._rarity[0][source], self._rarity[1][target])
         sides = [_Side(own, weights) for own, weights in zip(lengths.T, rarity)]
         values = []
         for side, best in zip(sides, cells.best(either)):
             values += [side.weighted_mean(best >= least) for least in EXPLAINED]
-            values.append(side.longest_run(best < EXPLAINED[1]) / side.lengths)
+            values += [runs / side.lengths for runs in side.runs(best < EXPLAINED[1])]
         for side, best in ((sides[1], cells.best(forward)[1]), (sides[0], cells.best(backward)[0])):
             logs = np.log(np.maximum(best, LEAST))
             values += [side.mean(logs), side.weighted_mean(logs)]
@@ -256,6 +252,8 @@ class PairMeasures:
         values.append(np.abs(np.log(characters[:, 1] / characters[:, 0] / self.length_ratio)))
         marks = ([own[~self._is_word[own]].tolist() for own in side] for side in (source_ids, target_ids))
         values.append(np.array([_agreement(*own)[0] for own in zip(*marks)]))
+        ends = ([text.rstrip()[-1:].isalnum() for text in pair] for pair in pairs)
+        values.append(np.array([one == other for one, other in ends]))
         return np.column_stack(values)
 
     def save(self, folder: Path) -> None:
@@ -263,12 +261,13 @@ class PairMeasures:
         from safetensors.numpy import save_file
 
         self.tokenizer.save(str(folder / "subwords.json"))
-        arrays = {"counts": self.counts, "learned": self.learned}
-        for name in ("forward", "backward"):
-            lexicon = getattr(self, name)
-            arrays |= {f"{name}.{key}": getattr(lexicon, key) for key in OthersLexicon.__dataclass_fields__}
+        arrays = {"counts": self.counts}
+        for half, lexicons in enumerate(self.lexicons):
+            for direction, lexicon in zip(DIRECTIONS, lexicons):
+                arrays |= {f"{half}.{direction}.{own.name}": getattr(lexicon, own.name) for own in fields(lexicon)}
         save_file(arrays, folder / "lexicons.safetensors")
-        (folder / "measures.json").write_text(json.dumps({"length_ratio": self.length_ratio}))
+        values = {"length_ratio": self.length_ratio, "lexicons": len(self.lexicons)}
+        (folder / "measures.json").write_text(json.dumps(values))
 
     @classmethod
     def load(cls, folder: Path) -> "PairMeasures":
@@ -276,16 +275,19 @@ class PairMeasures:
         from safetensors.numpy import load_file
 
         arrays, values = load_file(folder / "lexicons.safetensors"), json.loads((folder / "measures.json").read_text())
-        lexicons = [
-            OthersLexicon(**{key: arrays[f"{name}.{key}"] for key in OthersLexicon.__dataclass_fields__})
-            for name in ("forward", "backward")
-        ]
+        lexicons = tuple(
+            tuple(
+                CellLexicon(**{own.name: arrays[f"{half}.{direction}.{own.name}"] for own in fields(CellLexicon)})
+                for direction in DIRECTIONS
+            )
+            for half in range(values["lexicons"])
+        )
         tokenizer = Tokenizer.from_file(str(folder / "subwords.json"))
-        return cls(tokenizer, *lexicons, arrays["counts"], values["length_ratio"], arrays["learned"])
+        return cls(tokenizer, lexicons, arrays["counts"], values["length_ratio"])
 
 
-def _hashes(pairs: Sequence[Pair]) -> np.ndarray:
-    return np.array([hash_of(*pair) for pair in pairs], np.uint64)
+def _halves(pairs: Sequence[Pair]) -> np.ndarray:
+    return np.array([hash_of(*pair) % 2 for pair in pairs], int)
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
@@ -313,12 +315,13 @@ class _Side:
     def weighted_mean(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values * self.weights, self.starts) / np.add.reduceat(self.weights, self.starts)
 
-    def longest_run(self, are_part: np.ndarray) -> np.ndarray:
-        """The length of the longest run in each pair."""
+    def runs(self, are_part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The lengths of the longest run in each pair, and of the one at its end."""
         places = np.arange(len(are_part))
         before = np.where(are_part, -1, places)
         before[self.starts] = np.where(are_part[self.starts], self.starts - 1, self.starts)
-        return np.maximum.reduceat(places - np.maximum.accumulate(before), self.starts)
+        runs = places - np.maximum.accumulate(before)
+        return np.maximum.reduceat(runs, self.starts), runs[self.starts + self.lengths - 1]
 
 
 def _distance(cells: Cells, sides: Sequence[_Side], are_linked: np.ndarray) -> np.ndarray:

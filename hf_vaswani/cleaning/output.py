@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
 from ..runtime.parts import MapParts
-from .clean import WORK, CleanSettings, Judged, judge, two_spellings_of
+from .clean import WORK, CleanSettings, Judged, judge, spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
 from .provenance import REPORT, digests, public_names
@@ -87,7 +87,7 @@ def write_clean_text(
             choice = choose_share(pairs, settings.limits(learned.limits).score, output / WORK / SHARES)
             settings = replace(settings, min_score=choice.limit)
         cleaner, pairs = judge_by(settings)
-        spellings = two_spellings_of(sources, languages, output / WORK)
+        spellings, _ = spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
             _test_lines(tests, languages), _test_files(tests), public_names(sources),

@@ -3,11 +3,12 @@
 First, pairs are told from mismatched ones: sources with other targets of similar length. What is surely above these is
 mostly good. Then, these pairs are told from mismatched ones and from damaged copies of themselves, of which a part is
 missing or comes from another pair; and again, with the pairs that are good by that. More of what speaks for a
-translation never lowers the score.
+translation never lowers the score. How many pairs score as low as mismatched ones bounds how many can be bad: in a
+text without these, free translations stay.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,9 @@ FOLDS, ROUNDS = 3, 4
 MOST_PAIRS = 10_000
 # Steps of each measure that are told apart. To find them for each fit would take most of the time.
 STEPS = 64
-LEAST_SHARE, STEPS_TO_SHARE = 0.5, 100
+# The share of mismatched pairs that are below what counts as low, and how many bad pairs of all kinds there may be for
+# each one that is low.
+LOW, OTHER_KINDS = 0.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,13 @@ class TranslationScore:
         measures: examples, `(examples, measures)` float32.
         labels: 1 for a translation, `(examples,)`.
         weights: of each example, `(examples,)`.
+        least: what counts as 0.5, as hardly more of the pairs can be bad than have less; at most 0.5.
     """
 
     measures: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
+    least: float = 0.5
 
     @classmethod
     def learn(cls, pairs: Sequence[Pair], measures: PairMeasures) -> "TranslationScore":
@@ -54,21 +59,35 @@ class TranslationScore:
         """
         generator = np.random.default_rng(SEED)
         pairs = [pairs[row] for row in np.sort(generator.permutation(len(pairs))[:MOST_PAIRS])]
-        of_pairs = measures(pairs)
+        of_pairs, halves = measures(pairs), measures.halves(pairs)
         known = np.flatnonzero(~np.isnan(of_pairs[:, 0]))
-        pairs, of_pairs = [pairs[row] for row in known], of_pairs[known]
-        of_mismatched = _known(measures(_mismatched(pairs, generator)))
+        pairs, of_pairs, halves = [pairs[row] for row in known], of_pairs[known], halves[known]
+
+        def measured(make: Callable[[list[Pair], np.random.Generator], list[Pair]], rows: np.ndarray) -> np.ndarray:
+            """The measures of bad pairs that are made of others, by a lexicon that has seen neither."""
+            parts = [np.zeros((0, len(MEASURES)), np.float32)]
+            for half in np.unique(halves[rows]):
+                made = make([pairs[row] for row in rows[halves[rows] == half]], generator)
+                parts.append(measures(made, np.full(len(made), half)))
+            parts = np.concatenate(parts)
+            return parts[~np.isnan(parts[:, 0])]
+
+        of_mismatched = measured(_mismatched, np.arange(len(pairs)))
         example = cls.of(of_pairs, of_mismatched)
         scores, of_others = example.held_out(of_pairs), example.held_out(of_mismatched, len(of_pairs))
-        good = scores >= np.quantile(of_others, SURE) if len(of_others) else scores >= 0
+        good, bad = scores >= 0, 1.0
+        if len(of_others):
+            low, sure = np.quantile(of_others, [LOW, SURE])
+            bad = min(float((scores < low).mean()) / LOW * OTHER_KINDS, 1.0)
+            good = scores >= min(sure, np.quantile(scores, bad))
+        least = 0.5
         for _ in range(ROUNDS):
-            damaged = _damaged([pairs[row] for row in np.flatnonzero(good)], generator)
-            of_damaged = _known(measures(damaged, are_learned=True))
-            example = cls.of(of_pairs[good], of_mismatched, of_damaged)
+            example = cls.of(of_pairs[good], of_mismatched, measured(_damaged, np.flatnonzero(good)))
             # A pair is scored without itself.
-            scores[good], scores[~good] = example.held_out(of_pairs[good]), example(of_pairs[~good])
-            good = scores >= 0.5
-        return example
+            scores[good], scores[~good] = example.held_out(of_pairs[good]), example.raw(of_pairs[~good])
+            least = min(float(np.quantile(scores, bad)), 0.5)
+            good = scores >= least
+        return replace(example, least=least)
 
     @classmethod
     def of(cls, good: np.ndarray, *bad: np.ndarray) -> "TranslationScore":
@@ -89,6 +108,12 @@ class TranslationScore:
 
     def __call__(self, measures: np.ndarray) -> np.ndarray:
         """Scores `(pairs,)` float32 of pairs by their measures; 0 where a side has no words."""
+        raw = self.raw(measures)
+        good = raw * (1 - self.least)
+        return good / np.maximum(good + (1 - raw) * self.least, 1e-12)
+
+    def raw(self, measures: np.ndarray) -> np.ndarray:
+        """Scores for a text half of which are translations, `(pairs,)` float32."""
         if not hasattr(self, "_classifier"):
             fitted = _classifier().fit(self._steps(self.measures), self.labels, self.weights)
             object.__setattr__(self, "_classifier", fitted)
@@ -119,6 +144,7 @@ class TranslationScore:
         from safetensors.numpy import save_file
 
         arrays = {"measures": self.measures, "labels": self.labels, "weights": self.weights}
+        arrays["least"] = np.array([self.least])
         save_file(arrays, folder / "examples.safetensors")
 
     @classmethod
@@ -126,25 +152,8 @@ class TranslationScore:
         """Read what [`save`] has written."""
         from safetensors.numpy import load_file
 
-        return cls(**load_file(folder / "examples.safetensors"))
-
-
-def share_of_translations(scores: np.ndarray) -> float:
-    """The share of translations among pairs, by their scores; at least a half.
-
-    The score was learned as if half of all pairs were translations. Expectation maximization finds their share
-    (Saerens et al. 2002, section 2.2). That there are few does not make a translation worse, so they stay a half.
-    """
-    share = LEAST_SHARE
-    for _ in range(STEPS_TO_SHARE):
-        share = max(float(given_share(scores, share).mean()), LEAST_SHARE) if len(scores) else share
-    return share
-
-
-def given_share(scores: np.ndarray, share: float) -> np.ndarray:
-    """Scores of pairs of which a share are translations."""
-    good = scores * share
-    return good / np.maximum(good + (1 - scores) * (1 - share), 1e-12)
+        arrays = load_file(folder / "examples.safetensors")
+        return cls(**{**arrays, "least": float(arrays["least"][0])})
 
 
 def _classifier() -> "HistGradientBoostingClassifier":
@@ -154,10 +163,6 @@ def _classifier() -> "HistGradientBoostingClassifier":
         max_iter=60, learning_rate=0.06, max_leaf_nodes=8, early_stopping=False,
         monotonic_cst=list(MEASURES.values()), random_state=SEED,
     )  # fmt: skip
-
-
-def _known(measures: np.ndarray) -> np.ndarray:
-    return measures[~np.isnan(measures[:, 0])]
 
 
 def _mismatched(pairs: Sequence[Pair], generator: np.random.Generator) -> list[Pair]:

@@ -15,6 +15,9 @@ UNIT = re.compile(rf"[^\W\d_][{MARKS}]+|[{APOSTROPHES}]")
 # Words in both spellings, at least, and their share of the words that have the rarer one.
 LEAST_WORDS, LEAST_SHARE = 10, 0.05
 EXAMPLES = 3
+MOST_ROUNDS = 4
+# How often a text may have the spelling that it does not prefer, for each time it has the other.
+MOST_OTHERS = 0.05
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,17 @@ def two_spellings(texts: Iterable[str]) -> list[TwoSpellings]:
 
     A letter with and without a mark is not one of them: that often makes another word.
     """
+    return _two_spellings(_words(texts))
+
+
+def _words(texts: Iterable[str]) -> Counter[str]:
     words: Counter[str] = Counter()
     for text in texts:
         words.update(WORD.findall(unicodedata.normalize("NFD", text.lower())))
+    return words
+
+
+def _two_spellings(words: Counter[str]) -> list[TwoSpellings]:
     having: dict[str, set[str]] = defaultdict(set)
     for word in words:
         for unit in UNIT.findall(word):
@@ -90,7 +101,8 @@ def preferred(spellings: Iterable[TwoSpellings], texts: Iterable[str]) -> dict[s
     changes: dict[str, str] = {}
     for each in spellings:
         own = [counts[unicodedata.normalize("NFD", unit)] for unit in (each.rare, each.usual)]
-        if own[0] != own[1]:
+        # A text that often has both tells them apart.
+        if min(own) <= MOST_OTHERS * max(own) and any(own):
             before, after = (each.rare, each.usual) if own[1] > own[0] else (each.usual, each.rare)
             changes.setdefault(before, after)
     # What becomes something that is itself changed goes there at once.
@@ -101,6 +113,27 @@ def preferred(spellings: Iterable[TwoSpellings], texts: Iterable[str]) -> dict[s
             after = changes[after]
         changes[before] = after
     return {before: after for before, after in changes.items() if before != after}
+
+
+def changes_to(texts: Iterable[str], like: Iterable[str]) -> dict[str, str]:
+    """Which letters or apostrophes become which others, so that texts are spelled like others.
+
+    Two spellings may be in one of the texts, or one in each. Words in both are found once other letters of them are
+    changed, so this is repeated.
+    """
+    like = list(like)
+    words, wanted = _words(texts), _words(like)
+    changes: dict[str, str] = {}
+    for _ in range(MOST_ROUNDS):
+        spelled: Counter[str] = Counter(wanted)
+        for word, count in words.items():
+            spelled[unicodedata.normalize("NFD", respelled(word, changes))] += count
+        new = preferred(_two_spellings(spelled), like)
+        more = {**{before: new.get(after, after) for before, after in changes.items()}, **new}
+        if more == changes:
+            break
+        changes = more
+    return changes
 
 
 def has_units(text: str, units: Collection[str]) -> bool:

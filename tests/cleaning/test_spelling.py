@@ -1,6 +1,6 @@
 """Two spellings that a text uses side by side are found, and become one."""
 
-from hf_vaswani.cleaning.spelling import preferred, respelled, two_spellings
+from hf_vaswani.cleaning.spelling import changes_to, preferred, respelled, two_spellings
 
 # Twelve words in two spellings, and others in one.
 STEMS = ["te", "re", "ko", "pe", "mba", "ro", "ke", "pu", "ti", "so", "vy", "ka"]
@@ -30,3 +30,18 @@ def test_marks_without_a_composed_letter_are_changed_too():
     spellings = two_spellings(f"{stem}g\u0303a {stem}g\u0303a {stem}ĝa" for stem in STEMS)
     changes = preferred(spellings, ["ag\u0303a"])
     assert respelled("Ĝaĝa", changes) == "G\u0303ag\u0303a"
+
+
+def test_a_spelling_that_only_the_sample_has_is_found():
+    stems = [f"k{vowel}{end}" for vowel in "aeiou" for end in ("ra", "ta", "na")]
+    # A tilde against a circumflex, and apostrophes in words that have the same letters only after that.
+    texts = [f"{stem}\u0303 {stem}\u0303t'a" for stem in stems for _ in range(3)]
+    like = [f"{stem}\u0302 {stem}\u0302t\u2019a" for stem in stems]
+    assert changes_to(texts, like) == {"'": "\u2019", "ã": "â"}
+
+
+def test_letters_that_the_sample_tells_apart_stay():
+    words = [f"k{end}" for end in "bcdfghjklmnp"]
+    texts = [f"{word}{vowel}" for word in words for vowel in "áà"]
+    assert changes_to(texts, texts) == {}
+    assert changes_to(texts, [f"{word}á" for word in words]) == {"à": "á"}
