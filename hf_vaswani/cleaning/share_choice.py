@@ -84,7 +84,9 @@ class ShareChoice:
             if best is not kept:
                 found.append(f"  the lowest loss, {_loss(best)} with {best.limit:.7g}, differs no more than by chance")
         if self.overlap:
-            found.append(f"  {counted(self.overlap, 'pair')} of the trusted text: no small model was trained on them")
+            found.append(
+                f"  {counted(self.overlap, 'pair')} that the trusted text has, too: no small model was trained on them"
+            )
         return found
 
     def as_markdown(self) -> str:
@@ -111,7 +113,7 @@ class ShareChoice:
         return "trusted pair" if self.is_trusted else "held-out pair"
 
     def _about(self) -> str:
-        overlap = f" {counted(self.overlap, 'pair')} of the text are in the trusted text, and in no share."
+        overlap = f" {counted(self.overlap, 'pair')} of the text are also in the trusted text, and in no share."
         return (
             f"Small models, each trained with {self.steps:,} steps on a share of {counted(self.sample, 'pair')} that "
             f"pass all other rules: loss in nats per character of {counted(self.held_out, self._pair)}; ± is the "

@@ -105,7 +105,7 @@ def test_choice_is_told_in_few_lines_and_a_table():
     assert choice.lines() == [
         "  least score 0.9, by 6 small models of 700 steps: 1.4100 ± 0.0141 nats per character of 80 trusted pairs; "
         "1.5100 ± 0.0141 with 0.5",
-        "  3 pairs of the trusted text: no small model was trained on them",
+        "  3 pairs that the trusted text has, too: no small model was trained on them",
     ]
     assert "| 0.9 | 40 | 1.4000 | 1.4200 | 1.4100 | 0.0141 | kept |" in choice.as_markdown()
     assert "<td class=n>1.5100</td><td class=n>0.0141</td><td class=n>default</td>" in choice.as_html()
