@@ -84,6 +84,7 @@ class Judged:
         detail: what exactly.
         score: from 0 to 1; not a number if none was learned.
         passage: of a side in the other side's language, such as `"target: la casa blanca"`; or "".
+        mixed: the share of the side's words that are in such passages.
     """
 
     source_name: str
@@ -95,6 +96,7 @@ class Judged:
     detail: str
     score: float
     passage: str = ""
+    mixed: float = 0.0
 
 
 def judge(
@@ -361,7 +363,7 @@ def _decide(
             yield Judged(
                 names[row["source_number"]], row["line"], pair[::-1] if is_swapped else pair, raw,
                 row["repairs"].split() + [SIDES] * is_swapped, reason, detail, float(found["score"][number]),
-                found["passage"][number],
+                found["passage"][number], float(found["mixed"][number]),
             )  # fmt: skip
 
 
@@ -437,4 +439,4 @@ def _detail(reason: str, found: Mapping[str, Any], ratio: float) -> str:
         return f"{found[reason]:.0f} of them"
     if reason == "length":
         return f"{_times(lengths, ratio):.1f} times as long as usual"
-    return {"language": found["language"], "score": f"{found['score']:.2f}"}.get(reason, "")
+    return {"language": found["language"], "score": f"{found['score']:.3f}"}.get(reason, "")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..text.words import SPACELESS, WORD
-from .spelling import APOSTROPHES, MARKS, UNIT, TwoSpellings, two_spellings
+from .spelling import APOSTROPHES, MARKS, UNIT, TwoSpellings, changes_to, respelled, two_spellings
 
 # Lines of a text that are looked at, and that it must have.
 MOST_LINES, FEWEST_LINES = 20_000, 50
@@ -86,7 +86,10 @@ def compare(
     found = [*_properties(texts), *_length(texts)]
     # What a word has, a line of the usual length has more often.
     usual = float(np.median([len(words) for words in texts.words]))
-    for each in (*_spelling(texts), *_words(texts)):
+    # Words and letters are compared as if both were spelled alike.
+    changes = changes_to(*lines)
+    alike = _Texts([[respelled(line, changes) for line in lines[0]], lines[1]], names) if changes else texts
+    for each in (*_two_ways(texts), *_letters_of(alike), *_words(alike)):
         found.append(replace(each, weight=1 - (1 - each.weight) ** usual))
     return sorted(found, key=lambda difference: -difference.weight)
 
@@ -171,29 +174,37 @@ class _Rates:
         return sorted(found, key=lambda name: (-abs(self.remarkable[name]), name))
 
 
-def _spelling(texts: _Texts) -> list[Difference]:
-    """Letters, apostrophes, and marks that one text has far more often, and those that stand for each other."""
-    known = {word: _letters(word) for word in {word for words in texts.words for word in words}}
-    features = [[letter for word in words for letter in known[word]] for words in texts.words]
-    found = texts.rates(features, np.array(list(map(len, texts.words))))
+def _two_ways(texts: _Texts) -> list[Difference]:
+    """Letters and apostrophes that stand for each other, and of which the texts prefer others."""
+    found = _letter_rates(texts)
     swapped = [each for each in two_spellings(texts.lines) if _is_swapped(each, found)]
-    standing = {unit for each in swapped for unit in _units(each)}
-    differences = [_of_two(group, found, texts.names) for group in group_spellings(swapped)]
+    return [_of_two(group, found, texts.names) for group in group_spellings(swapped)]
+
+
+def _letters_of(texts: _Texts) -> list[Difference]:
+    """Letters and punctuation that one text has far more often, but for the basic Latin letters, which words bring."""
+    found, differences = _letter_rates(texts), []
     for number in (0, 1):
         for kind, is_kind in (("spelling", _is_letter), ("punctuation", lambda letter: not _is_letter(letter))):
             chosen = [
                 letter for letter in found.more(number, FAR_MORE)
-                if is_kind(letter) and not letter.isdecimal() and letter not in standing
+                if is_kind(letter) and not letter.isdecimal() and not (letter.isascii() and letter.isalpha())
                 and found.rates[letter][number] >= LEAST
             ][:SHOWN]  # fmt: skip
             if chosen:
                 shown = ", ".join(
-                    f"{_shown(letter)} ({_share(found.rates[letter][number])} of the words "
+                    f"{_shown(letter)} (in {_share(found.rates[letter][number])} of the words "
                     f"against {_share(found.rates[letter][1 - number])})" for letter in chosen
                 )  # fmt: skip
                 weight = max(found.rates[letter][number] for letter in chosen)
                 differences.append(Difference(kind, f"{texts.names[number]} has far more {shown}", weight))
     return differences
+
+
+def _letter_rates(texts: _Texts) -> _Rates:
+    known = {word: _letters(word) for word in {word for words in texts.words for word in words}}
+    features = [[letter for word in words for letter in known[word]] for words in texts.words]
+    return texts.rates(features, np.array(list(map(len, texts.words))))
 
 
 def _letters(word: str) -> list[str]:
@@ -244,10 +255,15 @@ def spelled_in_groups(group: Sequence[TwoSpellings]) -> tuple[list[str], list[st
 def shown_group(group: Sequence[TwoSpellings]) -> str:
     """The letters or apostrophes of a group, and two words in both spellings."""
     sides = spelled_in_groups(group)
-    one, other = (unicodedata.normalize("NFC", " ".join(dict.fromkeys(units))) for units in sides)
+    one, other = (" ".join(map(_named, dict.fromkeys(units))) for units in sides)
     # Examples in the same order as the letters.
     words = [each.examples[0][:: 1 if _units(each)[0] in sides[0] else -1] for each in group[:2]]
     return f"{one} and {other} ({', '.join(' and '.join(pair) for pair in words)})"
+
+
+def _named(unit: str) -> str:
+    """A letter with its mark, or an apostrophe with its code point, as these look alike."""
+    return f"{unit} (U+{ord(unit):04X})" if unit in APOSTROPHES else unicodedata.normalize("NFC", unit)
 
 
 def _of_two(group: list[TwoSpellings], found: _Rates, names: tuple[str, str]) -> Difference:
@@ -318,8 +334,8 @@ def _words(texts: _Texts) -> list[Difference]:
         usual.append(_unknown([own[place] for place in order[:size]], rest)[0])
     if unknown > max(usual) and unknown >= MORE * np.mean(usual) and unknown >= LEAST_WORDS:
         text = (
-            f"{_share(unknown)} of the words of {texts.names[1]} are never in {texts.names[0]}, {_share(kinds)} of "
-            f"the different ones ({_share(float(np.mean(usual)))} for a part of {texts.names[0]} by the rest of it)"
+            f"{_share(unknown)} of the words of {texts.names[1]} never occur in {texts.names[0]} ({_share(kinds)} of "
+            f"the distinct ones); of held-out lines of {texts.names[0]}, it is {_share(float(np.mean(usual)))}"
         )
         differences.append(Difference("words", text, unknown))
     return differences

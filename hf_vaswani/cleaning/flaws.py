@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..errors import counted
 from .compare import Difference, group_spellings, shown_group
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS
@@ -13,29 +14,31 @@ LEAST_SHARE = 0.01
 # What is repaired, and what may be as it should be, counts less than what trains badly.
 REPAIRED_WEIGHT, UNLIKE_WEIGHT = 0.2, 0.15
 MOST_FLAWS, MOST_DIFFERENCES, EXAMPLES = 8, 3, 4
+# The share of a side's words in the other language that is much.
+MUCH_MIXED = 0.2
 # Around a passage that is quoted.
 MARKS = ' .,;:!?"“”()'
 # Kind of a difference → title and remedy.
 UNLIKE = {
     "spelling": (
-        "The test text has other letters",
-        "Nothing changes letters that do not stand for each other: look for text in the spelling of the test text.",
+        "The test text uses other letters",
+        "They are no variants of others, which an option would mend: find text that is spelled like the test text.",
     ),
     "punctuation": (
-        "The test text has other marks",
-        "A model sets marks as its training text does: make both alike if those of the test text are wanted.",
+        "The test text uses other punctuation",
+        "A model copies the punctuation of its training text: if you want that of the test text, make both alike.",
     ),
     "case": (
-        "The test text has other capitals",
-        "A model writes capitals as its training text does: make both alike if those of the test text are wanted.",
+        "The test text uses capitals differently",
+        "A model copies the capitals of its training text: if you want those of the test text, make both alike.",
     ),
     "length": (
-        "The test text has lines of another length",
-        "A model is weak at lengths that it has hardly seen: add text with such lines.",
+        "Lines of the test text have another length",
+        "Models do poorly on lengths that they rarely saw in training: add text with such lines.",
     ),
     "words": (
-        "The test text has other words",
-        "Add text on what the test text is about, or judge the model by another test text.",
+        "The test text uses other words",
+        "Add text on the topics of the test text, or judge the model by a test text on those of the training text.",
     ),
 }
 
@@ -71,8 +74,11 @@ def left_out(read: int, kept: int, reasons: Mapping[str, int]) -> list[Flaw]:
     flaws = []
     for name, count in counts.items():
         title = "Repetitions" if name == "duplicate" else _sentence(REASONS[name])
+        names = ("duplicate", "near_duplicate") if name == "duplicate" else (name,)
         what = "repeat an earlier pair" if name == "duplicate" else "were left out"
-        remedy = f"They were left out; {kept:,} pairs are left to learn from. --keep_reasons {name} keeps them."
+        remedy = (
+            f"They were left out; {kept:,} pairs are left to learn from. --keep_reasons {' '.join(names)} keeps them."
+        )
         if name == "score":
             remedy = "Look at the examples: if good pairs are among them, lower --min_score."
         share = count / max(read, 1)
@@ -107,25 +113,24 @@ def spelled_in_two_ways(side: str, lines: Sequence[str], test: Sequence[str], fi
     if not found or not other:
         return []
     ways = "; ".join(map(shown_group, group_spellings(found)))
-    text = f"These stand for each other: {ways}. "
+    text = f"These are used interchangeably: {ways}. "
     if changes:
-        text += (
-            f"The test text spells {share:.0%} of the lines otherwise, with {' '.join(sorted(set(changes.values())))}."
-        )
+        wanted = " ".join(sorted(set(changes.values())))
+        text += f"{share:.0%} of the lines have words that the test text spells with {wanted}."
     else:
         text += f"{share:.0%} of the lines have the rarer ones."
     remedy = f"Add --like_{side} {file or 'FILE'}" + ("" if file else ", which names a text in the spelling you want")
-    return [Flaw(share, f"Two spellings in the {side}", text, f"{remedy}: the {side} is then spelled like it.")]
+    return [Flaw(share, f"Two spellings in the {side}", text, f"{remedy}: this spells the {side} like that file.")]
 
 
-def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str], is_limited: bool) -> list[Flaw]:
+def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str], much: int | None) -> list[Flaw]:
     """A side that has passages in the language of the other.
 
     Args:
         count: kept pairs with such passages.
         whole: pairs that were left out, since they are in the other language as a whole.
         passages: some of those in pairs that were kept.
-        is_limited: whether pairs with many of them were left out.
+        much: kept pairs with more than [`MUCH_MIXED`] of their words in them; `None` if there is a limit.
     """
     other = "source" if side == "target" else "target"
     share = (count + whole) / max(kept + whole, 1)
@@ -137,9 +142,11 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
         f"in the {side}: {quoted}."
     )
     if whole:
-        text += f" {whole:,} more were left out, as the {side} is in that language as a whole."
-    remedy = "Names do no harm; passages that were not translated do: " + (
-        "lower --max_mixed." if is_limited else "--max_mixed 0.2 leaves out pairs of which they are more than a fifth."
+        text += f" {whole:,} more were left out, as their {side} is entirely in that language."
+    remedy = "Names are harmless, untranslated passages are not: " + (
+        "lower --max_mixed."
+        if much is None
+        else f"--max_mixed {MUCH_MIXED} leaves out {counted(much, 'pair')} with more than {MUCH_MIXED:.0%} such words."
     )
     return [Flaw(share, f"Words of the {other}'s language in the {side}", text, remedy)]
 

@@ -48,7 +48,7 @@ SHOWN = {
     "entities": "HTML entities",
     "tags": "HTML tags",
     "invisible": "control characters, invisible characters, and repeated spaces",
-    "unicode": "letters in several code points",
+    "unicode": "decomposed letters (made NFC)",
     TOKENIZED: "tokenized text, with spaces before its marks or within words",
     SIDES: "sides that were in each other's language",
     SPELLING: "letters or apostrophes that the sample of the spelling writes otherwise",

@@ -14,14 +14,25 @@ from itertools import count
 from ..errors import counted
 from .clean import Judged
 from .compare import MOST_LINES, Difference, LineSample, compare, group_spellings, of_each_kind, shown_group
-from .flaws import LEAST_SHARE, Flaw, left_out, mixed, repaired, spelled_in_two_ways, unlike_test, weightiest
+from .flaws import (
+    LEAST_SHARE,
+    MUCH_MIXED,
+    Flaw,
+    left_out,
+    mixed,
+    repaired,
+    spelled_in_two_ways,
+    unlike_test,
+    weightiest,
+)
 from .repairs import SHOWN as REPAIRED
-from .rules import REASONS, Limits
+from .rules import REASONS, Limits, hash_of
 from .share_choice import ShareChoice
 from .source_table import source_table
 from .spelling import TwoSpellings
 
 EXAMPLES = 10
+SAMPLE = "sample"
 BINS = 20
 DIFFERENCES = 3  # that are printed for a side
 SIDES = ("source", "target")
@@ -79,6 +90,7 @@ class CleanReport:
     histogram: list[int] = field(default_factory=lambda: [0] * BINS)
     examples: dict[str, list[tuple[float, int, Judged]]] = field(default_factory=dict)
     mixed: Counter[str] = field(default_factory=Counter)
+    much_mixed: Counter[str] = field(default_factory=Counter)
     passages: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -103,12 +115,21 @@ class CleanReport:
         names = [judged.reason or "kept", *(f"repair:{name}" for name in judged.repairs)]
         distance = abs(judged.score - self.limits.score) if names[0] in ("score", "kept") else 0.0
         for name in names:
-            # Of equally good ones the first; the heap's first is the worst.
-            heap, entry = self.examples.setdefault(name, []), (-distance, -next(self._numbers), judged)
-            if len(heap) < EXAMPLES:
-                heappush(heap, entry)
-            else:
-                heappushpop(heap, entry)
+            self._show(name, distance, judged)
+        if not judged.reason:
+            self._show(SAMPLE, float(hash_of(*judged.pair)), judged)
+
+    def _show(self, name: str, distance: float, judged: Judged) -> None:
+        """Keep a pair as an example, if it is not there and among those of the lowest distances."""
+        heap = self.examples.setdefault(name, [])
+        if any(judged.raw == other.raw for *_, other in heap):
+            return
+        # Of equally good ones the first; the heap's first is the worst.
+        entry = (-distance, -next(self._numbers), judged)
+        if len(heap) < EXAMPLES:
+            heappush(heap, entry)
+        else:
+            heappushpop(heap, entry)
 
     def _keep(self, judged: Judged) -> None:
         for sample, text in zip(self._kept, judged.pair):
@@ -116,6 +137,7 @@ class CleanReport:
         side, _, passage = judged.passage.partition(": ")
         if passage:
             self.mixed[side] += 1
+            self.much_mixed[side] += judged.mixed > MUCH_MIXED
             if len(own := self.passages.setdefault(side, [])) < EXAMPLES and passage not in own:
                 own.append(passage)
 
@@ -136,7 +158,8 @@ class CleanReport:
             found += spelled_in_two_ways(side, own.lines, test, file)
             whole = self.details[f"{side} in the {SIDES[side == 'source']}'s language"]
             passages = self.passages.get(side, ())
-            found += mixed(side, self.mixed[side], whole, self.kept, passages, self.limits.mixed < 1)
+            much = None if self.limits.mixed < 1 else self.much_mixed[side]
+            found += mixed(side, self.mixed[side], whole, self.kept, passages, much)
         return weightiest(found + unlike_test(self.differences))
 
     def shown(self, name: str) -> list[Judged]:
@@ -232,34 +255,38 @@ class CleanReport:
         share = f" ({self.kept / self.read:.0%})" if self.read else ""
         parts = [
             f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept{share}.</p>",
+            _places("Read from", self.sources) + _places("Compared with", [file for file in self.test_files if file]),
             _flaws(self.flaws),
             _section("Left out", ("reason", "what it is", "pairs", "share"), reasons, 2),
             _section("Repaired", ("repair", "what it was", "pairs"), repairs, 2),
             _section(
                 "Two spellings",
-                ("side", "one", "other", "such as", "words with one", "with the other", "in both"),
+                ("side", "one", "other", "such as", "words with one", "with the other", "words in both spellings"),
                 spellings,
                 4,
             ),
-            _section("What training text and test text differ in", ("side", "kind", "what"), differences, 3),
-            source_table(self.by_source, [name for name, *_ in reasons]),
+            _section("Differences between training and test text", ("side", "kind", "what"), differences, 3),
+            source_table(self.by_source, [name for name, *_ in reasons]) if len(self.by_source) > 1 else "",
         ]
         if self.has_score:
             parts.append(
-                "<h2>Score</h2><p>How surely a pair is a translation, from 0 to 1, learned from this text: how well "
-                "the words of both sides explain each other, and how well numbers, marks, and lengths agree. Below "
-                f"{self.limits.score:.7g}, pairs are left out.</p>{_figure(self.histogram, self.limits.score)}"
+                "<h2>Score</h2><p>How likely a pair is a translation, from 0 to 1, learned from this text: how well "
+                "the words of both sides explain each other, and how well numbers, punctuation, and lengths agree. "
+                f"Below {self.limits.score:.7g}, pairs are left out. The figure shows all pairs, duplicates and those "
+                f"that were left out for other reasons included.</p>{_figure(self.histogram, self.limits.score)}"
             )
         if self.share:
             parts.append(self.share.as_html())
-        parts.append("<h2>Examples</h2><p>Those nearest to the limit first.</p>")
-        parts += [_examples(name, self.shown(name)) for name in ("kept", *REASONS)]
+        parts.append("<h2>Examples</h2>")
+        parts.append(_examples("kept: some at random", self.shown(SAMPLE)))
+        parts.append(_examples("kept: those nearest to the threshold", self.shown("kept")))
+        parts += [_examples(f"{name}: {text}", self.shown(name)) for name, text in REASONS.items()]
         parts += [_repaired_examples(name, self.shown(f"repair:{name}")) for name in REPAIRED]
         limits = "".join(
             f"<li>{html.escape(name)}: {value:{'.7g' if value < 1 else '.4g'}}</li>"
             for name, value in _given(self.limits).items()
         )
-        parts.append(f"<h2>Limits</h2><p>Drawn from the text, unless given.</p><ul>{limits}</ul>")
+        parts.append(f"<h2>Thresholds</h2><p>Estimated from the text, unless given as options.</p><ul>{limits}</ul>")
         body = "\n".join(filter(None, parts))
         return (
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Cleaned text</title><style>{STYLE}</style>'
@@ -326,10 +353,17 @@ def _figure(histogram: list[int], limit: float) -> str:
     return f'<svg viewBox="{box}" width="640" role="img" aria-label="Pairs by score">{bars}{ticks}</svg>'
 
 
-def _examples(name: str, examples: list[Judged]) -> str:
-    rows = [(_cut(judged.pair[0]), _cut(judged.pair[1]), judged.detail) for judged in examples]
-    title = f"{name}: {REASONS[name]}" if name in REASONS else name
+def _places(label: str, places: Sequence[str]) -> str:
+    return f"<p>{label} {html.escape('; '.join(places))}</p>" if places else ""
+
+
+def _examples(title: str, examples: list[Judged]) -> str:
+    rows = [(_cut(judged.pair[0]), _cut(judged.pair[1]), judged.detail or _score(judged)) for judged in examples]
     return _details(title, rows)
+
+
+def _score(judged: Judged) -> str:
+    return f"{judged.score:.3f}" if judged.score == judged.score and not judged.reason else ""
 
 
 def _repaired_examples(name: str, examples: list[Judged]) -> str:
@@ -344,7 +378,7 @@ def _details(title: str, rows: list[tuple[str, str, str]]) -> str:
     if not rows:
         return ""
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<details open><summary><b>{html.escape(title)}</b></summary><table>{body}</table></details>"
+    return f"<details><summary><b>{html.escape(title)}</b></summary><table>{body}</table></details>"
 
 
 def _cut(text: str) -> str:

@@ -18,11 +18,11 @@ from .near_duplicates import band_hashes
 # Reason → what the pairs are, in the order in which reasons are looked for: each pair has the first one.
 REASONS = {
     "empty": "a side without letters or digits",
-    "damaged": "characters that could not be read (U+FFFD)",
-    "copy": "a target that repeats its source",
-    "repeats": "words that are repeated over and over in one side",
-    "long": "far more characters than the others",
-    "script": "letters of other scripts",
+    "damaged": "characters that were damaged, such as U+FFFD",
+    "copy": "a target that copies its source",
+    "repeats": "the same words over and over",
+    "long": "much longer than the other pairs",
+    "script": "letters of another script",
     "swapped": "sides that are in each other's language",
     "language": "another language",
     "mixed": "passages in the other side's language",
@@ -30,13 +30,15 @@ REASONS = {
     "numbers": "numbers that only one side has",
     "addresses": "web or mail addresses that only one side has",
     "test": "a line of the test set",
-    "score": "probably no translation",
-    "duplicate": "a pair that was there before",
-    "near_duplicate": "a pair like one before, but for digits, marks, case, or a few words",
+    "score": "probably not a translation",
+    "duplicate": "an exact duplicate of an earlier pair",
+    "near_duplicate": "an earlier pair but for digits, punctuation, case, or a few words",
 }
 WORD = re.compile(r"\w+")
 # A number, also with a mark or space before each three digits.
 NUMBER = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f ]\d{3}(?!\d))*")
+# What stands for characters that could not be read; private ones; pieces of boxes in words, which once were letters.
+DAMAGED = re.compile("[\ufffd\ue000-\uf8ff]|\\w[\u2500-\u259f]|[\u2500-\u259f]\\w")
 ADDRESS = re.compile("|".join(KINDS[name] for name in ("url", "email")), re.IGNORECASE)
 # How alike two sides are that count as a copy, in words of several letters.
 COPIED, COPIED_WORDS = 0.8, 3
@@ -81,7 +83,7 @@ def look_at(pair: Pair, scripts: tuple[frozenset[str], frozenset[str]]) -> Looks
     values = (*lengths, _copied(*words), max(map(_repeated, words)), *shares, *others)
     bare = ["".join(filter(str.isalpha, "".join(own))) for own in words]
     hashes = (hash_of(*pair), hash_of(*bare), *(hash_of(" ".join(own)) for own in words))
-    return Looks(values, hashes, band_hashes(words), not all(words), any("\ufffd" in text for text in pair))
+    return Looks(values, hashes, band_hashes(words), not all(words), any(map(DAMAGED.search, pair)))
 
 
 def usual_scripts(texts: list[str], least: float = 0.02) -> frozenset[str]:

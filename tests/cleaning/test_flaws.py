@@ -9,7 +9,7 @@ def test_the_weightiest_come_first_and_those_of_few_pairs_not_at_all():
     flaws += repaired(1000, {"tags": 500, "entities": 40}) + mixed("target", 120, 30, 500, ["la casa"], False)
     found = weightiest(flaws)
     assert [flaw.title for flaw in found] == [
-        "Repetitions", "Words of the source's language in the target", "HTML tags", "Probably no translation",
+        "Repetitions", "Words of the source's language in the target", "HTML tags", "Probably not a translation",
     ]  # fmt: skip
     assert found[0].text == "400 of 1,000 pairs (40%) repeat an earlier pair." and found[0].weight == 0.4
     assert found[1].weight == 150 / 530 and "120 of the 500 pairs that were kept (24%)" in found[1].text

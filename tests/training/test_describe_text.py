@@ -103,5 +103,7 @@ def test_the_card_says_how_the_text_was_cleaned(recipe, tmp_path, write_lines, p
         assert ("### How it was cleaned" in card) is is_known
         if is_known:
             assert "of 1,234 pairs, 60 were kept." in card and "raw.x and raw.y" in card
-            assert "Left out: 1,000, a pair that was there before; 174, a target that repeats its source." in card
+            assert (
+                "Left out: 1,000, an exact duplicate of an earlier pair; 174, a target that copies its source." in card
+            )
             assert "Repaired: 5, HTML tags." in card
