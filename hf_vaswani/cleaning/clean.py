@@ -25,7 +25,7 @@ from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource, digest, iterate_numbered_pairs, iterate_pairs
 from ..files import atomic_write
 from ..ledger import new_folder
-from ..runtime.parts import MapParts, map_parts
+from ..runtime.parts import MapParts, in_process, map_parts
 from .cleaner import MOST_PAIRS, Cleaner
 from .mixture import passage_finder
 from .near_duplicates import BANDS
@@ -36,6 +36,7 @@ from .spelling import TwoSpellings, changes_to, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
 PART = 20_000
+LARGE = 5  # parts of a text from which learning has a process of its own
 WORK = "measured"
 TEST_WORDS = 4  # of a line that is in a test set on one side only
 Row = tuple[int, int, str, str]  # number of the source, line, source, target
@@ -128,15 +129,24 @@ def judge(
     texts = _read(sources, languages, folder, settings.repairs, changes, run)
     learned = folder / "cleaner"
     if not learned.exists():
-        pairs = _sample(texts)
-        if settings.swap_sides:
-            sides = cleaner.languages if cleaner else SideLanguages.learn(pairs)
-            pairs = [pair[::-1] if sides.problem(pair) == SWAPPED else pair for pair in pairs]
-        with new_folder(learned, "then try again") as part:
-            (cleaner.for_text(pairs) if cleaner else Cleaner.learn(pairs)).save(part)
+        own = texts, learned, settings.swap_sides, cleaner
+        if len(texts) >= LARGE and settings.processes > 1:
+            in_process(_learn, *own)
+        else:
+            _learn(*own)
     cleaner = Cleaner.load(learned)
     measured = _measure(texts, cleaner, folder, settings.swap_sides, run)
     return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
+
+
+def _learn(texts: Sequence[Path], learned: Path, swap_sides: bool, cleaner: Cleaner | None) -> None:
+    """Learn a cleaner from the pairs of parts, into a new folder."""
+    pairs = _sample(texts)
+    if swap_sides:
+        sides = cleaner.languages if cleaner else SideLanguages.learn(pairs)
+        pairs = [pair[::-1] if sides.problem(pair) == SWAPPED else pair for pair in pairs]
+    with new_folder(learned, "then try again") as part:
+        (cleaner.for_text(pairs) if cleaner else Cleaner.learn(pairs)).save(part)
 
 
 def _begin(

@@ -20,7 +20,7 @@ from .side_languages import SideLanguages
 FILE = "cleaner.json"
 FORMAT = 2
 # Pairs that are learned from, at most.
-MOST_PAIRS = 200_000
+MOST_PAIRS = 150_000
 # Fewer cannot tell a translation from another text.
 FEWEST_PAIRS = 200
 ROUNDS = 2

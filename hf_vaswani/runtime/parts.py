@@ -15,6 +15,7 @@ Result = TypeVar("Result")
 # What is done with a part; and what does it with all of them, here or elsewhere.
 Work = Callable[[Part], Result]
 MapParts = Callable[[Work, Iterable[Part]], Iterator[Result]]
+KILLED = "A process was killed, perhaps for want of memory. Run the same command again, with fewer --num_workers."
 
 
 def map_parts(processes: int, work: Work, parts: Iterable[Part]) -> Iterator[Result]:
@@ -42,9 +43,20 @@ def map_parts(processes: int, work: Work, parts: Iterable[Part]) -> Iterator[Res
             while pending:
                 yield pending.popleft().result()
     except BrokenProcessPool:
-        raise InputError(
-            "A process was killed, perhaps for want of memory. Run the same command again, with fewer --num_workers."
-        ) from None
+        raise InputError(KILLED) from None
+
+
+def in_process(work: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of work that is done in a process of its own, whose memory is free afterwards.
+
+    Raises:
+        InputError: the process was killed.
+    """
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            return pool.submit(work, *arguments).result()
+    except BrokenProcessPool:
+        raise InputError(KILLED) from None
 
 
 _work: Any = None
