@@ -8,7 +8,7 @@ both directions agree are kept.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,8 +80,11 @@ def learn_translations(
         entries = both[np.diff(both, prepend=-1) > 0]
     of_source = entries // width
     probabilities, counts = np.ones(len(entries)), np.zeros(len(entries))
-    # An entry's number in the whole table, for those of each chunk.
-    numbers = [np.searchsorted(entries, chunk.entries) for chunk in chunks]
+    # An entry's number in the whole table, for those of each chunk, which takes their place.
+    numbers = []
+    for place, chunk in enumerate(chunks):
+        numbers.append(np.searchsorted(entries, chunk.entries).astype(np.int32))
+        chunks[place] = replace(chunk, entries=chunk.entries[:0].copy())
     for _ in range(iterations):
         counts = np.zeros(len(entries))
         for chunk, own in zip(chunks, numbers):
@@ -126,7 +129,7 @@ class _Chunk:
         each = probabilities[self.which]
         sizes = np.diff(self.starts, append=len(each))
         each /= np.repeat(np.add.reduceat(each, self.starts), sizes)
-        return np.bincount(self.which, each, len(self.entries))
+        return np.bincount(self.which, each, len(probabilities))
 
 
 class Lexicon:
