@@ -308,8 +308,12 @@ def _measure(texts: Sequence[Path], cleaner: Cleaner, folder: Path, swap_sides: 
 
 
 def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner, swap_sides: bool) -> pa.Table:
-    is_swapped = [swap_sides and cleaner.languages.problem(pair) == SWAPPED for pair in pairs]
-    pairs = [pair[::-1] if swap else pair for pair, swap in zip(pairs, is_swapped)]
+    pairs = list(pairs)
+    languages = [cleaner.languages.problem(pair) or "" for pair in pairs]
+    is_swapped = [swap_sides and problem == SWAPPED for problem in languages]
+    for row in np.flatnonzero(is_swapped):
+        pairs[row] = pairs[row][::-1]
+        languages[row] = cleaner.languages.problem(pairs[row]) or ""
     looks = [look_at(pair, cleaner.scripts) for pair in pairs]
     scores = np.full(len(pairs), np.nan, np.float32)
     if cleaner.measures and cleaner.score:
@@ -324,7 +328,7 @@ def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner, swap_sides: bool) -> 
         **{f"band_{k}": bands[:, k] for k in range(BANDS)},
         "is_swapped": is_swapped, "is_empty": [look.is_empty for look in looks],
         "is_damaged": [look.is_damaged for look in looks],
-        "language": [cleaner.languages.problem(pair) or "" for pair in pairs],
+        "language": languages,
         "passage": [text for text, _ in passages], "mixed": [share for _, share in passages],
     })  # fmt: skip
 
@@ -369,7 +373,7 @@ def _decide(
             pair = row["source"], row["target"]
             raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
             is_swapped = bool(found["is_swapped"][number])
-            detail = _detail(reason, {name: values[number] for name, values in found.items()}, ratio)
+            detail = _detail(reason, {name: values[number] for name, values in found.items()}, ratio) if reason else ""
             yield Judged(
                 names[row["source_number"]], row["line"], pair[::-1] if is_swapped else pair, raw,
                 row["repairs"].split() + [SIDES] * is_swapped, reason, detail, float(found["score"][number]),
