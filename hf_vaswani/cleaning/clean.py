@@ -136,7 +136,7 @@ def judge(
             _learn(*own)
     cleaner = Cleaner.load(learned)
     measured = _measure(texts, cleaner, folder, settings.swap_sides, run)
-    return cleaner, _decide(texts, measured, names, settings, cleaner, _test_lines(tests, languages))
+    return cleaner, _decide(texts, measured, names, settings, cleaner, _test_hashes(tests, languages))
 
 
 def _learn(texts: Sequence[Path], learned: Path, swap_sides: bool, cleaner: Cleaner | None) -> None:
@@ -333,7 +333,7 @@ def _measure_part(pairs: Sequence[Pair], cleaner: Cleaner, swap_sides: bool) -> 
     })  # fmt: skip
 
 
-def _test_lines(tests: Sequence[TextSource], languages: Languages) -> tuple[set[int], set[int], set[tuple[int, int]]]:
+def _test_hashes(tests: Sequence[TextSource], languages: Languages) -> tuple[set[int], set[int], set[tuple[int, int]]]:
     """Hashes of the lines of test sets: long ones of each side, and pairs."""
     sides: tuple[set[int], set[int]] = (set(), set())
     both = set()

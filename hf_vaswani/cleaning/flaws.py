@@ -7,7 +7,7 @@ from ..errors import counted
 from .compare import Difference, group_spellings, shown_group
 from .repairs import SHOWN as REPAIRED
 from .rules import REASONS
-from .spelling import has_units, preferred, two_spellings
+from .spelling import changes_to, has_units, two_spellings
 
 # The least share of pairs that is worth a word.
 LEAST_SHARE = 0.01
@@ -107,7 +107,7 @@ def spelled_in_two_ways(side: str, lines: Sequence[str], test: Sequence[str], fi
         file: its path.
     """
     found = two_spellings(lines)
-    changes = preferred(found, test)
+    changes = changes_to(lines, test) if test else {}
     other = set(changes) or {each.rare for each in found}
     share = sum(has_units(line, other) for line in lines) / max(len(lines), 1)
     if not found or not other:

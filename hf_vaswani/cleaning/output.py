@@ -90,7 +90,7 @@ def write_clean_text(
         spellings, _ = spellings_of(sources, languages, output / WORK)
         report = CleanReport(
             settings.limits(cleaner.limits), cleaner.score is not None, cleaner.languages.languages, spellings,
-            _test_lines(tests, languages), _test_files(tests), public_names(sources),
+            _test_sample(tests, languages), _test_files(tests), public_names(sources),
             share=choice,
         )  # fmt: skip
         sides = [output / f"clean.{language}" for language in languages]
@@ -125,7 +125,7 @@ def write_clean_text(
     return report, cleaner
 
 
-def _test_lines(tests: Sequence[TextSource], languages: Languages) -> tuple[list[str], list[str]]:
+def _test_sample(tests: Sequence[TextSource], languages: Languages) -> tuple[list[str], list[str]]:
     """Some lines of both sides of the test sets."""
     samples = LineSample(), LineSample()
     for test in tests:
