@@ -87,7 +87,7 @@ class Architecture(RecordPart):
     decoder_ffn_dim: int
     norm_position: str
     position_type: str
-    max_position_embeddings: int
+    max_position_embeddings: int | None
     share_encoder_decoder_embeddings: bool
     tie_word_embeddings: bool
     dropout: float | None = None

@@ -19,6 +19,7 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
 from ..evaluation.score_settings import score_settings
 from ..files import collect_errors
+from ..models.families import family_of, longest_sequence
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, find_teacher, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS, locked_output
@@ -30,6 +31,7 @@ from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
+from .setup.start_model import translated_languages
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import Validator
@@ -108,9 +110,10 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     teacher = first_on_each_machine(processes, lambda: find_teacher(inputs, tokenizer, model))
     choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
-    limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
+    limit = min((limit for each in models if (limit := longest_sequence(each))), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(inputs, splits, tokenizer, limit))
-    describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
+    if family_of(model.config) is None:
+        describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
     aligner = None
     if recipe.training.guided_alignment:
         from .optimization.guided_alignment import choose_head, learn_aligner
@@ -121,7 +124,8 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )
     scoring = score_settings(tokenizer, recipe.data.text_languages[1], recipe.evaluation.tokenize)
-    validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, scoring)
+    languages = translated_languages(tokenizer, recipe.data)
+    validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, scoring, languages)
     return TrainingSetup(
         recipe,
         processes,

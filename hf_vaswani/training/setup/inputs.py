@@ -50,7 +50,7 @@ class RunInputs:
         if is_begun or not self.recipe.tokenizer_source:
             return None
         if training.start_from:
-            check_is_model("training.start_from", training.start_from)
+            check_is_model("training.start_from", training.start_from, is_start=True)
         return existing_tokenizer(self.recipe)
 
     @cached_property
