@@ -316,13 +316,14 @@ def check_language_options(
     Args:
         takes_own_target: whether the target language may be omitted if the model has a default.
     """
-    from ..text.languages import check_languages, check_pair, language_pairs
+    from ..text.languages import check_languages, check_pair, has_own_target, language_pairs
 
-    has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
+    search = model.generation_config
+    has_target = has_own_target(tokenizer, search.forced_bos_token_id, search.decoder_start_token_id)
     requested = options.source_language, options.target_language
     with option_names():
         check_pair(requested, language_pairs(model, tokenizer))
-        check_languages(tokenizer, *requested, has_own_target)
+        check_languages(tokenizer, *requested, takes_own_target and has_target)
 
 
 @contextmanager

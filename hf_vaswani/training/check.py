@@ -23,6 +23,7 @@ from ..runtime.processes import on_main_process
 from .optimization.optimizer import freeze
 from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs
+from .setup.memory import training_memory_errors
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
@@ -133,6 +134,8 @@ def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str
     errors += precision_errors(recipe, processes.device) + process_errors(processes.num_processes)
     config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
     errors += launcher_errors(recipe, processes, config)
+    if model:
+        errors += training_memory_errors(recipe, model, processes.device, processes.mixed_precision != "no")
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
     return errors, sources

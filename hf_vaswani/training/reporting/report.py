@@ -111,6 +111,7 @@ def make_report(
         },
         base_model=hub_id(recipe.training.start_from),
         inputs=run_inputs(recipe),
+        **({"class_name": type(model).__name__} if family_of(model.config) else {}),
         **describe_adapter(setup),
         text=recipe.data.name,
         pairs={

@@ -32,6 +32,7 @@ from ...text.languages import (
 )
 from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
+from .memory import weight_memory_errors
 from .splits import learns_both_directions
 
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
@@ -149,7 +150,8 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
         InputError: it cannot be read, does not fit the tokenizer, or contradicts the recipe.
     """
     source, config = recipe.training.start_from, read_config(recipe.training.start_from)
-    if errors := unsupported_keys(recipe) + set_fields(config, recipe.model, source):
+    errors = unsupported_keys(recipe) + set_fields(config, recipe.model, source) + weight_memory_errors(source, config)
+    if errors:
         raise InputError.of(errors)
     model, report = read_weights(AutoModelForSeq2SeqLM, source, config=config, dtype=torch.float32)
     if errors := unfit_weights(source, model, report) + damage_errors(source, model.named_parameters()):

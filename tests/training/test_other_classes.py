@@ -1,0 +1,90 @@
+"""Models of transformers' other classes are fine-tuned as they are, and stay what they were."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.training.checkpoints.checkpoint import weights_file
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from ..families import FAMILIES, LANGUAGES, family
+from .helpers import same_weights
+from .test_trainer import assert_same_run
+
+OTHERS = [name for name in FAMILIES if name != "Vaswani"]
+# The slowest first: every kind of tokenizer, and of what a decoder starts with.
+EACH_KIND = [name if name in ("NLLB", "mBART", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]
+STEPS = ("--max_steps=4", "--save_steps=2", "--eval_steps=2", "--max_length=40", "--eval_sentences=2")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Saves a small random model, and returns its folder."""
+
+    def save(name, **changes):
+        folder = tmp_path / "start"
+        folder.mkdir()
+        for part in family(name, tmp_path, **changes):
+            part.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture
+def tuned(recipe, start):
+    """Loads a recipe that fine-tunes a model."""
+
+    def load(name, *options, **changes):
+        folder = start(name, **changes)
+        languages = zip(("source", "target"), LANGUAGES.get(name, ()))
+        given = [f"--{side}_language={code}" for side, code in languages]
+        return lambda *more, output="out": recipe(
+            f"--start_from={folder}", *given, *STEPS, *options, *more, output=output
+        )
+
+    return load
+
+
+@pytest.mark.parametrize("name", EACH_KIND)
+def test_loop_trainer_and_a_resumed_run_take_the_same_steps(tuned, name):
+    load = tuned(name, "--label_smoothing=0.1", "--max_tokens=60", "--gradient_accumulation_steps=2")
+    whole = train(load(output="whole"))
+    train(load("--max_steps=2", output="parts"))
+    resumed = train(load(output="parts"))
+    assert same_weights(resumed.folder, whole.folder)
+    by_trainer = train_with_trainer(load(output="trainer"))
+    assert_same_run(by_trainer.folder, whole.folder)
+
+
+@pytest.mark.parametrize("name", EACH_KIND)
+def test_tuned_model_keeps_class_and_files_and_translates_everywhere(tuned, name, tmp_path):
+    report = train(tuned(name, "--average_last=1", "--keep_best=0")())
+    folder, start = report.folder, tmp_path / "start"
+    before, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(start), AutoTokenizer.from_pretrained(start)
+    after, tuned_tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert (type(after), type(tuned_tokenizer)) == (type(before), type(tokenizer))
+    assert tuned_tokenizer.get_vocab() == tokenizer.get_vocab()
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [type(before).__name__]
+    assert f"It is a `{type(before).__name__}`" in (folder / "README.md").read_text()
+    assert "fine-tuned from start" in (folder / "README.md").read_text()
+    # The last checkpoint's weights in the model that the run started from.
+    last = load_file(weights_file(folder / "checkpoints" / "update-00000004"))
+    assert not before.load_state_dict(last, strict=False).unexpected_keys
+    inputs = tuned_tokenizer(["ein hund läuft", "katze"], text_target=["die katze", "haus"], padding=True)
+    inputs = {key: torch.tensor(value) for key, value in inputs.items() if key != "token_type_ids"}
+    with torch.no_grad():
+        assert torch.equal(after.eval()(**inputs).logits, before.eval()(**inputs).logits)
+    expected = (folder / "test_translations.txt").read_text()
+    sources = (tmp_path / "test.x").read_text().splitlines()
+    translator = pipeline("translation", model=str(folder))
+    found = [result["translation_text"] for result in translator(sources)]
+    assert [" ".join(text.split()) for text in found] == [" ".join(line.split()) for line in expected.splitlines()]
+    output = tmp_path / "output"
+    assert main(["translate", str(folder), "--input", str(tmp_path / "test.x"), "--output", str(output)]) == 0
+    assert output.read_text() == expected
