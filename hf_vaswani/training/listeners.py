@@ -47,7 +47,9 @@ class DeviceListener(StepListener):
     measures others at its start and when training becomes slow.
     """
 
-    def __init__(self, processes: Accelerator, config: PreTrainedConfig, arguments: TrainingArguments, clock: Stopwatch):
+    def __init__(
+        self, processes: Accelerator, config: PreTrainedConfig, arguments: TrainingArguments, clock: Stopwatch
+    ):
         self.processes, self.arguments, self.clock = processes, arguments, clock
         self.sizes = config.d_model, config_value(config, "encoder_ffn_dim")
         self.threads: AdaptiveThreads | None = None

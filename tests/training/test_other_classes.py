@@ -18,7 +18,9 @@ from .test_trainer import assert_same_run
 
 OTHERS = [name for name in FAMILIES if name != "Vaswani"]
 # The slowest first: every kind of tokenizer, and of what a decoder starts with.
-EACH_KIND = [name if name in ("NLLB", "mBART", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]
+EACH_KIND = [
+    name if name in ("NLLB", "mBART", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS
+]
 STEPS = ("--max_steps=4", "--save_steps=2", "--eval_steps=2", "--max_length=40", "--eval_sentences=2")
 
 
@@ -88,3 +90,22 @@ def test_tuned_model_keeps_class_and_files_and_translates_everywhere(tuned, name
     output = tmp_path / "output"
     assert main(["translate", str(folder), "--input", str(tmp_path / "test.x"), "--output", str(output)]) == 0
     assert output.read_text() == expected
+
+
+@pytest.mark.parametrize("name", ["M2M100", *(pytest.param(name, marks=pytest.mark.slow) for name in ("T5", "mBART"))])
+def test_adapter_is_trained_loaded_and_merged(tuned, name, tmp_path):
+    pytest.importorskip("peft")
+    load = tuned(name, "--r=2", "--learning_rate=0.1", "--average_last=1", "--keep_best=0")
+    folder = train(load()).folder
+    assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
+    output = tmp_path / "output"
+    assert main(["translate", str(folder), "--input", str(tmp_path / "test.x"), "--output", str(output)]) == 0
+    assert output.read_text() == (folder / "test_translations.txt").read_text()
+    adapted = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start").eval()
+    ids = torch.tensor([[5, 6, 7, 2]])
+    before = adapted(input_ids=ids, labels=ids).logits
+    adapted.load_adapter(str(folder))
+    after = adapted(input_ids=ids, labels=ids).logits
+    merged = AutoModelForSeq2SeqLM.from_pretrained(train(load("--merge=true")).folder).eval()
+    torch.testing.assert_close(after, merged(input_ids=ids, labels=ids).logits, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(after, before, atol=0.1)

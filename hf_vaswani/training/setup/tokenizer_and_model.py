@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+
 def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> PreTrainedTokenizerBase:
     """The tokenizer of the run being resumed, the one that the recipe names, or a new one.
 
@@ -132,7 +133,9 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrained
     source = recipe.training.start_from
     if source and keeps_its_class(source):
         if recipe.tokenizer.path and not _has_tokenizer_of(source, tokenizer):
-            raise InputError(f"training.start_from={source} has a different tokenizer; remove tokenizer.path to use it")
+            raise InputError(
+                f"training.start_from={source} has a different tokenizer; remove tokenizer.path to use it"
+            )
         model = load_start_model(recipe, tokenizer)
     else:
         model = make_own_model(recipe, tokenizer)

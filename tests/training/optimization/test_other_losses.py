@@ -42,7 +42,7 @@ def test_smoothed_loss_and_gradients_are_those_of_the_models_own_logits(model_an
     own = gradients(model, expected)
     assert found.keys() == own.keys()
     for name, value in own.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4)
 
 
 def test_loss_without_smoothing_is_the_models_own_times_its_tokens(model_and_batch):

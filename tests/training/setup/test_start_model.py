@@ -112,7 +112,12 @@ def test_keys_that_need_a_model_of_this_package_are_named_in_one_error(opened):
         load_start_model(recipe, existing_tokenizer(recipe))
     lines = str(error.value).splitlines()
     keys = [line.removeprefix("error: ").partition("=")[0] for line in lines]
-    assert keys == ["training.guided_alignment", "evaluation.confidence", "model.encoder_word_dropout", "model.d_model"]
+    assert keys == [
+        "training.guided_alignment",
+        "evaluation.confidence",
+        "model.encoder_word_dropout",
+        "model.d_model",
+    ]
     assert lines[2].endswith("which has no such field; remove it") and lines[3].endswith("which has 16; remove it")
 
 
