@@ -170,7 +170,7 @@ def check_model_type(source: str) -> str:
     elif model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         tuner = "training.start_from" if model_type in FAMILIES else "transformers' Seq2SeqTrainer"
         hint = (
-            f" It has another architecture: the translation pipeline uses it as it is, and {tuner} fine-tunes it as it "
-            "is."
+            f" It has another architecture: the translation pipeline uses it as it is, and {tuner} fine-tunes "
+            "it as it is."
         )
     raise InputError(f"{source} contains a model of type {model_type!r}.{hint} Supported: {KNOWN}.")

@@ -109,3 +109,15 @@ def test_adapter_is_trained_loaded_and_merged(tuned, name, tmp_path):
     merged = AutoModelForSeq2SeqLM.from_pretrained(train(load("--merge=true")).folder).eval()
     torch.testing.assert_close(after, merged(input_ids=ids, labels=ids).logits, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(after, before, atol=0.1)
+
+
+def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned, tmp_path):
+    load = tuned("NLLB", "--add_language=gn_Latn", "--like=spa_Latn", "--target_language=gn_Latn")
+    whole = train(load(output="whole")).folder
+    train(load("--max_steps=2", output="parts"))
+    parts = train(load(output="parts")).folder
+    assert same_weights(parts, whole)
+    output = tmp_path / "output"
+    languages = ["--source_language=deu_Latn", "--target_language=gn_Latn"]
+    assert main(["translate", str(whole), "--input", str(tmp_path / "test.x"), "--output", str(output), *languages]) == 0
+    assert output.read_text() == (whole / "test_translations.txt").read_text()

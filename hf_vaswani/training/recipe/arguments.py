@@ -239,6 +239,10 @@ class TrainingArguments(Section):
     start_from: str | None = Key(
         None, "fine-tune this model with its tokenizer: folder, Hub id or another toolkit's checkpoint"
     )
+    add_language: str | None = Key(
+        None, "language to add to a multilingual model of start_from that does not know it: gn_Latn; needs like"
+    )
+    like: str | None = Key(None, "language of that model, related to add_language, whose token it begins as: spa_Latn")
     freeze: list[str] = Key([], "parameters to freeze, by name prefix: [model.encoder]")
     seed: int = Key(1, "random seed of initialization, data order and dropout", ge=0, lt=2**32)
     max_steps: int | None = Key(
@@ -413,6 +417,11 @@ class TrainingArguments(Section):
                 f"training.r_drop={self.r_drop} and training.distill_from={self.teachers[0]} are both given; choose "
                 "one"
             )
+        if bool(self.add_language) != bool(self.like):
+            given, other = ("add_language", "like") if self.add_language else ("like", "add_language")
+            errors.append(f"training.{given}={getattr(self, given)!r} needs training.{other}")
+        if self.add_language and not self.start_from:
+            errors.append(f"training.add_language={self.add_language!r} needs a model: training.start_from")
         if self.guided_alignment and self.torch_compile:
             errors.append(
                 f"training.guided_alignment={self.guided_alignment} does not work with training.torch_compile=True: "

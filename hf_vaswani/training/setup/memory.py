@@ -46,7 +46,7 @@ def training_memory_errors(recipe: Recipe, model: PreTrainedModel, device: torch
     if not recipe.peft.is_used:
         remedies = ["train an adapter (peft.r: 8)", "freeze a part (training.freeze)", *remedies]
     return [
-        f"training.start_from={training.start_from}: to train {trained:,} of its {model.num_parameters():,} parameters "
+        f"training.start_from={training.start_from}: to train {trained:,} of {model.num_parameters():,} parameters "
         f"takes at least {gigabytes(need)} more, but {gigabytes(free)} are free: {', or '.join(remedies)}"
     ]
 

@@ -105,6 +105,43 @@ def set_direction(tokenizer: PreTrainedTokenizerBase, source: str, data: DataArg
     tokenizer.init_kwargs[SOURCE_PREFIX] = prefix
 
 
+def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
+    """Add the recipe's new language to a tokenizer, as a token that no text can spell.
+
+    Raises:
+        InputError: the tokenizer has it already, or a list of languages that cannot grow, or lacks the related one.
+    """
+    training, kind = recipe.training, type(tokenizer).__name__
+    code, key = training.add_language, f"training.add_language={training.add_language!r}"
+    if not is_multilingual(tokenizer):
+        raise InputError(f"{key}: the {kind} of {training.start_from} has no tokens of languages; remove it")
+    if hasattr(tokenizer, "id_to_lang_token") or hasattr(tokenizer, "_build_language_code_mappings"):
+        raise InputError(f"{key}: the languages of a {kind} cannot be changed. NLLB's and mBART's can")
+    if code in tokenizer.get_vocab():
+        raise InputError(f"{key}: {training.start_from} has this language already; remove it")
+    if training.like not in {*language_codes(tokenizer), *tokenizer.get_added_vocab()}:
+        try:
+            check_languages(tokenizer, training.like, training.like, has_own_target=False)
+        except ValueError as error:
+            raise InputError(str(error).partition(" and ")[0].replace("src_lang", "training.like")) from None
+    tokenizer.add_special_tokens({"extra_special_tokens": [code]}, replace_extra_special_tokens=False)
+
+
+def begin_like(model: PreTrainedModel, new: int, like: int) -> None:
+    """Give a new token all weights of another one; those of all other tokens stay as they are.
+
+    Args:
+        new, like: ids of these tokens; the new one may be beyond the model's embeddings.
+    """
+    if new >= len(model.get_input_embeddings().weight):
+        model.resize_token_embeddings(new + 1, mean_resizing=False)
+    with torch.no_grad():
+        for module in (model.get_input_embeddings(), model.get_output_embeddings()):
+            module.weight[new] = module.weight[like]
+        if (bias := getattr(model, "final_logits_bias", None)) is not None:
+            bias[:, new] = bias[:, like]
+
+
 def own_code(tokenizer: PreTrainedTokenizerBase, code: str | None) -> str | None:
     """A language as a multilingual tokenizer spells it: `es` is mBART's `es_XX`, `spa` NLLB's `spa_Latn`.
 
@@ -156,6 +193,8 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
     model, report = read_weights(AutoModelForSeq2SeqLM, source, config=config, dtype=torch.float32)
     if errors := unfit_weights(source, model, report) + damage_errors(source, model.named_parameters()):
         raise InputError.of(errors)
+    if recipe.training.add_language:
+        begin_like(model, *(tokenizer.convert_tokens_to_ids([recipe.training.add_language, recipe.training.like])))
     check_vocabularies(source, model, tokenizer)
     errors = [
         f"training.start_from={source}: {kind} is {getattr(tokenizer, kind)} in the tokenizer and "

@@ -25,7 +25,7 @@ from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
 from .splits import learns_both_directions, model_languages
-from .start_model import FREE_FIELDS, is_own_model, keeps_its_class, load_start_model, set_direction
+from .start_model import FREE_FIELDS, add_language, is_own_model, keeps_its_class, load_start_model, set_direction
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +51,16 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
 
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     """The tokenizer that the recipe names, or that of the model that it starts from; `None` if it names neither."""
-    tokenizer = None
+    tokenizer, training = None, recipe.training
     if source := recipe.tokenizer.path:
-        tokenizer = named("tokenizer.path", lambda: require_trainable(load_tokenizer(source), source, recipe))
-    elif source := recipe.training.start_from:
-        tokenizer = named("training.start_from", lambda: require_trainable(tokenizer_of(source), source, recipe))
+        tokenizer = named("tokenizer.path", lambda: load_tokenizer(source))
+    elif source := training.start_from:
+        tokenizer = named("training.start_from", lambda: tokenizer_of(source))
+    if tokenizer is not None:
+        if training.add_language:
+            add_language(tokenizer, recipe)
+        key = "tokenizer.path" if recipe.tokenizer.path else "training.start_from"
+        named(key, lambda: require_trainable(tokenizer, source, recipe))
     if tokenizer is not None and recipe.augmentation.shares:
         from ...data.augmentation.augmenter import check_tokens
 

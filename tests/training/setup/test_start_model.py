@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.data.encoding import plain_encoder
 from hf_vaswani.errors import InputError
@@ -158,3 +158,38 @@ def test_what_does_not_fit_into_memory_is_said_before_it_starts(opened, monkeypa
     monkeypatch.setattr(memory, "free_memory", lambda: 4 * size - 1)
     with pytest.raises(InputError, match="its weights need 0.0 GB, but 0.0 GB are free"):
         load_start_model(recipe, tokenizer)
+
+
+@pytest.mark.parametrize(("name", "like"), [("NLLB", "spa_Latn"), ("mBART", "es_XX")])
+def test_added_language_begins_as_its_relative_and_changes_nothing_else(opened, name, like, tmp_path):
+    known = LANGUAGES[name][0]
+    recipe = opened(name, (known, "gn"), {"training": {"add_language": "gn", "like": like}})
+    tokenizer = existing_tokenizer(recipe)
+    model = load_start_model(recipe, tokenizer)
+    before, size = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start").eval(), len(tokenizer) - 1
+    texts = tokenizer(["ein hund", "katze"], text_target=["die katze", "haus"], return_tensors="pt", padding=True)
+    new, old = tokenizer.convert_tokens_to_ids(["gn", like])
+    assert new == size and new in texts["labels"]
+    found = model(input_ids=texts["input_ids"], labels=texts["labels"]).logits
+    assert torch.equal(found[..., new], found[..., old])
+    # In another language, all is as it was, the new token apart.
+    tokenizer.tgt_lang = like
+    other = tokenizer(text_target=["die katze", "haus"], return_tensors="pt", padding=True)["input_ids"]
+    after = model(input_ids=texts["input_ids"], labels=other).logits[..., :size]
+    torch.testing.assert_close(after, before(input_ids=texts["input_ids"], labels=other).logits[..., :size])
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "message"),
+    [
+        ("NLLB", ("spa_Latn", "eng_Latn"), "add_language='spa_Latn': .* has this language already"),
+        ("NLLB", ("xx", "yy"), "training.like='yy' is not a language of this tokenizer"),
+        ("M2M100", ("xx", "es"), "the languages of a M2M100Tokenizer cannot be changed"),
+        ("mBART-50", ("xx", "es_XX"), "the languages of a MBart50Tokenizer cannot be changed"),
+        ("T5", ("xx", "es"), "the T5Tokenizer of .* has no tokens of languages"),
+    ],
+)
+def test_language_that_cannot_be_added_is_an_error(opened, name, keys, message):
+    recipe = opened(name, LANGUAGES.get(name, (None, None)), {"training": dict(zip(("add_language", "like"), keys))})
+    with pytest.raises(InputError, match=message):
+        existing_tokenizer(recipe)
