@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
-from .setup.start_model import translated_languages
+from .setup.start_model import cut_to_languages, translated_languages
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import Validator
@@ -101,6 +102,11 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     tokenizer = inputs.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
+    if recipe.training.keep_languages and not resumed:
+        texts = chain(tokenizer_text(recipe, splits), splits.validation, *splits.test_sets.values())
+        full = tokenizer
+        tokenizer = on_main_process(processes, lambda: cut_to_languages(full, recipe, texts))
+        inputs.model = open_model(recipe, tokenizer)
     model = first_on_each_machine(processes, lambda: inputs.model or open_model(recipe, tokenizer))
     if recipe.training.shortlist:
         from ..engines.shortlist import shortlist_errors

@@ -111,13 +111,17 @@ def test_adapter_is_trained_loaded_and_merged(tuned, name, tmp_path):
     assert not torch.allclose(after, before, atol=0.1)
 
 
-def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned, tmp_path):
-    load = tuned("NLLB", "--add_language=gn_Latn", "--like=spa_Latn", "--target_language=gn_Latn")
+@pytest.mark.parametrize("cut", [(), ("--keep_languages=deu_Latn,gn_Latn",)])
+def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned, tmp_path, cut):
+    load = tuned("NLLB", "--add_language=gn_Latn", "--like=spa_Latn", "--target_language=gn_Latn", *cut)
     whole = train(load(output="whole")).folder
     train(load("--max_steps=2", output="parts"))
     parts = train(load(output="parts")).folder
     assert same_weights(parts, whole)
     output = tmp_path / "output"
     languages = ["--source_language=deu_Latn", "--target_language=gn_Latn"]
-    assert main(["translate", str(whole), "--input", str(tmp_path / "test.x"), "--output", str(output), *languages]) == 0
+    assert (
+        main(["translate", str(whole), "--input", str(tmp_path / "test.x"), "--output", str(output), *languages]) == 0
+    )
     assert output.read_text() == (whole / "test_translations.txt").read_text()
+    assert AutoModelForSeq2SeqLM.from_pretrained(whole).config.vocab_size == (36 if cut else 240)

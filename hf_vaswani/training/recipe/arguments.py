@@ -243,6 +243,10 @@ class TrainingArguments(Section):
         None, "language to add to a multilingual model of start_from that does not know it: gn_Latn; needs like"
     )
     like: str | None = Key(None, "language of that model, related to add_language, whose token it begins as: spa_Latn")
+    keep_languages: list[str] = Key(
+        [], "cut the vocabulary of a model of start_from to tokens in the characters of these languages, those of the "
+        "text: [spa_Latn, grn_Latn]"
+    )
     freeze: list[str] = Key([], "parameters to freeze, by name prefix: [model.encoder]")
     seed: int = Key(1, "random seed of initialization, data order and dropout", ge=0, lt=2**32)
     max_steps: int | None = Key(
@@ -417,6 +421,8 @@ class TrainingArguments(Section):
                 f"training.r_drop={self.r_drop} and training.distill_from={self.teachers[0]} are both given; choose "
                 "one"
             )
+        if self.keep_languages and not self.start_from:
+            errors.append(f"training.keep_languages={self.keep_languages} needs a model to cut: training.start_from")
         if bool(self.add_language) != bool(self.like):
             given, other = ("add_language", "like") if self.add_language else ("like", "add_language")
             errors.append(f"training.{given}={getattr(self, given)!r} needs training.{other}")

@@ -3,6 +3,7 @@
 Class, tokenizer and files stay as they are, so that everything that loads the model loads what a run makes of it.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
-from ...data.tokenizers.tokenizer import SOURCE_PREFIX
+from ...data.sources.text_files import Pair
+from ...data.tokenizers.tokenizer import SOURCE_PREFIX, load_tokenizer
 from ...errors import InputError, reason
 from ...generation.output_scores import forced_output
 from ...models.families import FAMILIES, Family, longest_sequence
@@ -32,6 +34,7 @@ from ...text.languages import (
 )
 from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
+from .cut_vocabulary import cut_model, cut_tokenizer, rows_of
 from .memory import weight_memory_errors
 from .splits import learns_both_directions
 
@@ -142,6 +145,31 @@ def begin_like(model: PreTrainedModel, new: int, like: int) -> None:
             bias[:, new] = bias[:, like]
 
 
+def cut_to_languages(
+    tokenizer: PreTrainedTokenizerBase, recipe: Recipe, texts: Iterable[Pair]
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of a new run, cut to the recipe's languages.
+
+    Raises:
+        InputError: it cannot be cut, or the recipe keeps a language in which it has no text.
+    """
+    training, kept = recipe.training, set(recipe.training.keep_languages)
+    if not keeps_its_class(training.start_from):
+        raise InputError(f"training.keep_languages: {training.start_from} is for few languages; remove the key")
+    given = {code for code in recipe.data.text_languages if code}
+    if is_multilingual(tokenizer):
+        kept = {own_code(tokenizer, code) for code in kept}
+        given = {tokenizer.src_lang, tokenizer.tgt_lang}
+    if kept != given:
+        raise InputError(
+            f"training.keep_languages={training.keep_languages} must be the languages of the text, "
+            f"{' and '.join(sorted(given))}: in others, it is not known which tokens they need"
+        )
+    cut = cut_tokenizer(tokenizer, texts, sorted(given))
+    set_direction(cut, training.start_from, recipe.data)
+    return cut
+
+
 def own_code(tokenizer: PreTrainedTokenizerBase, code: str | None) -> str | None:
     """A language as a multilingual tokenizer spells it: `es` is mBART's `es_XX`, `spa` NLLB's `spa_Latn`.
 
@@ -193,7 +221,9 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
     model, report = read_weights(AutoModelForSeq2SeqLM, source, config=config, dtype=torch.float32)
     if errors := unfit_weights(source, model, report) + damage_errors(source, model.named_parameters()):
         raise InputError.of(errors)
-    if recipe.training.add_language:
+    if recipe.training.keep_languages:
+        cut_model(model, rows_of(tokenizer, load_tokenizer(recipe.tokenizer.path or source), recipe.training.like))
+    elif recipe.training.add_language:
         begin_like(model, *(tokenizer.convert_tokens_to_ids([recipe.training.add_language, recipe.training.like])))
     check_vocabularies(source, model, tokenizer)
     errors = [
