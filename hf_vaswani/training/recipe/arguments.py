@@ -17,6 +17,8 @@ LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
 LONGEST_TEST_NAME = 100
 # Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
 MOST_SAMPLES = 10_000
+# What the best weights may be chosen by.
+METRICS = ("loss", "bleu", "chrf")
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 # The keys of models that a run distills, and of those that only take part in scoring what it made.
@@ -86,6 +88,11 @@ class DataArguments(Section):
         "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: {own: 2, "
         "pairs.jsonl.gz: 1}; default: own", resumable=True, is_path=True
     )
+    temperature: float | None = Key(
+        None, "how often each direction is drawn, in a model for several: in proportion to its number of pairs to the "
+        "power of 1 / temperature; 1: each pair once per epoch; 5 favors small ones, in the vocabulary, too", ge=1,
+        le=1000, resumable=True
+    )
     reversed: bool = Key(False, "train the opposite direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
         None, "hold out this share of the training pairs, at random, for validation", gt=0, lt=1
@@ -148,6 +155,11 @@ class DataArguments(Section):
             elif is_missing and getattr(self, f"{split}_split") is None:
                 errors.append(f"data.{split}_split is missing: the split of the dataset{share}")
         errors += self._test_name_errors() + self._mixture_errors()
+        if self.streaming and self.temperature:
+            errors.append(
+                f"data.temperature={self.temperature} needs the numbers of all pairs, unlike data.streaming: give the "
+                "sources weights instead"
+            )
         if self.streaming and self.drop_duplicates:
             errors.append(
                 "data.drop_duplicates has to remember all pairs, which data.streaming does not allow: choose one"
@@ -316,7 +328,10 @@ class TrainingArguments(Section):
         200, "validation sentences translated for BLEU and chrF, greedily; 0 for none", ge=0, le=COUNTLESS,
         resumable=True
     )
-    metric_for_best_model: Literal["loss", "bleu", "chrf"] = Key("loss", "validation metric of the best weights")
+    metric_for_best_model: str = Key(
+        "loss", "validation metric of the best weights: loss, bleu or chrf; with several directions, their mean, or "
+        "that of one of them: es-gn_chrf"
+    )
     early_stopping_patience: int | None = Key(
         None, "stop after this many validations without improvement of metric_for_best_model", ge=1, le=COUNTLESS,
         resumable=True
@@ -400,7 +415,12 @@ class TrainingArguments(Section):
                 f"training.license={self.license!r} is not a Hub license identifier (apache-2.0, cc-by-4.0, "
                 "other). See https://huggingface.co/docs/hub/repositories-licenses"
             )
-        if self.metric_for_best_model != "loss" and not self.eval_sentences:
+        if self.metric_for_best_model.rpartition("_")[2] not in METRICS:
+            errors.append(
+                f"training.metric_for_best_model must be one of {', '.join(METRICS)}, got "
+                f"{self.metric_for_best_model!r}"
+            )
+        elif not self.metric_for_best_model.endswith("loss") and not self.eval_sentences:
             errors.append(
                 f"training.metric_for_best_model={self.metric_for_best_model!r} needs translations of the validation "
                 "text, but training.eval_sentences=0"
