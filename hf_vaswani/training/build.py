@@ -127,6 +127,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         scoring = scoring_of(recipe, tokenizer, direction)
         return Validator(processes, tokenizer, encoded, recipe.training, pairs, scoring)
 
+    check_metric(recipe, splits)
     if splits.validations:
         validator = DirectionsValidator({name: validator_of(name, own) for name, own in splits.validations.items()})
     else:
@@ -148,6 +149,22 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         teacher,
         aligner,
     )
+
+
+def check_metric(recipe: Recipe, splits: Splits) -> None:
+    """Refuse a metric of a direction that is not validated.
+
+    Raises:
+        InputError: it is not.
+    """
+    metric = recipe.training.metric_for_best_model
+    direction = metric.rpartition("_")[0]
+    if direction and direction not in splits.validations:
+        known = ", ".join(splits.validations) or "none: the model has one direction"
+        raise InputError(
+            f"training.metric_for_best_model={metric}: {direction} is not a direction of the validation set. It has "
+            f"{known}"
+        )
 
 
 def scoring_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, name: str) -> ScoreSettings:
