@@ -36,7 +36,7 @@ from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
 from .cut_vocabulary import cut_model, cut_tokenizer, rows_of
 from .memory import weight_memory_errors
-from .splits import learns_both_directions
+from .splits import learns_both_directions, model_directions
 
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
 FREE_FIELDS = {
@@ -257,6 +257,7 @@ def unsupported_keys(recipe: Recipe) -> list[str]:
         "evaluation.attention": evaluation.attention,
         "evaluation.compare_with": evaluation.compared,
         "data.text": learns_both_directions(recipe.data) and recipe.data.text,
+        "data.train": len(model_directions(recipe.data)) > 1 and recipe.data.train,
     }
     return [
         f"{key}={value!r} needs a model of this package, which training.start_from={training.start_from} is not; "

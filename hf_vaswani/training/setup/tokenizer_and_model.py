@@ -24,7 +24,7 @@ from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
-from .splits import learns_both_directions, model_languages
+from .splits import learns_both_directions, model_directions, model_languages, model_marks
 from .start_model import FREE_FIELDS, add_language, is_own_model, keeps_its_class, load_start_model, set_direction
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,11 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         return require_trainable(load_tokenizer(str(path)), str(path), recipe)
     augmentation = recipe.augmentation
     return existing_tokenizer(recipe) or train_tokenizer(
-        pairs, recipe.tokenizer, augmentation.markers, folds_capitals=augmentation.uppercase > 0
+        pairs,
+        recipe.tokenizer,
+        augmentation.markers,
+        folds_capitals=augmentation.uppercase > 0,
+        marks=model_marks(recipe.data),
     )
 
 
@@ -61,6 +65,13 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
             add_language(tokenizer, recipe)
         key = "tokenizer.path" if recipe.tokenizer.path else "training.start_from"
         named(key, lambda: require_trainable(tokenizer, source, recipe))
+    if tokenizer is not None and (
+        missing := [mark for mark in model_marks(recipe.data) if mark not in tokenizer.get_added_vocab()]
+    ):
+        raise InputError(
+            f"{recipe.tokenizer_source} has no token for {', '.join(missing)}, which the sources of data.train need. "
+            "Learn a new tokenizer, or train on the languages and tags that it knows."
+        )
     if tokenizer is not None and recipe.augmentation.shares:
         from ...data.augmentation.augmenter import check_tokens
 
@@ -167,6 +178,8 @@ def make_own_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Vaswan
         # A language may be the name of a column. A model for both directions has none, whatever it starts from.
         if (code := language_code(language)) or learns_both_directions(recipe.data):
             setattr(model.config, name, code)
+    if directions := model_directions(recipe.data):
+        model.config.language_pairs = [list(pair) for pair in directions] if len(directions) > 1 else None
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
     return model

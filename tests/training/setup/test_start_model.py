@@ -24,7 +24,7 @@ def opened(tmp_path):
         recipe = Recipe()
         recipe.training.start_from = str(tmp_path / "start")
         recipe.data.source_language, recipe.data.target_language = languages
-        recipe.data.max_length = 40
+        recipe.data.max_length, recipe.data.train = 40, "text.tsv"
         for section, keys in (sections or {}).items():
             for key, value in keys.items():
                 setattr(getattr(recipe, section), key, value)
