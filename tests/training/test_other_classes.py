@@ -14,6 +14,7 @@ from hf_vaswani.training.trainer import train_with_trainer
 
 from ..families import FAMILIES, LANGUAGES, family
 from .helpers import same_weights
+from .test_resume import kill_at_random_moments
 from .test_trainer import assert_same_run
 
 OTHERS = [name for name in FAMILIES if name != "Vaswani"]
@@ -125,3 +126,13 @@ def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned
     )
     assert output.read_text() == (whole / "test_translations.txt").read_text()
     assert AutoModelForSeq2SeqLM.from_pretrained(whole).config.vocab_size == (36 if cut else 240)
+
+
+@pytest.mark.slow
+def test_killed_run_resumes_bit_for_bit(tuned, recipe, tmp_path):
+    load = tuned("M2M100", "--max_steps=60", "--save_steps=3")
+    whole = train(load(output="whole")).folder
+    options = [f"--start_from={tmp_path / 'start'}", "--source_language=de", "--target_language=en", *STEPS]
+    options += ["--max_steps=60", "--save_steps=3"]
+    assert kill_at_random_moments(recipe, tmp_path / "parts", 2, options)
+    assert same_weights(train(load(output="parts")).folder, whole)

@@ -105,7 +105,9 @@ def set_direction(tokenizer: PreTrainedTokenizerBase, source: str, data: DataArg
         raise InputError(f"{source}: {message}") from None
     if is_multilingual(tokenizer):
         tokenizer.src_lang, tokenizer.tgt_lang = languages
-    tokenizer.init_kwargs[SOURCE_PREFIX] = prefix
+    tokenizer.init_kwargs.pop(SOURCE_PREFIX, None)
+    if prefix:
+        tokenizer.init_kwargs[SOURCE_PREFIX] = prefix
 
 
 def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
