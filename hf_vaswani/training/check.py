@@ -20,7 +20,7 @@ from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import on_main_process
-from .optimization.optimizer import freeze
+from .optimization.optimizer import freeze, import_torchao
 from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs
 from .setup.memory import training_memory_errors
@@ -122,6 +122,8 @@ def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str
         from ..runtime.imports import import_extra
 
         collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
+    if recipe.training.optim == "adam_8bit":
+        collect_errors(errors, lambda: named("training.optim", import_torchao))
     if not wrong_paths:
         tokenizer = collect_errors(errors, lambda: inputs.tokenizer)
         model = tokenizer and collect_errors(errors, lambda: inputs.model)

@@ -303,9 +303,9 @@ class TrainingArguments(Section):
         le=1_000_000
     )
     warmup_steps: int = Key(4000, "steps of linear warm-up; 0 for none", ge=0, le=COUNTLESS)
-    optim: Literal["adam", "muon"] = Key(
-        "adam", "optimizer; muon: Muon for the matrices of hidden layers and Adam for all other parameters, at the "
-        "same rate"
+    optim: Literal["adam", "adam_8bit", "muon"] = Key(
+        "adam", "optimizer; adam_8bit: Adam with its two means in 8 bits, a quarter of their memory (torchao); muon: "
+        "Muon for the matrices of hidden layers and Adam for all other parameters, at the same rate"
     )
     adam_beta1: float = Key(0.9, "decay of Adam's mean of gradients", ge=0, lt=1)
     adam_beta2: float = Key(0.98, "decay of Adam's mean of squared gradients", ge=0, lt=1)

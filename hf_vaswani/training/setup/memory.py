@@ -8,6 +8,9 @@ from ...runtime.machine import free_memory
 from ..optimization.step_batches import CPU_PASS_TOKENS
 from ..recipe.recipe import Recipe
 
+# What each optimizer keeps of each parameter at least, in numbers of 32 bits.
+MOMENTS = {"adam": 2, "adam_8bit": 0.5, "muon": 1}
+
 
 def weight_memory_errors(source: str, config: PreTrainedConfig) -> list[str]:
     """An error if the weights of a model do not fit into free memory; none of them is read."""
@@ -31,7 +34,7 @@ def training_memory_errors(recipe: Recipe, model: PreTrainedModel, device: torch
     """
     training = recipe.training
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    copies = 1 + (2 if training.optim == "adam" else 1) + bool(training.ema_decay)
+    copies = 1 + MOMENTS[training.optim] + bool(training.ema_decay)
     tokens = min(training.max_tokens, CPU_PASS_TOKENS) if device.type == "cpu" else training.max_tokens
     # The logits and their gradient.
     logits = 2 * tokens * model.get_output_embeddings().weight.shape[0] * (2 if is_mixed else FLOAT_BYTES)
@@ -43,6 +46,8 @@ def training_memory_errors(recipe: Recipe, model: PreTrainedModel, device: torch
     if need <= free:
         return []
     remedies = ["lower training.max_tokens"]
+    if training.optim == "adam":
+        remedies.insert(0, "keep Adam's means in 8 bits (training.optim: adam_8bit)")
     if not recipe.peft.is_used:
         remedies = ["train an adapter (peft.r: 8)", "freeze a part (training.freeze)", *remedies]
     return [
