@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
 from ..runtime.parts import MapParts
-from .clean import WORK, CleanSettings, Judged, judge, spellings_of
+from .clean import WORK, CleanSettings, Judged, is_work, judge, spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
 from .provenance import REPORT, digests, public_names
@@ -47,7 +47,7 @@ def check_output(output: Path) -> None:
     Raises:
         InputError: there is something else in it.
     """
-    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / WORK).is_dir())):
+    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not is_work(output / WORK))):
         raise InputError(f"{output} exists and has no clean text. Choose another folder; nothing is overwritten.")
 
 

@@ -34,7 +34,10 @@ REASONS = {
     "duplicate": "an exact duplicate of an earlier pair",
     "near_duplicate": "an earlier pair but for digits, punctuation, case, or a few words",
 }
-WORD = re.compile(r"\w+")
+# Marks are no `\\w`, but parts of words: the vowels of Hindi and Thai, the points of Hebrew, the tilde of a Guarani g.
+_MARKS = "".join(mark for mark in map(chr, range(0x300, 0x20000)) if unicodedata.category(mark).startswith("M"))
+WORD = re.compile(rf"\w[\w{_MARKS}]*")
+NO_LETTER = re.compile(r"[\d_]")
 # A number, also with a mark or space before each three digits.
 NUMBER = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f ]\d{3}(?!\d))*")
 # What stands for characters that could not be read; private ones; pieces of boxes in words, which once were letters.
@@ -81,7 +84,7 @@ def look_at(pair: Pair, scripts: tuple[frozenset[str], frozenset[str]]) -> Looks
     shares = tuple(_script_share(text, own) for text, own in zip(pair, scripts))
     others = (_others(*(list(map(_digits, NUMBER.findall(text))) for text in pair)), _others(*map(_addresses, pair)))
     values = (*lengths, _copied(*words), max(map(_repeated, words)), *shares, *others)
-    bare = ["".join(filter(str.isalpha, "".join(own))) for own in words]
+    bare = [NO_LETTER.sub("", "".join(own)) for own in words]
     hashes = (hash_of(*pair), hash_of(*bare), *(hash_of(" ".join(own)) for own in words))
     return Looks(values, hashes, band_hashes(words), not all(words), any(map(DAMAGED.search, pair)))
 

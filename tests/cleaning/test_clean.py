@@ -193,6 +193,15 @@ def test_a_short_text_is_cleaned_by_rules_alone(pairs, tmp_path, capsys):
     assert [row[2] for row in rows(tmp_path / "out")] == [""] * 50 + ["duplicate"]
 
 
+def test_lengths_of_a_short_text_are_compared_with_its_usual_ratio(pairs, tmp_path):
+    """As in Chinese, whose lines are a fourth as long as English ones."""
+    texts = [(source[::4], target) for source, target in pairs[:50]]
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"a.{name}").write_text("".join(f"{pair[side]}\n" for pair in texts), encoding="utf-8")
+    assert run(tmp_path / "out", (tmp_path / "a.de", tmp_path / "a.en")) == 0
+    assert not [row for row in rows(tmp_path / "out") if row[2] == "length"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -33,6 +33,23 @@ def test_addresses_that_only_one_side_has():
     assert math.isnan(looks("Siehe dort", "See there")["addresses"])
 
 
+HINDI = (
+    "भारत एक विशाल देश है और यहाँ अनेक भाषाएँ बोली जाती हैं, जिनमें हिन्दी सबसे अधिक लोगों द्वारा बोली और समझी जाती है, और इसके "
+    "साथ ही बंगाली, मराठी, तेलुगु और तमिल भी बहुत लोगों की मातृभाषा हैं"
+)
+
+
+def test_marks_are_parts_of_words():
+    # 38 words, of which 8 are repetitions: और three more times, बोली, जाती, लोगों, भी, हैं. Pieces of them repeat more often.
+    words = HINDI.replace(",", "").split()
+    assert looks(HINDI, "India")["repeated"] == pytest.approx(1 - len(set(words)) / len(words))
+    # But for its vowels, each word is another one.
+    assert looks("वह घर जाती थी", "वे घरों जाते थे")["copied"] == 0
+    hashes = [look_at((text, "goes"), LATIN).hashes for text in ("वह जाता", "वह जाती", "वह, जाती 2!")]
+    assert hashes[0][1] != hashes[1][1] == hashes[2][1]
+    assert not look_at(("g\u0303ua", "❤\ufe0f a"), LATIN).is_empty and look_at(("g", "❤\ufe0f"), LATIN).is_empty
+
+
 def limits(pairs):
     return Limits.of([look_at(pair, LATIN) for pair in pairs], 1.0)
 
