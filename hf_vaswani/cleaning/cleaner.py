@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..data.sources.text_files import Pair
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..files import file_digest
 from .measures import PairMeasures
 from .rules import Limits, look_at, usual_scripts
@@ -36,6 +36,7 @@ class Cleaner:
         scripts: the usual scripts of each side.
         limits: of what pairs may have.
         length_ratio: the usual length of a target in characters, divided by its source's.
+        codes: of both languages, if the user has given them.
     """
 
     measures: PairMeasures | None
@@ -44,6 +45,7 @@ class Cleaner:
     scripts: tuple[frozenset[str], frozenset[str]]
     limits: Limits
     length_ratio: float
+    codes: tuple[str, str] | None = None
 
     @classmethod
     def learn(cls, pairs: Sequence[Pair]) -> "Cleaner":
@@ -81,7 +83,7 @@ class Cleaner:
         score = TranslationScore.learn(pairs, measures)
         looks = [look_at(pair, scripts) for pair in _good(pairs, measures, score)]
         limits = Limits.of(looks, self.length_ratio)
-        return Cleaner(measures, score, self.languages, scripts, limits, self.length_ratio)
+        return replace(self, measures=measures, score=score, scripts=scripts, limits=limits)
 
     def digest(self) -> str:
         """A hash of what was learned."""
@@ -98,7 +100,7 @@ class Cleaner:
             self.score.save(folder)
         values = {
             "format": FORMAT, "scripts": [sorted(own) for own in self.scripts], "limits": asdict(self.limits),
-            "length_ratio": self.length_ratio, "has_score": self.score is not None,
+            "length_ratio": self.length_ratio, "codes": self.codes, "has_score": self.score is not None,
         }  # fmt: skip
         (folder / FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
@@ -112,17 +114,18 @@ class Cleaner:
         folder = Path(folder)
         try:
             values = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            if values["format"] != FORMAT:
-                raise InputError(f"{folder} is a cleaner of another version: make it again with --save_cleaner.")
-            measures = PairMeasures.load(folder) if values["has_score"] else None
-            score = TranslationScore.load(folder) if values["has_score"] else None
-            scripts = tuple(map(frozenset, values["scripts"]))
-            languages, limits = SideLanguages.load(folder), Limits(**values["limits"])
-            return cls(measures, score, languages, scripts, limits, float(values["length_ratio"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if values["format"] == FORMAT:
+                measures = PairMeasures.load(folder) if values["has_score"] else None
+                score = TranslationScore.load(folder) if values["has_score"] else None
+                scripts = tuple(map(frozenset, values["scripts"]))
+                languages, limits = SideLanguages.load(folder), Limits(**values["limits"])
+                codes = tuple(values["codes"]) if values["codes"] else None
+                return cls(measures, score, languages, scripts, limits, float(values["length_ratio"]), codes)
+        except Exception as error:  # tokenizers have no others
             raise InputError(
-                f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({error})."
+                f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({reason(error)})."
             ) from None
+        raise InputError(f"{folder} is a cleaner of another version: make it again with --save_cleaner.")
 
 
 def _good(pairs: Sequence[Pair], measures: PairMeasures, score: TranslationScore) -> list[Pair]:

@@ -146,3 +146,12 @@ def test_what_another_version_has_measured_is_measured_again(raw, tmp_path, monk
     assert run(tmp_path / "out", *raw) == 0
     after = contents(tmp_path / "out")
     assert {name for name in before if before[name] != after[name]} == {"measured/settings.json"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are not UTF-8")
+def test_file_names_that_are_not_utf_8_are_written_with_escapes(raw, tmp_path):
+    (tmp_path / "raw.de").rename(tmp_path / os.fsdecode(b"raw\xff.de"))
+    assert (
+        run(tmp_path / "out", *(os.fsdecode(option.encode().replace(b"raw.de", b"raw\xff.de")) for option in raw)) == 0
+    )
+    assert "raw\\udcff.de" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ HINDI = (
 
 
 def test_marks_are_parts_of_words():
-    # 38 words, of which 8 are repetitions: और three more times, बोली, जाती, लोगों, भी, हैं. Pieces of them repeat more often.
+    # Pieces of words, between their vowels, repeat far more often.
     words = HINDI.replace(",", "").split()
     assert looks(HINDI, "India")["repeated"] == pytest.approx(1 - len(set(words)) / len(words))
     # But for its vowels, each word is another one.
