@@ -123,8 +123,8 @@ def _others(one: list[str], other: list[str]) -> float:
 
 
 def _repeated(words: list[str]) -> float:
-    """The share of words that are no more than repetitions of others."""
-    return 1 - len(set(words)) / len(words) if len(words) >= REPEATED_LENGTH else 0.0
+    """The share of words that have come before, after the same word; any long text repeats many of its words."""
+    return 1 - len({*zip(words, words[1:])}) / (len(words) - 1) if len(words) >= REPEATED_LENGTH else 0.0
 
 
 def _script_share(text: str, scripts: frozenset[str]) -> float:

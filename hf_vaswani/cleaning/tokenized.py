@@ -19,6 +19,8 @@ SAMPLE, LEAST_SHARE = 2000, 0.5
 SPLIT = re.compile(rf"(?<=[^\W\d_]) ([{APOSTROPHES}]) ?(?=[^\W\d_])")
 CLOSING = re.compile(rf"(?<=\w) ?[{APOSTROPHES}](?!\w| \w)")
 INNER = re.compile(rf"(?<=[^\W\d_])[{APOSTROPHES}](?=[^\W\d_])")
+# What sacremoses leaves apart: a quotation, and the marks of Arabic.
+QUOTED, MARKED = re.compile("“ ?([^“”]*?) ?”"), re.compile(" (?=[؟،؛۔]|”(?:[.,;:!?]|$))")
 # How many times more frequent than both others the first must be, to be letters of words that were cut apart.
 TIMES, LEAST_LINES = 10, 20
 
@@ -62,6 +64,7 @@ def detokenized(text: str, language: str, spacing: Spacing) -> str:
     verdict = _is_tokenized(text)
     if verdict or (verdict is None and spacing.is_tokenized):
         text = _detokenizer(language).detokenize(text.split(), unescape=False)
+        text = MARKED.sub("", QUOTED.sub(r"“\1”", text))
     return text
 
 

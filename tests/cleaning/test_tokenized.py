@@ -15,6 +15,8 @@ pytest.importorskip("sacremoses")
         ('I don \'t know , " he said " .', "en", 'I don\'t know, "he said".'),
         ("'Lige anele , 'emi .", "tar", "'Lige anele, 'emi."),
         ("It is 3.5 m , no more .", "en", "It is 3.5 m, no more."),
+        ("Un “ gato ” , dijo “ Ana . ” No quiero ” .", "es", "Un “gato”, dijo “Ana.” No quiero”."),
+        ("كيف حالك ؟ نعم ، شكرا .", "ar", "كيف حالك؟ نعم، شكرا."),
     ],
 )
 def test_marks_join_the_words_before_them(text, language, expected):
