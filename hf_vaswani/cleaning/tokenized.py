@@ -19,8 +19,8 @@ SAMPLE, LEAST_SHARE = 2000, 0.5
 SPLIT = re.compile(rf"(?<=[^\W\d_]) ([{APOSTROPHES}]) ?(?=[^\W\d_])")
 CLOSING = re.compile(rf"(?<=\w) ?[{APOSTROPHES}](?!\w| \w)")
 INNER = re.compile(rf"(?<=[^\W\d_])[{APOSTROPHES}](?=[^\W\d_])")
-# What sacremoses leaves apart: a quotation, and the marks of Arabic.
-QUOTED, MARKED = re.compile("“ ?([^“”]*?) ?”"), re.compile(" (?=[؟،؛۔]|”(?:[.,;:!?]|$))")
+# What sacremoses leaves apart, or joins to the wrong word: quotations, and the marks of Arabic.
+QUOTED, MARKED = re.compile("“ ?([^“”]*?) ?”"), re.compile(" (?=[؟،؛۔]|[.,;:!?]+”|”(?:[.,;:!?]|$))")
 # How many times more frequent than both others the first must be, to be letters of words that were cut apart.
 TIMES, LEAST_LINES = 10, 20
 
@@ -63,8 +63,8 @@ def detokenized(text: str, language: str, spacing: Spacing) -> str:
         text = SPLIT.sub(r"\1", text)
     verdict = _is_tokenized(text)
     if verdict or (verdict is None and spacing.is_tokenized):
-        text = _detokenizer(language).detokenize(text.split(), unescape=False)
-        text = MARKED.sub("", QUOTED.sub(r"“\1”", text))
+        words = QUOTED.sub(r"“\1”", text).split()
+        text = MARKED.sub("", _detokenizer(language).detokenize(words, unescape=False))
     return text
 
 
