@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import __version__
 from ..data.filters import HashSet
 from ..data.sources.tables import Languages
 from ..data.sources.text_files import Pair
@@ -158,9 +157,9 @@ def _begin(
     cleaner: Cleaner | None,
     likes: tuple[Sequence[str], Sequence[str]],
 ) -> None:
-    """Empty the folder, unless its parts are of the same sources and settings, and of this version."""
+    """Empty the folder, unless its parts are of the same sources, settings, and format."""
     own = {
-        "version": [__version__, FORMAT],
+        "format": FORMAT,
         "sources": [digest(source) for source in sources], "languages": languages, "part": PART,
         "repairs": list(settings.repairs), "swap_sides": settings.swap_sides,
         "cleaner": None if cleaner is None else cleaner.digest(),

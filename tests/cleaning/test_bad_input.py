@@ -142,7 +142,7 @@ def test_what_another_version_has_measured_is_measured_again(raw, tmp_path, monk
     assert run(tmp_path / "out", *raw) == 0
     before = contents(tmp_path / "out")
     (tmp_path / "out" / "measured" / "texts-000000.parquet").write_bytes(b"of another version")
-    monkeypatch.setattr(clean, "__version__", "0.0.1")
+    monkeypatch.setattr(clean, "FORMAT", 0)
     assert run(tmp_path / "out", *raw) == 0
     after = contents(tmp_path / "out")
     assert {name for name in before if before[name] != after[name]} == {"measured/settings.json"}
