@@ -30,7 +30,7 @@ from .cleaner import FORMAT, MOST_PAIRS, Cleaner
 from .mixture import passage_finder
 from .near_duplicates import BANDS
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
-from .rules import MEASURED, REASONS, Limits, hash_of, look_at
+from .rules import MEASURED, REASONS, Limits, hash_of, is_long, look_at
 from .side_languages import SWAPPED, SideLanguages
 from .spelling import TwoSpellings, changes_to, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
@@ -38,7 +38,6 @@ from .tokenized import SAMPLE, Spacing, detokenized
 PART = 20_000
 LARGE = 5  # parts of a text from which learning has a process of its own
 WORK, SETTINGS = "measured", "settings.json"
-TEST_WORDS = 4  # of a line that is in a test set on one side only
 Row = tuple[int, int, str, str]  # number of the source, line, source, target
 
 
@@ -357,7 +356,7 @@ def _test_hashes(tests: Sequence[TextSource], languages: Languages) -> tuple[set
             looks = look_at(tuple(repaired(text)[0] for text in pair), (frozenset(), frozenset()))
             both.add(looks.hashes[2:])
             for side, text, number in zip(sides, pair, looks.hashes[2:]):
-                if len(text.split()) >= TEST_WORDS:
+                if is_long(text):
                     side.add(number)
     return (*sides, both)
 

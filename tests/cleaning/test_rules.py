@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from hf_vaswani.cleaning.rules import MEASURED, Limits, look_at
+from hf_vaswani.cleaning.rules import MEASURED, Limits, is_long, look_at
 
 LATIN = (frozenset({"LATIN"}), frozenset({"LATIN"}))
 
@@ -22,10 +22,24 @@ def looks(source, target):
         ("am 3.5.2011", "on May 3, 2011", 1),
         ("007 und 12", "7 and 13", 2),
         ("Zimmer ١٢", "Room 12", 0),
+        ("١٬٢٥٠ كم", "1,250 km", 0),
     ],
 )
 def test_numbers_that_only_one_side_has(source, target, others):
     assert looks(source, target)["numbers"] == others
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Yes, of course.", False),
+        ("Yes, of course not.", True),
+        ("谢谢你！", False),
+        ("他昨天坐火车去了北京看朋友。", True),
+    ],
+)
+def test_long_texts_have_several_words_with_or_without_spaces(text, expected):
+    assert is_long(text) == expected
 
 
 def test_addresses_that_only_one_side_has():

@@ -44,6 +44,11 @@ def test_words_that_are_cut_at_their_apostrophes_are_joined():
     assert detokenized(texts[3], "ay", spacing) == "Jach'a pankan 3 qilqt'am, sasa."
 
 
+def test_words_after_an_apostrophe_with_spaces_around_it_are_not_joined_where_others_have_one_before():
+    spacing = Spacing.of([*["the dog 's bowl ."] * 90, *["the dogs ' bowls ."] * 10])
+    assert detokenized("the dogs ' bowls and the dog 's .", "en", spacing) == "the dogs' bowls and the dog's."
+
+
 @pytest.mark.parametrize(
     "text",
     [
