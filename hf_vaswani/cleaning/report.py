@@ -324,8 +324,8 @@ def _flaws(flaws: list[Flaw]) -> str:
 
 
 def _with_code(text: str) -> str:
-    """Text for HTML, whose options are code, with their values."""
-    return re.sub(r"--\w+( [\w./-]*\w)?", r"<code>\g<0></code>", html.escape(text))
+    """Text for HTML, in which what is in backticks is code."""
+    return re.sub("`(--.+?)`(?=\\W)", r"<code>\1</code>", html.escape(text))
 
 
 def _detail(report: CleanReport, name: str) -> str:
