@@ -1,4 +1,4 @@
-"""Sentences on their way over a third language, and the terms of a translation by the words that stand for them there."""
+"""Sentences on their way over a third language, and terms by the words that stand for them there."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -17,8 +17,8 @@ from ..text.inputs import listed
 from ..text.keep_patterns import find_kept
 from ..text.languages import LanguagePair, fits_pair, is_same_language, pairs_in_words
 from ..text.normalization import clean, is_blank
-from ..text.pivots import PivotSentence, PivotTerms
-from ..text.words import Span
+from ..text.pivots import PivotSentence, PivotTerms, compose_links
+from ..text.words import Links, Span
 from .options import MEANINGS, TranslationOptions
 from .pairs import encode_with_languages
 from .segments import MASK, Hypothesis, Occurrence, Result, Segment, TermText
@@ -162,7 +162,7 @@ class ChainTranslator(Translator):
     def __init__(self, first: Translator, second: Translator, options: TranslationOptions):
         if options.return_alignments:
             raise ValueError(
-                "return_alignments: a translation over a third language has no alignments with its source. Leave it out."
+                "return_alignments: over a third language, source and translation have no alignments. Leave it out."
             )
         self.first, self.second, self.pivots = first, second, PivotTranslator(first)
         # What reads the sources.
@@ -284,6 +284,27 @@ class _Progress:
         return finished
 
 
+Aligner = Callable[[Sequence[str], Sequence[str], Sequence[bool]], Sequence[Links | None]]
+
+
+def align_over(
+    texts: Sequence[str],
+    pivots: Sequence[str],
+    translations: Sequence[str],
+    has_tags: Sequence[bool],
+    first: Aligner,
+    second: Aligner,
+) -> list[Links | None]:
+    """Alignments of texts with translations over a third language, for the texts that have tags.
+
+    Args:
+        first, second: align texts with their translations into the pivot, and out of it.
+    """
+    links = zip(first(texts, pivots, has_tags), second(pivots, translations, has_tags))
+    every = zip(texts, pivots, translations, has_tags, links)
+    return [compose_links(*own, *steps) if has else None for *own, has, steps in every]
+
+
 def joined_pivot(sentences: Sequence[PivotSentence]) -> str:
     """A text in the third language."""
     return join_texts([each.text for each in sentences], [Piece(each.text, each.space) for each in sentences])
@@ -383,4 +404,4 @@ def pivot_language(
     return into
 
 
-__all__ = ["ChainTranslator", "PivotTranslator", "joined_pivot", "make_chain", "pivot_language"]
+__all__ = ["ChainTranslator", "PivotTranslator", "align_over", "joined_pivot", "make_chain", "pivot_language"]

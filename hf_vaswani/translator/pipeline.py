@@ -82,6 +82,9 @@ class TranslationPipeline(Pipeline):
     what computes the translations (`"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`), and `quantize="int8"`, for 8-bit
     weights in CTranslate2 or ONNX Runtime. The model itself is not changed.
 
+    Attributes:
+        second: the pipeline of the second model, if any.
+
     Where no model has a pair, two translate over a third language: `second_model`, a folder or Hub id that only
     `pipeline()` accepts, translates what this model writes. A multilingual model does so by itself with `via="en"`.
     """
@@ -134,21 +137,21 @@ class TranslationPipeline(Pipeline):
             warnings.warn(warning, UserWarning, stacklevel=2)
         # T5's prefix is chosen once, and with it the languages of all calls.
         self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
-        self._second: TranslationPipeline | None = None
+        self.second: TranslationPipeline | None = None
         if not self._is_chain:
             self._check_pair(self._preprocess_params)
             return
         more: dict[str, Any] = {"device": kwargs.get("device")}
         if second is not None:
             model, tokenizer = self._open(second)
-            self._second = TranslationPipeline(model, tokenizer=tokenizer, engine=engine, quantize=quantize, **more)
+            self.second = TranslationPipeline(model, tokenizer=tokenizer, engine=engine, quantize=quantize, **more)
         elif self.prefix:  # T5 has another one for the other step
             more |= {"src_lang": via, "tgt_lang": self._target, "engine": self.selection}
-            self._second = TranslationPipeline(self.model, tokenizer=self.tokenizer, **more)
+            self.second = TranslationPipeline(self.model, tokenizer=self.tokenizer, **more)
         from .chain import pivot_language
 
         requested = self._preprocess_params.get("src_lang"), via, self._target
-        pivot_language(requested, self._pairs, (self._second or self)._pairs, self._second is None)
+        pivot_language(requested, self._pairs, (self.second or self)._pairs, self.second is None)
 
     def _open(self, name: str | os.PathLike) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         """The second model, from its folder or the Hub; errors as in [`load`]."""
@@ -235,14 +238,14 @@ class TranslationPipeline(Pipeline):
             given |= stage
         stages = self._preprocess_params | self._forward_params | self._postprocess_params
         together = self._defaults | stages | given
-        if not (self._second or together.get("via")):
+        if not (self.second or together.get("via")):
             return self.step(together)
         if self.prefix and not self._is_chain:
             raise ValueError("via: chosen once for all calls with this model. Pass it to pipeline().")
         from .chain import make_chain
 
         target = self._target if self._is_chain else stages.get("tgt_lang")
-        return make_chain(self, self._second or self, {**together, "tgt_lang": given.get("tgt_lang", target)})
+        return make_chain(self, self.second or self, {**together, "tgt_lang": given.get("tgt_lang", target)})
 
     def step(self, options: dict[str, Any]) -> Translator:
         """Make the translator of this model alone.
@@ -307,7 +310,7 @@ class TranslationPipeline(Pipeline):
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
         if not isinstance(config := forward.get("generation_config"), GenerationConfig | None):
             raise ValueError(f"generation_config must be a GenerationConfig, got {type(config).__name__}.")
-        last = vars(self).get("_second") or self
+        last = vars(self).get("second") or self
         if stop_sequence is not None:
             forward["eos_token_id"] = last._first_token(stop_sequence, tgt_lang)
         if forward.get("assistant_model") is not None:
