@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
-    "command", "run", "model", "second_model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite", "resume",
-    "num_workers", "engine", "needs_torch", "saves_memory",
+    "command", "run", "model", "second_model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite",
+    "resume", "num_workers", "engine", "needs_torch", "saves_memory",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}

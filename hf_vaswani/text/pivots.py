@@ -1,9 +1,10 @@
 """Sentences on their way over a third language, and terms by the words that stand for them there."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..core.sentence_splitting import Piece, join_texts
 from .glossary import Entry, Glossary
 from .words import Links, Span, word_spans
 
@@ -79,3 +80,16 @@ def compose_links(text: str, pivot: str, translation: str, first: Links | None, 
     if first is None or second is None:
         return None
     return {(source, target) for source, between in first for word, target in second if word == between}
+
+
+def joined_pivot(sentences: Sequence[PivotSentence]) -> str:
+    """A text in the third language."""
+    return join_texts([each.text for each in sentences], [Piece(each.text, each.space) for each in sentences])
+
+
+def joined_warnings(first: str | None, second: str | None) -> str | None:
+    """The warnings of both steps as one, which says what of them is about the pivot."""
+    if first and not first.startswith("the source "):
+        first = f"pivot text: {first}"
+    second = second and second.replace("the source ", "the pivot text ")
+    return "; ".join(filter(None, (first, second))) or None

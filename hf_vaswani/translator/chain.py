@@ -7,17 +7,17 @@ both steps. A term of the source is given to the second translator by the words 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from transformers.utils import logging
 
-from ..core.sentence_splitting import Piece, join_texts, split_like_training_text
+from ..core.sentence_splitting import Piece, split_like_training_text
 from ..text.glossary import Entry, Glossary, Term
 from ..text.inputs import listed
-from ..text.keep_patterns import find_kept
+from ..text.keep_patterns import find_kept, literal_patterns
 from ..text.languages import LanguagePair, fits_pair, is_same_language, pairs_in_words
 from ..text.normalization import clean, is_blank
-from ..text.pivots import PivotSentence, PivotTerms, compose_links
+from ..text.pivots import PivotSentence, PivotTerms, compose_links, joined_pivot, joined_warnings
 from ..text.words import Links, Span
 from .options import MEANINGS, TranslationOptions
 from .pairs import encode_with_languages
@@ -25,9 +25,6 @@ from .segments import MASK, Hypothesis, Occurrence, Result, Segment, TermText
 from .steps.sentences import join_hypotheses
 from .term_placement import place_terms, term_places
 from .translator import Translator
-
-if TYPE_CHECKING:
-    from .pipeline import TranslationPipeline
 
 logger = logging.get_logger(__name__)
 
@@ -39,6 +36,19 @@ BOTH = (
 SEARCH = ("num_beams", "length_penalty", "early_stopping", "max_new_tokens", "max_length")
 # What the second translator does not get, since it is the chain's.
 OF_CHAIN = ("terms", "progress", "via")
+
+
+class Step(NamedTuple):
+    """How a model translates.
+
+    Attributes:
+        make: makes its translator, from options and arguments of `generate()`.
+        pairs: the pairs that it translates; empty if they are not known, or any.
+    """
+
+    make: Callable[[dict[str, Any]], Translator]
+    pairs: Sequence[LanguagePair]
+
 
 PivotText = list[tuple[PivotSentence, Hypothesis]]
 
@@ -77,7 +87,7 @@ class PivotTranslator:
         pivots = ["" if isinstance(result, Exception) else result[0]["translation_text"] for result in results]
         terms: list[Glossary] = [Glossary(())] * len(sources)
         if glossaries:
-            pivots, terms = self._find_terms(sources, pivots, [glossaries[owner] for owner in owners])
+            pivots, terms = self._find_terms(sources, pivots, [glossaries[owner] for owner in owners], kept)
         found: list[PivotText | Exception] = [[] for _ in texts]
         for owner, segment, result, pivot, own in zip(owners, segments, results, pivots, terms):
             of_text = found[owner]
@@ -104,7 +114,11 @@ class PivotTranslator:
         ]  # fmt: skip
 
     def _find_terms(
-        self, sources: Sequence[str], pivots: Sequence[str], glossaries: Sequence[Glossary]
+        self,
+        sources: Sequence[str],
+        pivots: Sequence[str],
+        glossaries: Sequence[Glossary],
+        kept: Sequence[Sequence[str]],
     ) -> tuple[list[str], list[Glossary]]:
         """Sentences in the pivot, and their terms by their words there.
 
@@ -115,13 +129,16 @@ class PivotTranslator:
         texts: dict[int, TermText] = {}
         entries: dict[int, list[Entry]] = {}
         for number, (source, pivot, glossary) in enumerate(zip(sources, pivots, glossaries)):
-            kept = find_kept(source, self.kept.patterns) if self.kept else []
-            own = [(*place, entry) for *place, entry in glossary.find(source) if not _overlaps(place, kept)]
+            fixed, still = (find_kept(text, literal_patterns(kept[number])) for text in (source, pivot))
+            own = [(*place, entry) for *place, entry in glossary.find(source) if not _overlaps(place, fixed)]
             if own and own[0][:2] == (0, len(source.strip())):
                 pivots[number], terms[number] = source, Glossary([own[0][2]])
             elif own and not is_blank(pivot):
                 occurrences = [Occurrence(*place, each.source, (_as_term(source, place),)) for *place, each in own]
-                texts[number], entries[number] = TermText(source, pivot, occurrences), [each for *_, each in own]
+                texts[number], entries[number] = (
+                    TermText(source, pivot, occurrences, still),
+                    [each for *_, each in own],
+                )
         places = dict(zip(texts, term_places(list(texts.values()), model)))
         if lacking := [number for number in texts if None in places[number]]:
             missing = [
@@ -305,19 +322,6 @@ def align_over(
     return [compose_links(*own, *steps) if has else None for *own, has, steps in every]
 
 
-def joined_pivot(sentences: Sequence[PivotSentence]) -> str:
-    """A text in the third language."""
-    return join_texts([each.text for each in sentences], [Piece(each.text, each.space) for each in sentences])
-
-
-def joined_warnings(first: str | None, second: str | None) -> str | None:
-    """The warnings of both steps as one, which says what of them is about the pivot."""
-    if first and not first.startswith("the source "):
-        first = f"pivot text: {first}"
-    second = second and second.replace("the source ", "the pivot text ")
-    return "; ".join(filter(None, (first, second))) or None
-
-
 def _join(pieces: list[Piece], results: list[list[Hypothesis]], translator: Translator) -> list[Hypothesis]:
     if len(pieces) == 1 and not pieces[0].space:
         return [hypothesis.copy() for hypothesis in results[0]]
@@ -346,8 +350,8 @@ def _as_term(source: str, place: Sequence[int]) -> Term:
     return Term(source[place[0] : place[1]], True)
 
 
-def make_chain(first: "TranslationPipeline", second: "TranslationPipeline", given: dict[str, Any]) -> ChainTranslator:
-    """The translator over a third language with the models of two pipelines, which may be the same.
+def make_chain(first: Step, second: Step, given: dict[str, Any]) -> ChainTranslator:
+    """The translator over a third language with two models, which may be the same.
 
     Args:
         given: options, with the languages of the whole translation, and arguments of `generate()`.
@@ -356,17 +360,17 @@ def make_chain(first: "TranslationPipeline", second: "TranslationPipeline", give
         ValueError: an option is not possible, or the models do not translate over this language.
     """
     requested = given.get("src_lang"), given.get("via"), given.get("tgt_lang")
-    via = pivot_language(requested, first._pairs, second._pairs, first is second)
+    via = pivot_language(requested, first.pairs, second.pairs, first.make == second.make)
     options = TranslationOptions(**{name: value for name, value in given.items() if name in MEANINGS})
     # Samples are the second translator's, from the best translation of the first one.
     search = () if given.get("do_sample") else SEARCH
     every: dict[str, Any] = {"on_error": "return", "return_warnings": options.return_warnings is not False}
     into = {name: given[name] for name in (*BOTH, *search) if name in given}
     out_of = {name: value for name, value in given.items() if name not in OF_CHAIN}
-    last = second.step({**out_of, **every, "src_lang": via, "tgt_lang": options.tgt_lang})
+    last = second.make({**out_of, **every, "src_lang": via, "tgt_lang": options.tgt_lang})
     if given.get("do_sample") and last.hypotheses > 1 and options.return_warnings is None:
         options = replace(options, return_warnings=False)
-    return ChainTranslator(first.step({**into, **every, "src_lang": options.src_lang, "tgt_lang": via}), last, options)
+    return ChainTranslator(first.make({**into, **every, "src_lang": options.src_lang, "tgt_lang": via}), last, options)
 
 
 def pivot_language(
@@ -404,4 +408,4 @@ def pivot_language(
     return into
 
 
-__all__ = ["ChainTranslator", "PivotTranslator", "align_over", "joined_pivot", "make_chain", "pivot_language"]
+__all__ = ["ChainTranslator", "PivotTranslator", "Step", "align_over", "make_chain", "pivot_language"]

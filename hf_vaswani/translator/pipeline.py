@@ -242,10 +242,11 @@ class TranslationPipeline(Pipeline):
             return self.step(together)
         if self.prefix and not self._is_chain:
             raise ValueError("via: chosen once for all calls with this model. Pass it to pipeline().")
-        from .chain import make_chain
+        from .chain import Step, make_chain
 
         target = self._target if self._is_chain else stages.get("tgt_lang")
-        return make_chain(self, self.second or self, {**together, "tgt_lang": given.get("tgt_lang", target)})
+        steps = [Step(each.step, each._pairs) for each in (self, self.second or self)]
+        return make_chain(*steps, {**together, "tgt_lang": given.get("tgt_lang", target)})
 
     def step(self, options: dict[str, Any]) -> Translator:
         """Make the translator of this model alone.
