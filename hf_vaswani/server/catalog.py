@@ -216,11 +216,8 @@ def _routes_over(via: str, routes: Mapping[Pair, Route]) -> dict[Pair, Route]:
     }
     if not found:
         served = ", ".join(f"{source}-{target}" for source, target in sorted(routes)[:SHOWN_PAIRS])
-        why = (
-            f"no model translates {'into' if out_of else 'from'} it"
-            if not (into and out_of)
-            else "models translate all pairs directly"
-        )
+        missing = " or ".join(name for name, known in (("into", into), ("from", out_of)) if not known)
+        why = f"no model translates {missing} it" if missing else "models translate all pairs directly"
         raise InputError(f"--via {via} adds no pair: {why}. The models translate {served}.")
     return found
 

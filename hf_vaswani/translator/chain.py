@@ -152,13 +152,14 @@ class PivotTranslator:
             places |= zip(lacking, term_places([texts[number] for number in lacking], model))
         for number, text in texts.items():
             pivots[number] = text.translation
-            found = [
-                place or next(occurrence.terms[0].places(text.translation), None)
-                for place, occurrence in zip(places[number], text.occurrences)
-            ]
-            terms[number] = PivotTerms.of_places(
-                text.translation, [(place, entry) for place, entry in zip(found, entries[number]) if place]
-            )
+            taken = list(filter(None, places[number]))
+            for each, (place, occurrence) in enumerate(zip(places[number], text.occurrences)):
+                free = (own for own in occurrence.terms[0].places(text.translation) if not _overlaps(own, taken))
+                if place is None and (found := next(free, None)):
+                    places[number][each] = found
+                    taken.append(found)
+            found_terms = [(place, entry) for place, entry in zip(places[number], entries[number]) if place]
+            terms[number] = PivotTerms.of_places(text.translation, found_terms)
         return pivots, terms
 
 

@@ -234,12 +234,14 @@ class TranslationPipeline(Pipeline):
         if misplaced := [name for name in OF_ALL_CALLS if name in options]:
             raise ValueError(f"{' and '.join(misplaced)}: chosen once for all calls. Pass it to pipeline().")
         given = _own_options(options)
-        for stage in self._sanitize_parameters(**options):
-            given |= stage
+        preprocess, forward, postprocess = self._sanitize_parameters(**options)
+        given |= {**preprocess, **forward, **postprocess}
         stages = self._preprocess_params | self._forward_params | self._postprocess_params
         together = self._defaults | stages | given
         if not (self.second or together.get("via")):
-            return self.step(together)
+            return self.step(
+                together, {*preprocess, *self._preprocess_params}, {*postprocess, *self._postprocess_params}
+            )
         if self.prefix and not self._is_chain:
             raise ValueError("via: chosen once for all calls with this model. Pass it to pipeline().")
         from .chain import Step, make_chain
@@ -248,18 +250,25 @@ class TranslationPipeline(Pipeline):
         steps = [Step(each.step, each._pairs) for each in (self, self.second or self)]
         return make_chain(*steps, {**together, "tgt_lang": given.get("tgt_lang", target)})
 
-    def step(self, options: dict[str, Any]) -> Translator:
+    def step(
+        self,
+        options: dict[str, Any],
+        of_preprocess: Iterable[str] = PREPROCESS,
+        of_postprocess: Iterable[str] = POSTPROCESS,
+    ) -> Translator:
         """Make the translator of this model alone.
 
         Args:
             options: all of them, those of `pipeline()` included.
+            of_preprocess, of_postprocess: names of those that are arguments of these methods.
         """
         preprocess, postprocess = (
-            {name: options[name] for name in names if name in options} for names in (PREPROCESS, POSTPROCESS)
+            {name: options[name] for name in names if name in options} for names in (of_preprocess, of_postprocess)
         )
         self._check_pair(preprocess)
         given = TranslationOptions(**{name: value for name, value in options.items() if name in MEANINGS})
-        generate_kwargs = {name: value for name, value in options.items() if name not in MEANINGS}
+        others = MEANINGS.keys() | preprocess.keys() | postprocess.keys()
+        generate_kwargs = {name: value for name, value in options.items() if name not in others}
         return Translator(
             self.model, self.tokenizer, given, generate_kwargs, self.task_params, self.prefix, self.selection,
             self._shared, *self._own_stages(preprocess, postprocess),
