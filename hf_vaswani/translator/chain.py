@@ -133,7 +133,7 @@ class PivotTranslator:
             own = [(*place, entry) for *place, entry in glossary.find(source) if not _overlaps(place, fixed)]
             if own and own[0][:2] == (0, len(source.strip())):
                 pivots[number], terms[number] = source, Glossary([own[0][2]])
-            elif own and not is_blank(pivot):
+            elif own:
                 occurrences = [Occurrence(*place, each.source, (_as_term(source, place),)) for *place, each in own]
                 texts[number], entries[number] = (
                     TermText(source, pivot, occurrences, still),
