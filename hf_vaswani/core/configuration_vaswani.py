@@ -103,6 +103,8 @@ class VaswaniConfig(PreTrainedConfig):
             value projections. 1 / sqrt(2) in fairseq and in PyTorch, which initialize the three as one matrix.
         source_language, target_language (`str`, *optional*): codes of the languages that the model translates from
             and into. Training and import set them if they are known; the translation pipeline then refuses others.
+        language_pairs (`list[list[str]]`, *optional*): of a model for several language pairs, the codes of source and
+            target language of each.
         longest_training_source (`int`, *optional*): number of tokens in the longest source of the training text.
         multi_sentence_share (`float`, *optional*): share of the sources of the training text that have several
             sentences. Training sets both, from which the pipeline knows which texts it must split into sentences.
@@ -205,6 +207,7 @@ class VaswaniConfig(PreTrainedConfig):
     qkv_init_gain: float | int = 1.0
     source_language: str | None = None
     target_language: str | None = None
+    language_pairs: list[list[str]] | None = None
     longest_training_source: int | None = None
     multi_sentence_share: float | int | None = None
     length_ratio: float | int | None = None
@@ -371,6 +374,9 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:
             errors.append(f"{name} must be in [0, 1), got {value}")
+    for pair in config.language_pairs or []:
+        if len(pair) != 2 or not all(pair):
+            errors.append(f"language_pairs must be pairs of source and target language, got {pair}")
     if config.longest_training_source is not None and config.longest_training_source < 1:
         errors.append(f"longest_training_source must be at least 1, got {config.longest_training_source}")
     if config.multi_sentence_share is not None and not 0 <= config.multi_sentence_share <= 1:

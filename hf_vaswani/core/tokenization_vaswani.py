@@ -7,7 +7,7 @@ joint vocabulary also loads without this code, as a plain fast tokenizer, until 
 import copy
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,12 +21,16 @@ TARGET_TOKENIZER_FILE = "target_tokenizer.json"
 SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
 # The entry in a tokenizer's settings that says whether it reads sources in capitals as lower case.
 FOLDS_CAPITALS = "folds_capitals"
+# What a source begins with to name the language that it is to be translated into, as in Marian: `>>fr<< `.
+LANGUAGE_MARK = re.compile(r">>(\S+?)<<\s*")
 # A target term in a source, between the characters that stand for `<term>` and `</term>`, keeps its case.
 TERM = re.compile("(\ufddc[^\ufddd]*\ufddd)")
 
 
 def fold_capitals(text: str) -> str:
-    """Turn a text into lower case if it has several words, all of them in capitals."""
+    """Turn a text into lower case if it has several words, all of them in capitals, but for a language mark."""
+    if mark := LANGUAGE_MARK.match(text):
+        return mark.group() + fold_capitals(text[mark.end() :])
     parts = TERM.split(text)
     words = [word for part in parts[::2] for word in part.split() if any(map(str.isalpha, word))]
     if not words or len(words) + len(parts) // 2 < 2 or not all(map(str.isupper, words)):
@@ -77,6 +81,9 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     inside a text. Those that are added later are recognized there, since that is what they are added for.
 
     With `folds_capitals=True`, a source of several words that are all in capitals is read as lower case.
+
+    The tokenizer of a model for several target languages has a token for each, such as `>>fr<<`, with which a source
+    begins. It is written there for `tokenizer.tgt_lang = "fr"`, unless the text already has one.
 
     Example:
 
@@ -153,6 +160,41 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """Target tokens and their ids."""
         return self.backends["target"].get_vocab()
 
+    @property
+    def supported_language_codes(self) -> list[str]:
+        """The tokens that name target languages, such as `>>fr<<`; none if the model has only one target language."""
+        added = self.backends["source"].get_added_tokens_decoder()
+        return [token.content for _, token in sorted(added.items()) if LANGUAGE_MARK.fullmatch(token.content)]
+
+    @property
+    def src_lang(self) -> str | None:
+        """The language of the sources. It is not written into them, as the model does not need it."""
+        return vars(self).get("_src_lang", self.init_kwargs.get("src_lang"))
+
+    @src_lang.setter
+    def src_lang(self, code: str | None):
+        self._src_lang = code
+
+    @property
+    def tgt_lang(self) -> str | None:
+        """The language to translate into, which is written into the sources if the model has several.
+
+        Raises:
+            ValueError: on setting it, if the model has several, and not this one.
+        """
+        return vars(self).get("_tgt_lang", self.init_kwargs.get("tgt_lang"))
+
+    @tgt_lang.setter
+    def tgt_lang(self, code: str | None):
+        marks = self.supported_language_codes
+        if code is not None and marks and f">>{code}<<" not in marks:
+            known = ", ".join(mark.strip("<>") for mark in marks)
+            raise ValueError(f"tgt_lang={code!r} is unknown: this model translates into {known}.")
+        self._tgt_lang = code
+
+    def _marked(self, text: str) -> str:
+        return text if LANGUAGE_MARK.match(text) else f">>{self.tgt_lang}<< {text}"
+
     def add_special_tokens(self, special_tokens_dict: dict, *args, **kwargs) -> int:
         """Add special tokens as in transformers, on both sides.
 
@@ -206,12 +248,21 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         return super(VaswaniTokenizer, private_copy(self)).__call__(*args, **kwargs)
 
     def _encode_plus(self, text, *args, **kwargs):
-        if self.init_kwargs.get(FOLDS_CAPITALS) and not vars(self).get("_reads_targets"):
-            if isinstance(text, str):
-                text = fold_capitals(text)
-            elif not kwargs.get("is_split_into_words"):
-                text = [fold_capitals(each) if isinstance(each, str) else each for each in text]
+        if not vars(self).get("_reads_targets"):
+            if self.init_kwargs.get(FOLDS_CAPITALS):
+                text = self._changed(text, fold_capitals, kwargs)
+            if self.tgt_lang and self.supported_language_codes:
+                text = self._changed(text, self._marked, kwargs)
         return super()._encode_plus(text, *args, **kwargs)
+
+    @staticmethod
+    def _changed(text, change: Callable[[str], str], kwargs):
+        """Apply a change to a text, or to each of several; words of a text that is split are left alone."""
+        if isinstance(text, str):
+            return change(text)
+        if kwargs.get("is_split_into_words"):
+            return text
+        return [change(each) if isinstance(each, str) else each for each in text]
 
     # transformers calls these two around the encoding of `text_target`.
     def _switch_to_target_mode(self):
@@ -252,7 +303,8 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def save_pretrained(self, *args, **kwargs):
         """Save as in transformers; with code that is loaded only with `trust_remote_code=True` if that is needed."""
         tokenizer = private_copy(self)
-        if self.is_joint and not self.extra_special_tokens and not self.init_kwargs.get(FOLDS_CAPITALS):
+        own = self.extra_special_tokens or self.init_kwargs.get(FOLDS_CAPITALS) or self.supported_language_codes
+        if self.is_joint and not own:
             # Where this class is not known, transformers then loads the folder as a plain fast tokenizer.
             tokenizer._auto_class = None
         return super(VaswaniTokenizer, tokenizer).save_pretrained(*args, **kwargs)

@@ -15,10 +15,11 @@ from hashlib import blake2b
 import numpy as np
 
 from ..errors import counted
+from ..text.languages import without_mark
 from ..text.normalization import is_blank
 from .sources.tables import Languages
 from .sources.text_files import Pair
-from .sources.text_source import TextSource, iterate_pairs
+from .sources.text_source import TextSource, iterate_numbered_pairs, iterate_pairs, marked
 
 # Name → description of the pairs, and the setting that drops them. The last two are checked after tokenization.
 ISSUES = {
@@ -90,7 +91,7 @@ class PairFilter:
             yield "empty"
         if CONTROL_CHARACTER.search(source) or CONTROL_CHARACTER.search(target):
             yield "control_characters"
-        if source.strip() == target.strip():
+        if without_mark(source).strip() == target.strip():
             yield "copies"
         if self.settings.count_duplicates and not self._seen.add(hash_of_pair(source, target)):
             yield "duplicates"
@@ -254,6 +255,10 @@ class HeldOut:
         Nothing is held out of a source whose pairs were made from training text: all of them are for training.
         """
         if source.made:
-            return iterate_pairs(source, languages, streaming) if part == "train" else iter(())
-        chosen = self.select(iterate_pairs(replace(source, reversed=False), languages, streaming), part)
-        return ((target, source) for source, target in chosen) if source.reversed else chosen
+            yield from iterate_pairs(source, languages, streaming) if part == "train" else ()
+            return
+        # Whether a pair is held out does not depend on its direction.
+        plain = replace(source, reversed=False, prefix="", reserved=())
+        for number, pair in iterate_numbered_pairs(plain, languages, streaming):
+            if not self or self.part_of(pair) == part:
+                yield marked(source, number, pair[::-1] if source.reversed else pair)

@@ -5,6 +5,8 @@ import json
 import re
 import unicodedata
 
+from ..text.languages import GROUP_MARK, without_mark
+
 # What begins markup in Markdown, including GitHub's tables and strikethrough, and formulas (GitHub's and the Hub's).
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 # Line ends of all kinds, tabs and other control characters.
@@ -20,7 +22,7 @@ import hf_vaswani
 from transformers import pipeline
 
 translator = pipeline("translation", model={model})
-print(translator({text})[0]["translation_text"])"""
+print(translator({arguments})[0]["translation_text"])"""
 
 
 def one_line(text: str) -> str:
@@ -81,9 +83,13 @@ def usage_code(model: str, text: str = "…", translation: str | None = None) ->
 
     Args:
         model: folder or Hub id.
+        text: may begin with the mark of its target language, as the sources of a model for several do.
     """
     shown = "" if translation is None else f"\n# {in_comment(translation)}"
-    return CODE.format(model=quoted(model), text=quoted(text)) + shown
+    arguments = quoted(without_mark(text))
+    if mark := GROUP_MARK.match(text):
+        arguments += f", tgt_lang={quoted(mark[1])}"
+    return CODE.format(model=quoted(model), arguments=arguments) + shown
 
 
 def in_comment(translation: str) -> str:

@@ -61,6 +61,8 @@ def hub_languages(codes: list[str]) -> list[str] | None:
 
 def known_languages(recipe: Sections, report: RunReport) -> list[str]:
     """The source and target languages of the model that are known, from the model itself or else from the recipe."""
+    if report.directions:
+        return list(dict.fromkeys(code for pair in report.directions for code in pair))
     data = recipe["data"]
     if "reversed" in (data.get("text") or ()):
         return []  # it translates in both directions

@@ -318,7 +318,8 @@ class RunReport(RecordPart):
         base_model: id on the Hub of the model that was fine-tuned.
         adapter: the adapter that was trained; `None` if the model's own weights were.
         text: the recipe's name for the text.
-        languages: source and target language.
+        languages: source and target language; `None` where it is unknown, or there are several.
+        directions: of a model for several, source and target language of each.
         seen: what all steps have seen; `None` before the first one.
         epochs: how often each training pair was seen, if known.
         flops: estimated floating-point operations of training; `None` if there is no estimate.
@@ -358,6 +359,7 @@ class RunReport(RecordPart):
     adapter: AdapterInfo | None = None
     text: str | None = None
     languages: list[str | None] = [None, None]
+    directions: list[list[str]] = []
     tokenizer: TokenizerInfo
     architecture: Architecture
     seen: Seen | None

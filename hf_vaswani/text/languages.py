@@ -13,7 +13,8 @@ TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
 LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
 # What a text begins with to name its target language itself.
-GROUP_MARK = re.compile(r">>\S+?<<\s*")
+GROUP_MARK = re.compile(r">>(\S+?)<<\s*")
+LEADING_MARKS = re.compile(r">>\S+?<<\s*(<[\w-]+>\s*)?")
 # Column names that look like such codes.
 COLUMNS = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
@@ -57,14 +58,17 @@ def task_parameters(config: "PreTrainedConfig") -> dict[str, Any]:
 
 
 def own_languages(config: "PreTrainedConfig", tokenizer: "PreTrainedTokenizerBase | None" = None) -> LanguagePair:
-    """Source and target language of a model for a single language pair, each `None` if it is not known.
+    """Source and target language of a model, each `None` if it is not known, or if there are several.
 
     Vaswani and FSMT models have them in their config, Marian models in their tokenizer.
     """
     pair = getattr(config, "source_language", None), getattr(config, "target_language", None)
+    if pairs := getattr(config, "language_pairs", None):
+        sides = (set(side) for side in zip(*pairs))
+        return tuple(codes.pop() if len(codes) == 1 else None for codes in sides)
     if pair == (None, None) and config.model_type == "fsmt" and len(config.langs) == 2:
         pair = tuple(map(language_code, config.langs))
-    if pair == (None, None) and hasattr(tokenizer, "supported_language_codes"):
+    if pair == (None, None) and hasattr(tokenizer, "source_lang") and hasattr(tokenizer, "supported_language_codes"):
         # Marian also has groups of languages: gem, ROMANCE. A text then names its target language itself: >>fr<<.
         source, target = tokenizer.source_lang, None if tokenizer.supported_language_codes else tokenizer.target_lang
         pair = tuple(name if name and re.fullmatch("[a-z]{2}", name) else None for name in (source, target))
@@ -75,6 +79,8 @@ def language_pairs(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase
     """The language pairs that a model translates; empty if they are not known, or left to the tokenizer."""
     if tasks := translation_tasks(model.config):
         return list(tasks.values())
+    if pairs := getattr(model.config, "language_pairs", None):
+        return [(source, target) for source, target in pairs]
     pair = own_languages(model.config, tokenizer)
     return [] if pair == (None, None) else [pair]
 
@@ -124,8 +130,11 @@ def group_prefix(tokenizer: "PreTrainedTokenizerBase", language: str | None) -> 
     """
     codes, code = group_languages(tokenizer), (language or "").strip("<>")
     # A model for one language may have marks for its scripts, as for Chinese.
-    if not codes or not code or (code not in codes and len(code) == 2 and code == tokenizer.target_lang):
+    own = getattr(tokenizer, "target_lang", None)
+    if not codes or not code or (code not in codes and len(code) == 2 and code == own):
         return ""
+    if code not in codes and len(alike := [each for each in codes if is_same_language(each, code)]) == 1:
+        [code] = alike
     if code not in codes:
         raise ValueError(f"tgt_lang={language!r} is unknown: this model translates into {_examples(codes)}.")
     return f">>{code}<< "
@@ -135,6 +144,12 @@ def mark_target(texts: Iterable[str], prefix: str) -> list[str]:
     """Put a prefix before each text, unless it is a [`group_prefix`] and the text begins with one itself."""
     is_mark = GROUP_MARK.match(prefix) is not None
     return [text if is_mark and GROUP_MARK.match(text) else prefix + text for text in texts]
+
+
+def without_mark(text: str) -> str:
+    """A text without the marks that it begins with: of its target language, and tags."""
+    mark = LEADING_MARKS.match(text)
+    return text[mark.end() :] if mark else text
 
 
 def unmarked_warning(

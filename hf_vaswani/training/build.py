@@ -15,9 +15,10 @@ from ..data.cache import cache_folder
 from ..data.encoding import EncodedPairs, PackedIds, encode_pairs
 from ..data.filters import FilterSettings
 from ..data.prepared import tokenize
+from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
-from ..evaluation.score_settings import score_settings
+from ..evaluation.score_settings import ScoreSettings, score_settings
 from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, find_teacher, path_errors
@@ -25,14 +26,15 @@ from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS, locked_output
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .optimization.step_batches import Corpus
 from .recipe.recipe import Recipe
+from .setup.directions import name_of
 from .setup.inputs import RunInputs, open_model
 from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
-from .setup.splits import Splits, load_splits, parse_sources, sample_pairs, source_errors
+from .setup.splits import Splits, load_splits, model_directions, parse_sources, sample_pairs, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
-from .validation import Validator
+from .validation import DirectionsValidator, Validator
 
 if TYPE_CHECKING:
     from ..data.alignment import TokenAligner
@@ -71,7 +73,7 @@ class TrainingSetup:
     corpus: Corpus
     filters: FilterSettings
     counts: dict[str, int]
-    validator: Validator
+    validator: Validator | DirectionsValidator
     inputs: RunInputs
     is_resumed: bool
     repository: str | None = None
@@ -117,11 +119,19 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
 
         choose_head(model.config)
         aligner = learn_aligner(corpus, tokenizer, lambda: aligned_sample(recipe, splits))
-    pairs: EncodedPairs = first_on_each_machine(
-        processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
-    )
-    scoring = score_settings(tokenizer, recipe.data.text_languages[1], recipe.evaluation.tokenize)
-    validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, scoring)
+
+    def validator_of(direction: str, pairs: list[Pair]) -> Validator:
+        encoded: EncodedPairs = first_on_each_machine(
+            processes, lambda: encode_pairs(pairs, tokenizer, limit, "validation")
+        )
+        scoring = scoring_of(recipe, tokenizer, direction)
+        return Validator(processes, tokenizer, encoded, recipe.training, pairs, scoring)
+
+    check_metric(recipe, splits)
+    if splits.validations:
+        validator = DirectionsValidator({name: validator_of(name, own) for name, own in splits.validations.items()})
+    else:
+        validator = validator_of("", splits.validation)
     return TrainingSetup(
         recipe,
         processes,
@@ -139,6 +149,30 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         teacher,
         aligner,
     )
+
+
+def check_metric(recipe: Recipe, splits: Splits) -> None:
+    """Refuse a metric of a direction that is not validated.
+
+    Raises:
+        InputError: it is not.
+    """
+    metric = recipe.training.metric_for_best_model
+    direction = metric.rpartition("_")[0]
+    if direction and direction not in splits.validations:
+        known = ", ".join(splits.validations) or "none: the model has one direction"
+        raise InputError(
+            f"training.metric_for_best_model={metric}: {direction} is not a direction of the validation set. It has "
+            f"{known}"
+        )
+
+
+def scoring_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, name: str) -> ScoreSettings:
+    """How translations of a test set are scored, whose name ends with that of its direction if there are several."""
+    target = recipe.data.text_languages[1]
+    if directions := model_directions(recipe.data):
+        target = next((pair[1] for pair in directions if name.endswith(name_of(pair))), target)
+    return score_settings(tokenizer, target, recipe.evaluation.tokenize)
 
 
 @contextmanager

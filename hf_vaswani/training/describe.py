@@ -16,7 +16,7 @@ from ..text.inputs import looks_like_mojibake
 from .build import TrainingSetup
 from .describe_text import LOOKED_AT, describe_differences, describe_flaws
 from .recipe.arguments import hub_keys_given
-from .setup.splits import Splits, learns_both_directions, model_languages, sample_pairs
+from .setup.splits import Splits, learns_both_directions, model_directions, model_languages, sample_pairs
 
 # Rows in which unknown tokens and a wrong encoding are looked for, and the share of such tokens that is reported.
 SAMPLE, REPORTED = 10_000, 0.005
@@ -40,7 +40,7 @@ def describe(setup: TrainingSetup) -> list[str]:
         lines.append(f"warning: no effect without training.push_to_hub: {keys}")
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
-            pairs = getattr(setup.splits, split)
+            pairs = [pair for own in setup.splits.held_out(split).values() for pair in own]
             lines.append(f"{counted(len(pairs), 'pair')} ({share:g}) of the training text held out as the {split} set")
     if data.max_length_coverage:
         lines.append(
@@ -49,7 +49,8 @@ def describe(setup: TrainingSetup) -> list[str]:
         )
     if not isinstance(corpus, StreamedCorpus):
         lines += [f"training text: {line}" for line in filter_report(setup.counts, setup.filters)]
-    if not learns_both_directions(data):
+    # Text of several directions has other languages than each of its test sets.
+    if not learns_both_directions(data) and not model_directions(data):
         some = sample_pairs(setup.splits, data, LOOKED_AT)
         lines += [f"training text:   {line}" for line in describe_flaws(some)]
         lines += describe_differences(some, setup.splits)
@@ -94,7 +95,7 @@ def describe_sides(setup: TrainingSetup) -> list[str]:
     first = f"first pair: {' → '.join(shown)}"
     if all(source.strip() == target.strip() for source, target in sample):
         return [first, "warning: source and target are the same text, so the model learns to copy"]
-    if learns_both_directions(data):
+    if learns_both_directions(data) or model_directions(data):
         return [first]
     return [first, *swapped_sides(sample, {**validation, **tests}, model_languages(data))]
 

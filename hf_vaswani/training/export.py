@@ -17,7 +17,7 @@ from ..models.model_files import CONFIG_FILE, SHORTLIST_FILE
 from ..records import EVAL_RESULTS, RESULTS_FILE
 from ..records.run_report import RunReport
 from ..runtime.processes import first_on_each_machine, in_all_processes, on_main_process, print_main
-from .build import TrainingSetup
+from .build import TrainingSetup, scoring_of
 from .checkpoints.artifacts import (
     ALL_TRANSLATIONS,
     CARD_DIGEST,
@@ -119,9 +119,11 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     recipe, test_sets = setup.recipe, setup.splits.test_sets
     reranker = first_on_each_machine(setup.processes, lambda: setup.inputs.reranker) if test_sets else None
-    beams, scoring, glossary = recipe.generation.num_beams, setup.validator.scoring, setup.inputs.scored_glossary
+    beams, glossary = recipe.generation.num_beams, setup.inputs.scored_glossary
     return {
-        name: score_test(translate, pairs, recipe.evaluation, beams, scoring, reranker, glossary)
+        name: score_test(
+            translate, pairs, recipe.evaluation, beams, scoring_of(recipe, setup.tokenizer, name), reranker, glossary
+        )
         for name, pairs in test_sets.items()
     }
 

@@ -1,6 +1,8 @@
 """Measures a model on validation text: loss, perplexity, token accuracy, BLEU, chrF."""
 
 import math
+from collections.abc import Mapping
+from statistics import fmean
 
 import torch
 from accelerate import Accelerator
@@ -14,7 +16,7 @@ from ..data.encoding import Collator, EncodedPairs
 from ..data.sources.text_files import Pair
 from ..evaluation.score import Score, scores
 from ..evaluation.score_settings import ScoreSettings
-from .recipe.arguments import TrainingArguments
+from .recipe.arguments import METRICS, TrainingArguments
 
 # What computes the translations that are scored, as the pipeline's `engine`.
 ENGINE = "torch"
@@ -58,6 +60,11 @@ class Validator:
         lengths = pairs.source_lengths, pairs.target_lengths
         budget = max(arguments.max_tokens, *(int(side.max()) for side in lengths))
         self.batches = TokenBudgetBatches(*lengths, budget).epoch(0)
+
+    @property
+    def size(self) -> int:
+        """The number of pairs."""
+        return len(self.pairs)
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Scores by name: loss, perplexity, accuracy and, if texts are translated, bleu, chrf and sentences."""
@@ -105,6 +112,43 @@ class Validator:
         for number, part in enumerate(gather_object([share])):
             translations[number::processes] = part
         return translations
+
+
+class DirectionsValidator:
+    """Measures a model for several directions on the validation text of each; all of them count the same.
+
+    Args:
+        parts: what measures it on each direction, by the direction's name: `"es-gn"`.
+    """
+
+    def __init__(self, parts: Mapping[str, Validator]):
+        self.parts = parts
+        self.scoring = next(iter(parts.values())).scoring
+        self.translate = next(iter(parts.values())).translate
+
+    @property
+    def size(self) -> int:
+        """The number of pairs."""
+        return sum(part.size for part in self.parts.values())
+
+    def measure(self, model: nn.Module) -> dict[str, float]:
+        """The mean of each score, and by direction, `"es-gn_loss"`, those that the best weights may be chosen by."""
+        measured = {name: part.measure(model) for name, part in self.parts.items()}
+        names = [name for scores in measured.values() for name in scores]
+        values = {name: fmean(scores[name] for scores in measured.values() if name in scores) for name in names}
+        if "sentences" in values:
+            values["sentences"] = sum(scores.get("sentences", 0) for scores in measured.values())
+        return values | {
+            f"{direction}_{name}": scores[name]
+            for direction, scores in measured.items()
+            for name in METRICS
+            if name in scores
+        }
+
+    def likelihood(self, model: nn.Module) -> tuple[float, float]:
+        """As of a [`Validator`]: the means over all directions."""
+        loss, accuracy = zip(*(part.likelihood(model) for part in self.parts.values()))
+        return fmean(loss), fmean(accuracy)
 
 
 def total(accelerator: Accelerator, values: list[float]) -> list[float]:

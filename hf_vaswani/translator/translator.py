@@ -316,7 +316,10 @@ class Translator:
         self._limit_lengths(segments, first)
         self._warn_of_many_sentences(segments, first)
         sources = (segment.piece.text for segment in filled)
-        if warning := unmarked_warning(self.tokenizer, sources, self.options.tgt_lang):
+        target = self.options.tgt_lang or getattr(self.tokenizer, "tgt_lang", None)
+        if warning := unmarked_warning(self.tokenizer, sources, target):
+            if getattr(self.model.config, "language_pairs", None):
+                raise ValueError(warning)
             logger.warning_once(warning)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             attempt(partial(self.encoder.add_prompts, model=self.model), with_prefix, self.options.on_error)

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -24,6 +25,9 @@ from .text_files import COMPRESSED, Pair, check_file, iterate_lines, iterate_par
 
 BUILT_IN = "built-in"
 LARGEST_WEIGHT = 1_000_000_000
+TAG = re.compile(r"[\w-]+")
+# Fields that a recipe does not give.
+COMPUTED = ("prefix", "reserved")
 # The fields of each kind of source, besides its location and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
@@ -46,10 +50,16 @@ class TextSource:
         source_column, target_column: the columns, if they are named neither after the languages nor `source` and
             `target`.
         header: whether the first row of a .tsv or .csv file is a header; by default this is detected.
+        source_language, target_language: codes of the languages of its two sides, if they differ from those of other
+            sources, for a model with several directions.
+        both_directions: whether it is read in the opposite direction, too.
+        tag: what its sources begin with, for example to tell text that was made by translation: `bt`, for `<bt>`.
         reversed: whether the pairs are read in the opposite direction, with targets as sources.
         made: whether the pairs were made from training text, in which case none of them may be held out.
         weight: relative share among several sources.
         name: for reports: by default, the location.
+        prefix: the marks that each source text begins with, see [`mark_sources`].
+        reserved: all marks of a recipe's sources, which no text may have.
     """
 
     dataset: str | None = None
@@ -63,10 +73,16 @@ class TextSource:
     target_column: str | None = None
     # Excluded from the repr, which identifies the streams of earlier runs.
     header: bool | None = field(default=None, repr=False)
+    source_language: str | None = field(default=None, repr=False)
+    target_language: str | None = field(default=None, repr=False)
+    both_directions: bool = field(default=False, repr=False)
+    tag: str | None = field(default=None, repr=False)
     reversed: bool = field(default=False, repr=False)
     made: bool = field(default=False, repr=False)
     weight: float | None = None
     name: str = field(default="", repr=False, compare=False)
+    prefix: str = field(default="", repr=False)
+    reserved: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self):
         for side in ("source", "target"):
@@ -89,7 +105,8 @@ class TextSource:
             return cls(**{"dataset" if value == BUILT_IN else "file": value})
         if not isinstance(value, dict):
             raise InputError(f"{name} must be the path of a file, or keys and values, got {value!r}")
-        known, errors, fields = [field.name for field in dataclasses.fields(cls) if field.name != "made"], [], {}
+        known = [field.name for field in dataclasses.fields(cls) if field.name not in COMPUTED]
+        errors, fields = [], {}
         for key, entry in value.items():
             if key not in known:
                 meant = hint(str(key), dict(zip(known, known))) or f"choose from {', '.join(known)}"
@@ -150,6 +167,12 @@ def iterate_numbered_pairs(
     """Like [`iterate_pairs`], with the line or row of each pair; lines of several parallel files are counted on."""
     if errors := _description_errors(source, languages):
         raise InputError.of(errors)
+    if source.prefix or source.reserved:
+        plain = replace(source, prefix="", reserved=())
+        for number, pair in iterate_numbered_pairs(plain, languages, streaming):
+            yield number, marked(source, number, pair)
+        return
+    languages = source.source_language or languages[0], source.target_language or languages[1]
     if source.reversed:
         yield from (
             (number, (other, one))
@@ -165,6 +188,24 @@ def iterate_numbered_pairs(
         yield from enumerate(pairs, start=1)
     else:
         yield from _pairs_of_records(source, languages, streaming)
+
+
+def marked(source: TextSource, number: int, pair: Pair) -> Pair:
+    """A pair whose source text begins with the marks of its source.
+
+    Args:
+        number: the line of the pair.
+
+    Raises:
+        InputError: the text has one of the recipe's marks.
+    """
+    text, translation = pair
+    if found := [mark for mark in source.reserved if mark in text]:
+        raise InputError(
+            f"{source.location}, line {number}: the text has {found[0]}, which marks a language or a tag here. "
+            "Take it out of the text."
+        )
+    return f"{source.prefix} {text}" if source.prefix and not is_blank(text) else text, translation
 
 
 @dataclass(frozen=True)
@@ -252,6 +293,7 @@ def digest(source: TextSource) -> str:
     else:
         parts = [[(_kind(path), text_file_digest(path)) for path in side] for side in (source.source, source.target)]
     parts += [name for name in ("reversed", "made") if getattr(source, name)]
+    parts += [[source.source_language, source.target_language, source.prefix]] if source.prefix else []
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -292,6 +334,8 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
     errors += _side_errors(source, languages) if kind in ("source", "target") else _column_errors(source)
     if source.weight is not None and not 0 < source.weight <= LARGEST_WEIGHT:
         errors.append(f"weight must be above 0 and at most {LARGEST_WEIGHT:,}, got {source.weight}")
+    if source.tag is not None and not TAG.fullmatch(source.tag):
+        errors.append(f"tag must have only letters, digits, _ and -, got {source.tag!r}")
     if kind == "file" and (error := unknown_format(source.file)):
         errors.append(f"{source.file}: {error}")
     if kind == "dataset" and (error := name_error(source.dataset)):
@@ -356,7 +400,7 @@ def _typed(key: str, value: object) -> object:
             return float(value)
         except (ValueError, OverflowError):
             raise TypeError("a number") from None
-    if key in ("header", "reversed"):
+    if key in ("header", "reversed", "both_directions", "made"):
         if value in ("true", "false"):
             return value == "true"
         if not isinstance(value, bool):

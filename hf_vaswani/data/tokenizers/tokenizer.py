@@ -1,10 +1,11 @@
 """Learns a model's tokenizer from parallel text, or loads one, and writes its files."""
 
 import errno
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ...core.tokenization_vaswani import FOLDS_CAPITALS, VaswaniTokenizer
@@ -71,6 +72,7 @@ def train_tokenizer(
     arguments: TokenizerArguments,
     markers: tuple[list[str], list[str]] = ([], []),
     folds_capitals: bool = False,
+    marks: Sequence[str] = (),
 ) -> VaswaniTokenizer:
     """Learn a tokenizer for source and target.
 
@@ -79,6 +81,7 @@ def train_tokenizer(
             vocabulary, and never held in memory.
         markers: tokens of source and of target that no text can spell, besides special tokens; see `text/markers.py`.
         folds_capitals: whether it is to read sources in capitals as lower case.
+        marks: tokens of target languages and tags, with which sources begin: `>>fr<<`.
 
     Returns:
         A tokenizer that ends each text with the token `eos` and treats the vocabulary's special tokens inside a text
@@ -92,6 +95,8 @@ def train_tokenizer(
     if errors := arguments.validate():
         raise InputError.of(errors)
     check_many("pairs", pairs, "(source, target)")
+    if marks:
+        pairs = Unmarked(pairs, marks)
     settings = {
         **special_tokens(arguments),
         "model_input_names": ["input_ids", "attention_mask"],
@@ -102,16 +107,40 @@ def train_tokenizer(
     if arguments.joint:
         texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731
         tokens = list(dict.fromkeys(markers[0] + markers[1]))
-        backend = learn_vocabulary(texts, arguments, arguments.vocab_size, "training", tokens)
-        return VaswaniTokenizer(tokenizer_object=backend, **settings)
+        backend = learn_vocabulary(texts, arguments, arguments.vocab_size - len(marks), "training", tokens)
+        return _with_marks(VaswaniTokenizer(tokenizer_object=backend, **settings), marks)
     sizes = {"source": arguments.vocab_size, "target": arguments.target_vocab_size or arguments.vocab_size}
     backends = [
         learn_vocabulary(
-            lambda side=side: (pair[side] for pair in text_pairs(pairs)), arguments, size, name, markers[side]
+            lambda side=side: (pair[side] for pair in text_pairs(pairs)),
+            arguments,
+            size - len(marks),
+            name,
+            markers[side],
         )
         for side, (name, size) in enumerate(sizes.items())
     ]
-    return VaswaniTokenizer.from_backends(*backends, **settings)
+    return _with_marks(VaswaniTokenizer.from_backends(*backends, **settings), marks)
+
+
+class Unmarked:
+    """Pairs whose sources are without the marks that they begin with; iterated over as often as the pairs."""
+
+    def __init__(self, pairs: Iterable[Pair], marks: Sequence[str]):
+        self._pairs, self._mark = pairs, re.compile(f"(?:{'|'.join(map(re.escape, marks))})\\s*")
+
+    def __iter__(self) -> Iterator[Pair]:
+        for source, target in text_pairs(self._pairs):
+            while mark := self._mark.match(source):
+                source = source[mark.end() :]
+            yield source, target
+
+
+def _with_marks(tokenizer: VaswaniTokenizer, marks: Sequence[str]) -> VaswaniTokenizer:
+    # The space before a tag belongs to it; that before a word begins the word.
+    tokens = [AddedToken(mark, normalized=False, lstrip=True) for mark in marks]
+    tokenizer.add_tokens(tokens)
+    return tokenizer
 
 
 def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrainedTokenizerFast:

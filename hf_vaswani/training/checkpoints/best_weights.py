@@ -8,7 +8,7 @@ from accelerate import Accelerator
 
 from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
-from ..optimization.progress import FALLING, StepListener, ValidationResult, is_better
+from ..optimization.progress import StepListener, ValidationResult, falls, is_better
 from ..optimization.weights import Tensors, gather_weights
 from .artifacts import saving
 from .checkpoint import WEIGHTS_FILE, checkpoint_folders, find_damage, remove, save_weights, step_of, tidy, write_whole
@@ -78,7 +78,7 @@ def ranked(folder: Path) -> list[Path]:
         measure, score = read_score(path)
         if score != score:  # NaN cannot be ordered
             return math.inf, step_of(path)
-        return score if measure in FALLING else -score, step_of(path)
+        return score if falls(measure) else -score, step_of(path)
 
     return sorted((path for path in checkpoint_folders(folder) if find_damage(path) is None), key=rank)
 

@@ -11,9 +11,6 @@ from ...errors import InputError
 from ...files import read_json, type_errors
 from .step_batches import StepBatches
 
-# Measures for which lower is better; for the others, higher is.
-FALLING = {"loss"}
-
 
 @dataclass
 class Progress:
@@ -76,7 +73,12 @@ def is_better(measure: str, score: float, than: float | None) -> bool:
     """Whether a validation score is an improvement."""
     if than is None or than != than:
         return score == score
-    return score < than if measure in FALLING else score > than
+    return score < than if falls(measure) else score > than
+
+
+def falls(measure: str) -> bool:
+    """Whether lower is better, as for `"loss"`, and for `"es-gn_loss"`, that of a direction."""
+    return measure.endswith("loss")
 
 
 def read_progress(path: Path) -> Progress:

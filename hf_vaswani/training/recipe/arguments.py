@@ -17,12 +17,18 @@ LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
 LONGEST_TEST_NAME = 100
 # Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
 MOST_SAMPLES = 10_000
+# What the best weights may be chosen by.
+METRICS = ("loss", "bleu", "chrf")
 # How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 # The keys of models that a run distills, and of those that only take part in scoring what it made.
 TEACHER, RERANKER, COMPARED = "training.distill_from", "evaluation.rerank_with", "evaluation.compare_with"
 # What a model may be trained on besides files of pairs.
 OWN, REVERSED = "own", "reversed"
+# The keys of a source that make a model one for several directions.
+LANGUAGE_KEYS = ("source_language", "target_language", "both_directions")
+# What is said of a file of pairs, if more than its weight.
+PAIRS_KEYS = {"weight", "tag", "source_language", "target_language"}
 # PEFT's name for all linear layers.
 ALL_LINEAR = "all-linear"
 # fmt: off
@@ -84,7 +90,13 @@ class DataArguments(Section):
     text: dict | list | None = Key(
         None, "what to train on: own, the training text that these keys name; reversed, the same with its sides "
         "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: {own: 2, "
-        "pairs.jsonl.gz: 1}; default: own", resumable=True, is_path=True
+        "pairs.jsonl.gz: 1}, also with a tag that the sources of a file begin with: {own: 2, pairs.jsonl.gz: {weight: "
+        "1, tag: bt}}; default: own", resumable=True, is_path=True
+    )
+    temperature: float | None = Key(
+        None, "how often each direction is drawn, in a model for several: in proportion to its number of pairs to the "
+        "power of 1 / temperature; 1: each pair once per epoch; 5 favors small ones, in the vocabulary, too", ge=1,
+        le=1000, resumable=True
     )
     reversed: bool = Key(False, "train the opposite direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
@@ -121,6 +133,12 @@ class DataArguments(Section):
     )
 
     @property
+    def has_directions(self) -> bool:
+        """Whether sources name languages of their own, so that a model learns several directions."""
+        entries = self.train if isinstance(self.train, list) else [self.train]
+        return any(isinstance(entry, dict) and any(map(entry.get, LANGUAGE_KEYS)) for entry in entries)
+
+    @property
     def text_languages(self) -> tuple[str | None, str | None]:
         """The languages of the source and target sides of all texts, in the direction that is trained."""
         languages = self.source_language, self.target_language
@@ -148,6 +166,11 @@ class DataArguments(Section):
             elif is_missing and getattr(self, f"{split}_split") is None:
                 errors.append(f"data.{split}_split is missing: the split of the dataset{share}")
         errors += self._test_name_errors() + self._mixture_errors()
+        if self.streaming and self.temperature:
+            errors.append(
+                f"data.temperature={self.temperature} needs the numbers of all pairs, unlike data.streaming: give the "
+                "sources weights instead"
+            )
         if self.streaming and self.drop_duplicates:
             errors.append(
                 "data.drop_duplicates has to remember all pairs, which data.streaming does not allow: choose one"
@@ -215,11 +238,17 @@ class DataArguments(Section):
             return [f"data.text must name at least one text, {OWN}, {REVERSED}, or a file of pairs; got {text!r}"]
         errors = []
         if isinstance(text, dict):
-            errors += [
-                f"data.text: the weight of {name} must be a number above 0, got {weight!r}"
-                for name, weight in text.items()
-                if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0
-            ]
+            for name, value in text.items():
+                weight = value.get("weight") if isinstance(value, dict) else value
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+                    errors.append(f"data.text: the weight of {name} must be a number above 0, got {weight!r}")
+                if isinstance(value, dict) and name in (OWN, REVERSED):
+                    errors.append(f"data.text: {name} has only a weight: only files have keys")
+                elif isinstance(value, dict) and (unknown := set(value) - PAIRS_KEYS):
+                    errors.append(
+                        f"data.text: {name} has the unknown key {min(unknown)!r}; choose from "
+                        f"{', '.join(sorted(PAIRS_KEYS))}"
+                    )
         elif len(set(text)) < len(text):
             errors.append("data.text lists a text twice; to count one more often, give weights: {own: 2, …}")
         if set(text) == {REVERSED}:
@@ -316,7 +345,10 @@ class TrainingArguments(Section):
         200, "validation sentences translated for BLEU and chrF, greedily; 0 for none", ge=0, le=COUNTLESS,
         resumable=True
     )
-    metric_for_best_model: Literal["loss", "bleu", "chrf"] = Key("loss", "validation metric of the best weights")
+    metric_for_best_model: str = Key(
+        "loss", "validation metric of the best weights: loss, bleu or chrf; with several directions, their mean, or "
+        "that of one of them: es-gn_chrf"
+    )
     early_stopping_patience: int | None = Key(
         None, "stop after this many validations without improvement of metric_for_best_model", ge=1, le=COUNTLESS,
         resumable=True
@@ -400,7 +432,12 @@ class TrainingArguments(Section):
                 f"training.license={self.license!r} is not a Hub license identifier (apache-2.0, cc-by-4.0, "
                 "other). See https://huggingface.co/docs/hub/repositories-licenses"
             )
-        if self.metric_for_best_model != "loss" and not self.eval_sentences:
+        if self.metric_for_best_model.rpartition("_")[2] not in METRICS:
+            errors.append(
+                f"training.metric_for_best_model must be one of {', '.join(METRICS)}, got "
+                f"{self.metric_for_best_model!r}"
+            )
+        elif not self.metric_for_best_model.endswith("loss") and not self.eval_sentences:
             errors.append(
                 f"training.metric_for_best_model={self.metric_for_best_model!r} needs translations of the validation "
                 "text, but training.eval_sentences=0"

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from statistics import fmean
 from textwrap import indent
 
 import numpy as np
@@ -112,7 +113,7 @@ def make_report(
         text=recipe.data.name,
         pairs={
             "train": pairs_kept(counts, settings) if counts and is_read_once(setup, progress) else None,
-            "validation": len(setup.validator.pairs),
+            "validation": setup.validator.size,
             **{name: len(pairs) for name, pairs in setup.splits.test_sets.items()},
         },
         pair_errors=[
@@ -121,6 +122,7 @@ def make_report(
         ],
         tokenizer=describe_tokenizer(setup.tokenizer),
         languages=[model.config.source_language, model.config.target_language],
+        directions=model.config.language_pairs or [],
         architecture=Architecture(**{name: getattr(model.config, name) for name in Architecture.model_fields}),
         seen=Seen(**progress.seen) if progress.seen else None,
         epochs=epochs(setup, progress.seen),
@@ -332,6 +334,7 @@ def summary(report: RunReport) -> str:
     )
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)
+    lines += mean_lines(report)
     guess = math.log(report.tokenizer.target_tokens)
     if not report.validation_loss < guess + DIVERGED:
         lines.append(
@@ -387,6 +390,20 @@ def low_scores(report: RunReport) -> list[str]:
                 "A BLEU this low means that the model cannot translate yet: it needs more steps. The same command "
                 "with a larger --max_steps or --max_minutes continues the run."
             )
+    return lines
+
+
+def mean_lines(report: RunReport) -> list[str]:
+    """The mean scores of a model for several directions."""
+    names = {"-".join(pair) for pair in report.directions}
+    own = [scores for name, scores in report.tests.items() if name in names]
+    if len(own) < 2:
+        return []
+    bleu, chrf2 = (fmean(getattr(scores, name) or 0.0 for scores in own) for name in ("bleu", "chrf2"))
+    lines = [f"mean of {len(own)} directions: BLEU {bleu:.2f}, chrF2 {chrf2:.2f}"]
+    if all(scores.mbr_chrf2 is not None for scores in own):
+        bleu, chrf2 = (fmean(getattr(scores, f"mbr_{name}") or 0.0 for scores in own) for name in ("bleu", "chrf2"))
+        lines.append(f"mean with minimum Bayes risk decoding: BLEU {bleu:.2f}, chrF2 {chrf2:.2f}")
     return lines
 
 

@@ -110,10 +110,10 @@ def recipe_differences(stored: Sections, recipe: Recipe) -> list[str]:
     }
     # The precision actually used is compared instead.
     changeable |= {("training", "mixed_precision")}
-    if recipe.training.metric_for_best_model == "bleu":
+    if recipe.training.metric_for_best_model.endswith("bleu"):
         # This tokenizer affects the BLEU that decides which weights are best.
         changeable -= {("evaluation", "tokenize")}
-    if recipe.training.metric_for_best_model != "loss":
+    if not recipe.training.metric_for_best_model.endswith("loss"):
         # Scores on other sentences cannot be compared.
         changeable -= {("training", "eval_sentences")}
     if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:

@@ -1,10 +1,13 @@
 """The texts of a recipe: from its keys to sources, which `data.text` may mix, and from sources to pairs."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from ...data.cache import cache_folder
 from ...data.filters import FilterSettings, HeldOut
@@ -17,6 +20,18 @@ from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iter
 from ...errors import InputError
 from ...files import collect_errors
 from ..recipe.arguments import MAIN_TEST, OWN, REVERSED, SPLITS, DataArguments
+from .directions import (
+    Direction,
+    direction_errors,
+    direction_of,
+    directions_of,
+    has_directions,
+    in_both_directions,
+    mark_sources,
+    mark_tokens,
+    name_of,
+    weights_of,
+)
 
 TESTS = "tests."  # prefix of the names of additional test sets
 
@@ -30,7 +45,9 @@ class Splits:
         weights: the weights of these sources, if they are mixed by weight.
         train: the training pairs, filtered; `None` if they are streamed.
         validation, test: pairs held out of the training text, or from sources of their own; the test set is optional.
-        tests: pairs of the additional test sets, by name.
+        tests: pairs of the additional test sets, by name; of a model for several directions, of all test sets by
+            direction.
+        validations: the pairs of `validation` by direction, if there are several.
         digests: digests of training and validation text, which identify a run.
     """
 
@@ -41,6 +58,13 @@ class Splits:
     test: list[Pair] | None
     tests: dict[str, list[Pair]]
     digests: dict[str, str]
+    validations: dict[str, list[Pair]] = field(default_factory=dict)
+
+    def held_out(self, split: str) -> dict[str, list[Pair]]:
+        """The pairs of `"validation"` or of the recipe's own `"test"` set, by direction if there are several."""
+        if split == "validation":
+            return self.validations or {"": self.validation}
+        return {"": self.test} if self.test else self.tests
 
     @property
     def test_sets(self) -> dict[str, list[Pair]]:
@@ -79,8 +103,11 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
     if errors:
         raise InputError.of(errors)
     if data.reversed:
-        return {split: [swapped(source) for source in entries] for split, entries in sources.items()}
-    return sources
+        sources = {split: [swapped(source) for source in entries] for split, entries in sources.items()}
+    sources = {split: in_both_directions(entries) for split, entries in sources.items()}
+    if errors := direction_errors(data, sources):
+        raise InputError.of(errors)
+    return mark_sources(data, sources)
 
 
 def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> list[str]:
@@ -113,16 +140,26 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
     """
     pairs = _read_all(data, sources, dict.fromkeys([*SPLITS, *sources]))
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
-    tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
+    tests = _test_sets(data, sources, pairs)
+    validations = _by_direction(data, sources, "validation", pairs["validation"])
+    validation = [pair for part in validations.values() for pair in part]
     train, held_out = pairs["train"], held_out_settings(data)
+    if data.temperature and train:
+        sizes = np.bincount(train.dataset.data.column("origin").to_numpy(), minlength=len(sources["train"]))
+        weights = weights_of(data, sources["train"], sizes.tolist())
     # A stream is identified only by its description.
     is_reversed = [f"{number} reversed" for number, source in enumerate(sources["train"]) if source.reversed]
+    is_reversed += [f"{number} {source.prefix}" for number, source in enumerate(sources["train"]) if source.prefix]
     description = [*map(repr, sources["train"]), *is_reversed, *([repr(held_out)] if held_out else [])]
     digests = {
         "train": _digest([train.digest, str(weights)] if train else description),
-        "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
+        "validation": _digest(f"{source}\t{target}" for source, target in validation),
     }
-    return Splits(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
+    if not has_directions(sources):
+        validations = {}
+    return Splits(
+        sources["train"], weights, train, validation, tests.pop(MAIN_TEST, None), tests, digests, validations
+    )
 
 
 def load_test_sets(data: DataArguments) -> dict[str, list[Pair]]:
@@ -133,8 +170,34 @@ def load_test_sets(data: DataArguments) -> dict[str, list[Pair]]:
     """
     sources = parse_sources(data.model_copy(update={"text": None}))
     tests = [MAIN_TEST, *(split for split in sources if split.startswith(TESTS))]
-    pairs = _read_all(data, sources, tests)
-    return {split.removeprefix(TESTS): list(pairs[split]) for split in tests if pairs[split]}
+    return _test_sets(data, sources, _read_all(data, sources, tests))
+
+
+def _test_sets(
+    data: DataArguments, sources: dict[str, list[TextSource]], pairs: dict[str, Any]
+) -> dict[str, list[Pair]]:
+    """The pairs of all test sets by name; with several directions, by name and direction."""
+    found = {}
+    for split in (MAIN_TEST, *(split for split in sources if split.startswith(TESTS))):
+        name = split.removeprefix(TESTS)
+        for direction, part in _by_direction(data, sources, split, pairs.get(split) or []).items():
+            if part and direction:
+                found[direction if split == MAIN_TEST else f"{name}-{direction}"] = part
+            elif part:
+                found[name] = part
+    return found
+
+
+def _by_direction(
+    data: DataArguments, sources: dict[str, list[TextSource]], split: str, texts: list[list[Pair]]
+) -> dict[str, list[Pair]]:
+    """The pairs of a split's sources by the name of their direction, which is "" for all if there are not several."""
+    if not has_directions(sources):
+        return {"": [pair for text in texts for pair in text]}
+    parts: dict[str, list[Pair]] = {}
+    for source, text in zip(sources[split] if split in sources else held_out_sources(data), texts):
+        parts.setdefault(name_of(direction_of(data, source)), []).extend(text)
+    return parts
 
 
 def _read_all(data: DataArguments, sources: dict[str, list[TextSource]], splits: Iterable[str]) -> dict[str, Any]:
@@ -151,8 +214,10 @@ def _read_all(data: DataArguments, sources: dict[str, list[TextSource]], splits:
     return pairs
 
 
-def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
-    """The pairs of a split; `None` if there is no such split, or if it is streamed."""
+def _read(
+    data: DataArguments, sources: dict[str, list[TextSource]], split: str
+) -> PreparedText | list[list[Pair]] | None:
+    """The pairs of a split, for evaluation of each of its sources; `None` if there is none, or if it is streamed."""
     languages, held_out = column_languages(data), held_out_settings(data)
     is_held_out = getattr(held_out, split, 0) > 0
     if split == "train" and data.streaming:
@@ -160,18 +225,18 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
     if split == "train" or is_held_out:
         settings, cache = filter_settings(data), cache_folder(data.cache_dir)
         # Pairs are held out of the recipe's own text, whatever else the model is trained on.
-        entries = sources["train"] if split == "train" else own_sources(data)
-        if is_held_out and data.reversed:
-            entries = [swapped(source) for source in entries]
+        entries = sources["train"] if split == "train" else held_out_sources(data)
         text = prepare_text(entries, languages, settings, cache, held_out, split, data.streaming)
-        return list(text) if is_held_out else text
+        if not is_held_out:
+            return text
+        origins = text.dataset.data.column("origin").to_numpy()
+        return [[pair for pair, origin in zip(text, origins) if origin == number] for number in range(len(entries))]
     if split not in sources:
         return None
     return [
-        pair
-        for source in sources[split]
         # If the dataset is not streamed, all of its splits are downloaded for this one.
-        for pair in iterate_pairs(source, languages, data.streaming and is_whole_split(source.split))
+        list(iterate_pairs(source, languages, data.streaming and is_whole_split(source.split)))
+        for source in sources[split]
     ]
 
 
@@ -207,11 +272,31 @@ def own_sources(data: DataArguments) -> list[TextSource]:
     return [replace(source, weight=None) for source in parse_sources(own)["train"]]
 
 
+def held_out_sources(data: DataArguments) -> list[TextSource]:
+    """The sources that pairs are held out of, without weights and in the direction that is trained."""
+    sources = parse_sources(data.model_copy(update={"text": None}))["train"]
+    return [replace(source, weight=None) for source in sources]
+
+
 def model_languages(data: DataArguments) -> Languages:
-    """Source and target language of the model; `None` for both if it learns to translate in both directions."""
+    """Source and target language of the model; `None` where there are several."""
     if learns_both_directions(data):
         return None, None
+    if pairs := model_directions(data):
+        source, target = (side.pop() if len(side) == 1 else None for side in map(set, zip(*pairs)))
+        return source, target
     return data.text_languages
+
+
+def model_directions(data: DataArguments) -> list[Direction]:
+    """The directions of a model whose sources name their languages; none for a model of one pair."""
+    sources = parse_sources(data)
+    return directions_of(data, sources["train"]) if has_directions(sources) else []
+
+
+def model_marks(data: DataArguments) -> list[str]:
+    """The tokens that name target languages and tags in the training text."""
+    return mark_tokens(data, parse_sources(data)["train"])
 
 
 def learns_both_directions(data: DataArguments) -> bool:
@@ -276,7 +361,7 @@ def _digest(lines) -> str:
     return content.hexdigest()
 
 
-def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> list[TextSource]:
+def mixed_sources(text: dict[str, Any] | list[str], own: list[TextSource]) -> list[TextSource]:
     """The sources of a mixture, with weights that give its parts the requested shares.
 
     Args:
@@ -287,15 +372,16 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
         InputError: if either the mixture or the own text's sources have weights and the other has none, so that these
             cannot be combined; a single source needs no weight.
     """
-    weights = text if isinstance(text, dict) else dict.fromkeys(text)
-    parts = {name: mixture_part(name, own) for name in weights}
+    given = text if isinstance(text, dict) else dict.fromkeys(text)
+    keys = {name: value if isinstance(value, dict) else {"weight": value} for name, value in given.items()}
+    parts = {name: mixture_part(name, own, keys[name]) for name in given}
     if isinstance(text, list):
         if any(source.weight is not None for source in own):
             raise InputError(
                 "data.text: the sources of data.train have weights, so its parts need weights, too: {own: 2, …}"
             )
         return [source for sources in parts.values() for source in sources]
-    return [source for name, sources in parts.items() for source in _weighted(sources, float(weights[name]))]
+    return [source for name, sources in parts.items() for source in _weighted(sources, float(keys[name]["weight"]))]
 
 
 def swapped(source: TextSource) -> TextSource:
@@ -303,13 +389,14 @@ def swapped(source: TextSource) -> TextSource:
     return replace(source, reversed=not source.reversed)
 
 
-def mixture_part(name: str, own: list[TextSource]) -> list[TextSource]:
-    """The sources of a part of a mixture: `"own"`, `"reversed"`, or a file of pairs."""
+def mixture_part(name: str, own: list[TextSource], keys: Mapping[str, Any] = MappingProxyType({})) -> list[TextSource]:
+    """The sources of a part of a mixture: `"own"`, `"reversed"`, or a file of pairs, with what is said of it."""
     if name == OWN:
         return own
     if name == REVERSED:
         return [swapped(source) for source in own]
-    return [TextSource(file=name, source_column="source", target_column="target", made=True)]
+    own_keys = {key: str(value) for key, value in keys.items() if key != "weight" and value is not None}
+    return [TextSource(file=name, source_column="source", target_column="target", made=True, **own_keys)]
 
 
 def _weighted(sources: list[TextSource], weight: float) -> list[TextSource]:

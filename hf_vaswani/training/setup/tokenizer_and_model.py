@@ -23,7 +23,7 @@ from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
-from .splits import learns_both_directions, model_languages
+from .splits import learns_both_directions, model_directions, model_languages, model_marks
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,11 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         return require_trainable(load_tokenizer(str(path)), str(path))
     augmentation = recipe.augmentation
     return existing_tokenizer(recipe) or train_tokenizer(
-        pairs, recipe.tokenizer, augmentation.markers, folds_capitals=augmentation.uppercase > 0
+        pairs,
+        recipe.tokenizer,
+        augmentation.markers,
+        folds_capitals=augmentation.uppercase > 0,
+        marks=model_marks(recipe.data),
     )
 
 
@@ -60,6 +64,13 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
         tokenizer = named("tokenizer.path", lambda: require_trainable(load_tokenizer(source), source))
     elif source := recipe.training.start_from:
         tokenizer = named("training.start_from", lambda: require_trainable(tokenizer_of(source), source))
+    if tokenizer is not None and (
+        missing := [mark for mark in model_marks(recipe.data) if mark not in tokenizer.get_added_vocab()]
+    ):
+        raise InputError(
+            f"{recipe.tokenizer_source} has no token for {', '.join(missing)}, which the sources of data.train need. "
+            "Learn a new tokenizer, or train on the languages and tags that it knows."
+        )
     if tokenizer is not None and recipe.augmentation.shares:
         from ...data.augmentation.augmenter import check_tokens
 
@@ -140,6 +151,8 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         # A language may be the name of a column. A model for both directions has none, whatever it starts from.
         if (code := language_code(language)) or learns_both_directions(recipe.data):
             setattr(model.config, name, code)
+    if directions := model_directions(recipe.data):
+        model.config.language_pairs = [list(pair) for pair in directions] if len(directions) > 1 else None
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
     # With this flag set, transformers would drop unknown settings on loading.

@@ -1,9 +1,10 @@
 """The training pairs of a recipe: as batches, as text for a new tokenizer, and in the words of a model's config."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
@@ -12,7 +13,7 @@ from ...data.cache import cache_folder
 from ...data.encoding import dropout_encoder, plain_encoder
 from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...data.filters import FilterSettings, PairFilter, covering_length
-from ...data.prepared import tokenize, usable
+from ...data.prepared import PreparedText, tokenize, usable
 from ...data.sources.text_files import Pair
 from ...errors import InputError, counted
 from ..optimization.step_batches import Corpus
@@ -31,11 +32,31 @@ TEXT_FIELDS = ("longest_training_source", "multi_sentence_share", "length_ratio"
 def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs that a new tokenizer is trained on; from streams, the first million in total."""
     text = splits.train if splits.train is not None else StreamSample(recipe, splits)
+    if splits.train is not None and splits.weights and recipe.data.temperature:
+        text = Reweighted(splits.train, splits.weights)
     if recipe.augmentation.uppercase:
         from ...data.augmentation.augmenter import PartlyLowercase
 
         return PartlyLowercase(text, recipe.augmentation.uppercase)
     return text
+
+
+class Reweighted:
+    """A text whose sources have shares in proportion to weights; small ones are repeated, and none is cut."""
+
+    def __init__(self, text: PreparedText, weights: Sequence[float]):
+        origins = text.dataset.data.column("origin").to_numpy()
+        sizes = np.bincount(origins, minlength=len(weights))
+        times = np.array(weights) / np.maximum(sizes, 1)
+        self._text, self._times = text, times / times[sizes > 0].min()
+        self._origins = origins
+
+    def __iter__(self) -> Iterator[Pair]:
+        # How many pairs of each source there should have been so far: a pair is repeated to reach a whole number.
+        seen = np.zeros(len(self._times))
+        for pair, origin in zip(self._text, self._origins):
+            before, seen[origin] = int(seen[origin]), seen[origin] + self._times[origin]
+            yield from [pair] * (int(seen[origin]) - before)
 
 
 class StreamSample:

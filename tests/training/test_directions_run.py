@@ -1,0 +1,121 @@
+"""A run on several directions: one model, one vocabulary, scores of each direction."""
+
+import json
+
+import pytest
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from .helpers import records, same_weights
+
+WORDS = [" ".join("abcdefgh"[(n * k + k) % 8] for k in range(1, 3 + n % 4)) for n in range(60)]
+
+
+@pytest.fixture
+def directions(recipe, write_lines, tmp_path):
+    """Loads a recipe for two target languages, one of them in both directions."""
+    makers = {"xx": str.upper, "yy": lambda text: text[::-1]}
+
+    def entries(size):
+        return [
+            {"source": write_lines(f"{size}.{code}.en", WORDS[:size]),
+             "target": write_lines(f"{size}.{code}", list(map(make, WORDS[:size]))),
+             "source_language": "en", "target_language": code, "both_directions": code == "yy"}
+            for code, make in makers.items()
+        ]  # fmt: skip
+
+    text = json.dumps({"train": entries(60), "validation": entries(8), "test": entries(6), "temperature": 2})
+    path = tmp_path / "directions.yaml"
+    lines = [line for line in (tmp_path / "recipe.yaml").read_text().splitlines() if line.strip()]
+    path.write_text("\n".join([f"data: {text}", *lines]), encoding="utf-8")
+
+    from hf_vaswani.training.recipe.recipe import load_recipe
+
+    return lambda *more, output="out": load_recipe(path, [f"--output_dir={tmp_path / output}", *more])
+
+
+@pytest.fixture
+def trained(directions, tmp_path):
+    train(directions())
+    return tmp_path / "out"
+
+
+def test_model_knows_its_directions_and_translates_into_each(trained):
+    config = AutoModelForSeq2SeqLM.from_pretrained(trained).config
+    assert config.language_pairs == [["en", "xx"], ["en", "yy"], ["yy", "en"]]
+    assert (config.source_language, config.target_language) == (None, None)
+    translator = pipeline("translation", str(trained))
+    chosen = translator.translator(src_lang="en", tgt_lang="yy").encoder.rows(["a b", ">>xx<< a b"])
+    marks = [translator.tokenizer.convert_ids_to_tokens(row["input_ids"])[0] for row in chosen]
+    assert marks == [">>yy<<", ">>xx<<"]
+    with pytest.raises(ValueError, match="this model translates en to xx or en to yy or yy to en"):
+        translator("a b", src_lang="xx", tgt_lang="en")
+    with pytest.raises(ValueError, match="several languages: en, xx, yy. Choose one with tgt_lang"):
+        translator("a b")
+
+
+def test_marks_are_whole_tokens_that_the_tokenizer_writes(trained):
+    tokenizer = AutoTokenizer.from_pretrained(trained)
+    tokenizer.tgt_lang = "xx"
+    ids = tokenizer("a b")["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(ids)[0] == ">>xx<<"
+    assert ids == tokenizer(">>xx<< a b")["input_ids"]
+    assert ids[1:] == AutoTokenizer.from_pretrained(trained)("a b")["input_ids"]
+    assert tokenizer(text_target="a b")["input_ids"] == ids[1:]
+    assert len(tokenizer) == AutoModelForSeq2SeqLM.from_pretrained(trained).config.vocab_size <= 60
+
+
+def test_each_direction_is_scored_in_validation_and_at_the_end(trained, capsys):
+    validations = [record for record in records(trained) if "validation_loss" in record]
+    names = ("en-xx", "en-yy", "yy-en")
+    for record in validations:
+        own = [record[f"validation_{name}_loss"] for name in names]
+        assert record["validation_loss"] == pytest.approx(sum(own) / 3, rel=0.01)
+    results = json.loads((trained / "results.json").read_text())
+    assert set(results["tests"]) == set(names)
+    assert results["directions"] == [["en", "xx"], ["en", "yy"], ["yy", "en"]]
+    assert "en-yy" in (trained / "README.md").read_text()
+
+
+def test_best_weights_are_those_of_the_direction_that_is_named(directions, tmp_path):
+    train(directions("--metric_for_best_model=yy-en_chrf", "--eval_steps=4", "--keep_best=1"))
+    [best] = (tmp_path / "out" / "best").glob("update-*")
+    scores = json.loads((best / "scores.json").read_text())
+    values = [record["validation_yy-en_chrf"] for record in records(tmp_path / "out") if "validation_loss" in record]
+    assert scores["yy-en_chrf"] == pytest.approx(max(values), abs=0.05)
+
+
+def test_metric_of_an_unknown_direction_is_refused_before_training(directions):
+    with pytest.raises(InputError, match="metric_for_best_model"):
+        train(directions("--metric_for_best_model=zz-en_chrf"))
+
+
+def test_run_that_was_stopped_ends_with_the_same_weights(directions, tmp_path):
+    train(directions(output="whole"))
+    train(directions("--max_steps=8", output="parts"))
+    train(directions(output="parts"))
+    assert same_weights(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_trainer_makes_the_same_model(directions, tmp_path):
+    train(directions(output="loop"))
+    train_with_trainer(directions(output="trainer"))
+    models = [AutoModelForSeq2SeqLM.from_pretrained(tmp_path / name).state_dict() for name in ("loop", "trainer")]
+    assert all(value.allclose(models[1][name], atol=1e-5) for name, value in models[0].items())
+
+
+def test_command_translates_into_the_language_that_is_given(trained, tmp_path, capsys):
+    (tmp_path / "in").write_text("a b\n")
+    assert main(["translate", str(trained), "--input", str(tmp_path / "in"), "--target_language", "yy"]) == 0
+    assert main(["translate", str(trained), "--input", str(tmp_path / "in"), "--target_language", "zz"]) == 2
+    assert "this model translates en to xx or en to yy or yy to en" in capsys.readouterr().err
+
+
+def test_run_on_a_tokenizer_without_the_marks_is_refused(recipe, directions, tmp_path):
+    train(recipe(output="plain"))
+    with pytest.raises(InputError, match="has no token for >>xx<<, >>yy<<, >>en<<"):
+        train(directions(f"--tokenizer.path={tmp_path / 'plain'}"))
