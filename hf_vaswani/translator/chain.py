@@ -44,10 +44,12 @@ class Step(NamedTuple):
     Attributes:
         make: makes its translator, from options and arguments of `generate()`.
         pairs: the pairs that it translates; empty if they are not known, or any.
+        is_multilingual: whether it must be told its languages.
     """
 
     make: Callable[[dict[str, Any]], Translator]
     pairs: Sequence[LanguagePair]
+    is_multilingual: bool
 
 
 PivotText = list[tuple[PivotSentence, Hypothesis]]
@@ -362,6 +364,8 @@ def make_chain(first: Step, second: Step, given: dict[str, Any]) -> ChainTransla
     """
     requested = given.get("src_lang"), given.get("via"), given.get("tgt_lang")
     via = pivot_language(requested, first.pairs, second.pairs, first.make == second.make)
+    if via is None and (first.is_multilingual or second.is_multilingual):
+        raise ValueError("via is missing: a multilingual model must be told the third language, too.")
     options = TranslationOptions(**{name: value for name, value in given.items() if name in MEANINGS})
     # Samples are the second translator's, from the best translation of the first one.
     search = () if given.get("do_sample") else SEARCH
@@ -399,7 +403,7 @@ def pivot_language(
             f"via={via!r}: this model translates only {pairs_in_words(list(first))}. Pass the model that translates "
             "what it writes with second_model."
         )
-    into = via or (first[0][1] if len(first) == 1 else None)
+    into = via or _common_language(source, target, first, second)
     if first and not any(fits_pair((source, into), pair) for pair in first):
         wanted = pairs_in_words([(source, into)])
         raise ValueError(f"Nothing translates {wanted}: the first model translates {pairs_in_words(list(first))}.")
@@ -407,6 +411,17 @@ def pivot_language(
         wanted = pairs_in_words([(into, target)])
         raise ValueError(f"Nothing translates {wanted}: the second model translates {pairs_in_words(list(second))}.")
     return into
+
+
+def _common_language(
+    source: str | None, target: str | None, first: Sequence[LanguagePair], second: Sequence[LanguagePair]
+) -> str | None:
+    """The language that the first model translates into and the second from, if that is known."""
+    targets = dict.fromkeys(code for own, code in first if code and fits_pair((source, None), (own, code)))
+    fitting = [code for code in targets if not second or any(fits_pair((code, target), pair) for pair in second)]
+    if len(fitting) > 1:
+        raise ValueError(f"The models translate over {' or '.join(fitting)}: choose one of them with via.")
+    return next(iter(fitting or targets), None)
 
 
 __all__ = ["ChainTranslator", "PivotTranslator", "Step", "align_over", "make_chain", "pivot_language"]

@@ -36,6 +36,7 @@ from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
+    is_multilingual,
     language_pairs,
 )
 from ..text.vocabularies import vocabularies
@@ -247,7 +248,7 @@ class TranslationPipeline(Pipeline):
         from .chain import Step, make_chain
 
         target = self._target if self._is_chain else stages.get("tgt_lang")
-        steps = [Step(each.step, each._pairs) for each in (self, self.second or self)]
+        steps = [Step(each.step, each._pairs, is_multilingual(each.tokenizer)) for each in (self, self.second or self)]
         return make_chain(*steps, {**together, "tgt_lang": given.get("tgt_lang", target)})
 
     def step(

@@ -85,6 +85,13 @@ def test_a_multilingual_model_translates_into_the_third_language_and_out_of_it(t
     assert "pivot_text" not in plain("ein hund läuft")[0]
 
 
+def test_a_multilingual_model_must_be_told_the_third_language(tmp_path, folders):
+    model, tokenizer = family("NLLB", tmp_path)
+    given = {"model": model, "tokenizer": tokenizer, "src_lang": "deu_Latn", "second_model": folders[1]}
+    with pytest.raises(ValueError, match="^via is missing: a multilingual model must be told the third language"):
+        pipeline("translation", **given)("ein hund")
+
+
 def test_t5_has_the_prefix_of_each_step(tmp_path):
     tasks = {f"translation_{pair}": {"prefix": f"{pair} "} for pair in ("de_to_en", "en_to_fr")}
     model, tokenizer = family("T5", tmp_path, task_specific_params=tasks)
@@ -237,6 +244,10 @@ def test_third_language_is_known_from_the_first_model_or_from_the_call():
     assert pivot_language(("es", None, "de"), one, other, False) == "en"
     assert pivot_language(("es", "en-US", "de"), one, other, False) == "en-US"
     assert pivot_language((None, None, None), [], [], False) is None
+    assert pivot_language(("fr", None, "de"), [("es", "en"), ("fr", "en")], other, False) == "en"
+    assert pivot_language(("es", None, "de"), [*one, ("es", "fr")], other, False) == "en"
+    with pytest.raises(ValueError, match="^The models translate over en or fr: choose one of them with via"):
+        pivot_language(("es", None, "de"), [*one, ("es", "fr")], [*other, ("fr", "de")], False)
     assert pivot_language(("es", "en", "de"), [*one, *other], [*one, *other], True) == "en"
     with pytest.raises(
         ValueError, match="^Nothing translates de to en: the first model translates es to en or en to de"
