@@ -421,7 +421,7 @@ def _common_language(
     fitting = [code for code in targets if not second or any(fits_pair((code, target), pair) for pair in second)]
     if len(fitting) > 1:
         raise ValueError(f"The models translate over {' or '.join(fitting)}: choose one of them with via.")
-    return next(iter(fitting or targets), None)
+    return next(iter(fitting or targets or [code for _, code in first]), None)
 
 
 __all__ = ["ChainTranslator", "PivotTranslator", "Step", "align_over", "make_chain", "pivot_language"]
