@@ -5,6 +5,7 @@ translator reads, so that sentence n stays sentence n. What is to be kept is fou
 both steps. A term of the source is given to the second translator by the words that translate it in the pivot.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -50,6 +51,24 @@ class Step(NamedTuple):
     make: Callable[[dict[str, Any]], Translator]
     pairs: Sequence[LanguagePair]
     is_multilingual: bool
+
+    def translator(self, options: dict[str, Any], side: str) -> Translator:
+        """The translator of this step.
+
+        Args:
+            side: the option that names the third language, which the other model may spell differently.
+
+        Raises:
+            ValueError: an option is not possible; the message calls the third language `via`.
+        """
+        via = options[side]
+        requested = (via, None) if side == "src_lang" else (None, via)
+        if not self.is_multilingual and self.pairs and not any(fits_pair(requested, pair) for pair in self.pairs):
+            options = {**options, side: None}
+        try:
+            return self.make(options)
+        except ValueError as error:
+            raise ValueError(str(error).replace(f"{side}={via!r}", f"via={via!r}")) from None
 
 
 PivotText = list[tuple[PivotSentence, Hypothesis]]
@@ -372,10 +391,11 @@ def make_chain(first: Step, second: Step, given: dict[str, Any]) -> ChainTransla
     every: dict[str, Any] = {"on_error": "return", "return_warnings": options.return_warnings is not False}
     into = {name: given[name] for name in (*BOTH, *search) if name in given}
     out_of = {name: value for name, value in given.items() if name not in OF_CHAIN}
-    last = second.make({**out_of, **every, "src_lang": via, "tgt_lang": options.tgt_lang})
+    last = second.translator({**out_of, **every, "src_lang": via, "tgt_lang": options.tgt_lang}, "src_lang")
     if given.get("do_sample") and last.hypotheses > 1 and options.return_warnings is None:
         options = replace(options, return_warnings=False)
-    return ChainTranslator(first.make({**into, **every, "src_lang": options.src_lang, "tgt_lang": via}), last, options)
+    pivot = first.translator({**into, **every, "src_lang": options.src_lang, "tgt_lang": via}, "tgt_lang")
+    return ChainTranslator(pivot, last, options)
 
 
 def pivot_language(
@@ -404,13 +424,20 @@ def pivot_language(
             "what it writes with second_model."
         )
     into = via or _common_language(source, target, first, second)
-    if first and not any(fits_pair((source, into), pair) for pair in first):
+    if first and not any(_fits((source, into), pair) for pair in first):
         wanted = pairs_in_words([(source, into)])
         raise ValueError(f"Nothing translates {wanted}: the first model translates {pairs_in_words(list(first))}.")
-    if second and not any(fits_pair((into, target), pair) for pair in second):
+    if second and not any(_fits((into, target), pair) for pair in second):
         wanted = pairs_in_words([(into, target)])
         raise ValueError(f"Nothing translates {wanted}: the second model translates {pairs_in_words(list(second))}.")
     return into
+
+
+def _fits(requested: LanguagePair, pair: LanguagePair) -> bool:
+    """Whether a pair matches the requested one, unless that has codes of another kind: `eng_Latn` may be `en`."""
+    kinds = [[code and len(re.split("[-_]", code)[0]) for code in codes] for codes in (requested, pair)]
+    source, target = (code if own == other else None for code, own, other in zip(requested, *kinds))
+    return fits_pair((source, target), pair)
 
 
 def _common_language(

@@ -92,6 +92,18 @@ def test_a_multilingual_model_must_be_told_the_third_language(tmp_path, folders)
         pipeline("translation", **given)("ein hund")
 
 
+def test_a_multilingual_model_and_one_of_a_single_pair_may_spell_the_third_language_differently(tmp_path, folders):
+    model, tokenizer = family("NLLB", tmp_path)
+    model.generation_config.update(max_new_tokens=6)
+    given = {"model": model, "tokenizer": tokenizer, "src_lang": "deu_Latn"}
+    pivot = text_of(pipeline("translation", **given, tgt_lang="eng_Latn"), "ein hund")
+    wanted = text_of(pipeline("translation", model=folders[1]), pivot)
+    [found] = pipeline("translation", **given, via="eng_Latn", second_model=folders[1])("ein hund")
+    assert found == {"translation_text": wanted, "pivot_text": pivot}
+    with pytest.raises(ValueError, match="^via='english' is not a language of this tokenizer"):
+        pipeline("translation", **given, tgt_lang="fra_Latn", via="english")("ein hund")
+
+
 def test_t5_has_the_prefix_of_each_step(tmp_path):
     tasks = {f"translation_{pair}": {"prefix": f"{pair} "} for pair in ("de_to_en", "en_to_fr")}
     model, tokenizer = family("T5", tmp_path, task_specific_params=tasks)
