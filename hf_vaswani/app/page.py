@@ -296,13 +296,14 @@ def _search_tab(shelf: ModelCache, choice: Choice) -> None:
     tree = gr.HTML(elem_id="tree")
 
     @answers
-    def show(name, text, beams):
-        yield figures.search_figure(shelf.open(name), text, int(beams))
+    def show(name, source, target, text, beams):
+        loaded, languages = _open(shelf, name, source, target)
+        yield figures.search_figure(loaded, text, int(beams), languages)
 
     gr.on(
         [button.click, text.submit],
         show,
-        inputs=[choice.model, text, beams],
+        inputs=[*choice, text, beams],
         outputs=tree,
         api_visibility="private",
     )

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
     "command", "run", "model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite", "resume",
-    "num_workers", "engine", "needs_torch", "saves_memory",
+    "num_workers", "engine", "zero_shot", "needs_torch", "saves_memory",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
@@ -232,9 +232,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
         return 0.0
-    for warning in file_warnings(
-        options.input, options.target_language, model, tokenizer, translate.translator.glossary, options.keep or ()
-    ):
+    chosen, glossary = translate.translator.options, translate.translator.glossary
+    requested = chosen.src_lang, chosen.tgt_lang
+    for warning in file_warnings(options.input, requested, model, tokenizer, glossary, options.keep or ()):
         print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())

@@ -102,8 +102,9 @@ def translate_document(
             return
         name, reports = options.input or "standard input", LineReports("text", SHOWN)
         glossary = translate.translator.glossary
-        keep = options.keep or ()
-        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer, glossary, keep):
+        keep, chosen = options.keep or (), translate.translator.options
+        requested = chosen.src_lang, chosen.tgt_lang
+        for warning in text_warnings(name, document.texts, requested, model, tokenizer, glossary, keep):
             print(warning, file=sys.stderr)
         with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
             translate.progress = bar.update
@@ -111,7 +112,7 @@ def translate_document(
                 document,
                 translate,
                 partial(_align, options, model, tokenizer, glossary),
-                language_code(options.target_language or own_languages(model.config, tokenizer)[1]),
+                language_code(own_languages(model.config, tokenizer, requested)[1]),
                 reports.of(name),
                 reports.of_translations(name),
                 lambda done: bar.update(done - bar.n),

@@ -98,6 +98,11 @@ class TranslationOptions:
         "code of the target language, for multilingual models; a model of one pair rejects others",
         command="target_language",
     )
+    zero_shot: bool | None = switch(
+        "also translate between languages of a model on whose pair it was not trained",
+        "By default, that is an error. Such translations are worse, and may be in another language.",
+        command="zero_shot",
+    )
     batch_tokens: int | None = number(
         "source tokens per batch, padding included", default="chosen by the model's size", most=1_000_000_000
     )

@@ -36,7 +36,7 @@ from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
-    language_pairs,
+    choose_languages,
 )
 from ..text.vocabularies import vocabularies
 from .backends.selection import BackendSelection
@@ -121,12 +121,15 @@ class TranslationPipeline(Pipeline):
         if warning := tokenizer_warning(self.model, self.tokenizer):
             warnings.warn(warning, UserWarning, stacklevel=2)
         # T5's prefix is chosen once, and with it the languages of all calls.
-        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
-        self._check_pair(self._preprocess_params)
+        self._pair = languages.groups() if self.prefix and languages else None
+        self._choose_languages(self._preprocess_params, bool(self._defaults.get("zero_shot")))
 
-    def _check_pair(self, preprocess: dict[str, object]) -> None:
-        remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
-        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
+    def _choose_languages(self, preprocess: dict[str, Any], zero_shot: bool) -> dict[str, str]:
+        """The languages of a call, as arguments of `preprocess`; errors as in [`check_pair`]."""
+        requested = preprocess.get("src_lang"), preprocess.get("tgt_lang")
+        if self._pair:
+            check_pair(requested, [self._pair], "To use another prefix, make a new pipeline with its languages.")
+        return choose_languages(self.model, self.tokenizer, requested, zero_shot).arguments()
 
     def __call__(
         self, inputs, *, prefixes: Sequence[str] = (), terms: Terms | Sequence[Terms | None] = None, **options
@@ -199,7 +202,7 @@ class TranslationPipeline(Pipeline):
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
         postprocess = {**self._postprocess_params, **postprocess}
-        self._check_pair(preprocess)
+        preprocess |= self._choose_languages(preprocess, bool(own.get("zero_shot")))
         of_stages = {**preprocess, **forward, **postprocess}
         given = TranslationOptions(**own, **{name: of_stages[name] for name in MEANINGS if name in of_stages})
         generate_kwargs = {name: value for name, value in forward.items() if name not in FORWARD}
@@ -486,7 +489,8 @@ def translate(
     # A model that is spread over several devices cannot be moved to one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # The pipeline must know the languages from the start to choose T5's prefix.
-    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "engine", "quantize") if name in options}
+    chosen = ("src_lang", "tgt_lang", "zero_shot", "engine", "quantize")
+    own = {name: options.pop(name) for name in chosen if name in options}
     translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}

@@ -13,7 +13,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from ..models.load import check_gives_probabilities, load
-from ..text.languages import LanguagePair, fits_pair, language_pairs, pairs_in_words
+from ..text.languages import (
+    LanguagePair,
+    Languages,
+    check_marks,
+    choose_languages,
+    fits_pair,
+    language_pairs,
+    pairs_in_words,
+)
 from .pairs import PairScore, score_pairs
 from .segments import Hypothesis, Result
 
@@ -97,9 +105,13 @@ def open_reranker(
                 f"{path} translates {pairs_in_words(known)}. Reranking needs a model of the other direction: "
                 f"{pairs_in_words(needed)}."
             )
-    names = {"src_lang": "tgt_lang", "tgt_lang": "src_lang"}
-    swapped = {names[name]: code for name, code in languages.items()}
-    return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, swapped)
+    swapped = Languages(*requested[::-1])
+    try:
+        chosen = choose_languages(other, other_tokenizer, swapped)
+        check_marks(other, other_tokenizer, ["a"], chosen)
+    except ValueError as error:  # it names the opposite languages
+        raise InputError(f"{path}, which chooses among translations: {error}") from None
+    return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, chosen.arguments())
 
 
 def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int | bool]:

@@ -21,7 +21,7 @@ from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
-from ..text.languages import check_languages, own_languages, unmarked_warning
+from ..text.languages import check_languages, check_marks, own_languages, unmarked_warning
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
@@ -300,11 +300,11 @@ class Translator:
             attempt(self.encoder.set_rows, filled[start : start + LAST_WINDOW], self.options.on_error)
         self._limit_lengths(segments, first)
         self._warn_of_many_sentences(segments, first)
-        sources = (segment.piece.text for segment in filled)
+        sources = [segment.piece.text for segment in filled]
+        languages = self.options.src_lang, self.options.tgt_lang
+        check_marks(self.model, self.tokenizer, sources, languages, bool(self.options.zero_shot))
         target = self.options.tgt_lang or getattr(self.tokenizer, "tgt_lang", None)
         if warning := unmarked_warning(self.tokenizer, sources, target):
-            if getattr(self.model.config, "language_pairs", None):
-                raise ValueError(warning)
             logger.warning_once(warning)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             attempt(partial(self.encoder.add_prompts, model=self.model), with_prefix, self.options.on_error)

@@ -123,7 +123,7 @@ class TranslatorSettings:
         try:
             translator = pipeline(
                 "translation", model=model, tokenizer=tokenizer, engine=self.engine, quantize=quantize,
-                **self.languages,
+                zero_shot=arguments.get("zero_shot"), **self.languages,
             )  # fmt: skip
             translator.selection.work = self.expected_bytes // BYTES_A_TOKEN
             translate = LineTranslator(translator, **arguments)
