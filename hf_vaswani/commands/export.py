@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-    from ..engines.checked_export import write_checked
+    from ..engines.checked_export import page_languages, write_checked
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
@@ -116,7 +116,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         card = export_card(name, options.to, quantization, result.size, origin, comparison)
         (folder / "README.md").write_text(card, encoding="utf-8")
         if runtime:
-            write_page(folder, runtime, name.rpartition("/")[2], origin.languages)
+            write_page(folder, runtime, name.rpartition("/")[2], *page_languages(model, tokenizer))
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     also = f", with {' and '.join(tokenizers)}" if tokenizers else ""
     same = result.sentences - result.different

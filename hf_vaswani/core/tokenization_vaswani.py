@@ -143,6 +143,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """Load as in transformers; both vocabularies are read at once, so that the folder is not needed afterwards."""
         tokenizer = super().from_pretrained(*args, **kwargs)
         tokenizer._switch_to_input_mode()
+        tokenizer.tgt_lang = tokenizer.tgt_lang  # which may be given here, and is checked
         return tokenizer
 
     @classmethod

@@ -15,12 +15,11 @@ from ..errors import InputError
 from ..models.load import check_gives_probabilities, load
 from ..text.languages import (
     LanguagePair,
-    Languages,
-    check_marks,
     choose_languages,
     fits_pair,
     language_pairs,
     pairs_in_words,
+    unmarked_warning,
 )
 from .pairs import PairScore, score_pairs
 from .segments import Hypothesis, Result
@@ -105,12 +104,9 @@ def open_reranker(
                 f"{path} translates {pairs_in_words(known)}. Reranking needs a model of the other direction: "
                 f"{pairs_in_words(needed)}."
             )
-    swapped = Languages(*requested[::-1])
-    try:
-        chosen = choose_languages(other, other_tokenizer, swapped)
-        check_marks(other, other_tokenizer, ["a"], chosen)
-    except ValueError as error:  # it names the opposite languages
-        raise InputError(f"{path}, which chooses among translations: {error}") from None
+    chosen = choose_languages(other, other_tokenizer, requested[::-1])
+    if unmarked_warning(other_tokenizer, ["a"], chosen.target):
+        raise InputError(f"{path} translates into several languages. Name the source language of the translations.")
     return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, chosen.arguments())
 
 
