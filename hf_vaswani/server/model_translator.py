@@ -17,7 +17,7 @@ from ..documents.tag_placement import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
 from ..text.glossary import Glossary
-from ..text.languages import NO_LANGUAGES, Languages
+from ..text.languages import NO_LANGUAGES, Languages, language_pairs
 from ..translator.backends.selection import CONVERT_NOW, BackendSelection
 from ..translator.pipeline import TranslationPipeline
 from ..translator.segments import SourceTooLong
@@ -202,6 +202,8 @@ class _Loaded:
         choices = language_choices(self.model, self.tokenizer)
         if not choices.sources:
             return NO_LANGUAGES
+        if pairs := language_pairs(self.model, self.tokenizer):
+            return Languages(*pairs[0])
         return Languages(choices.source or choices.sources[0], choices.targets[0])
 
     def align(self, pairs: Pairs) -> list[Alignment | None]:

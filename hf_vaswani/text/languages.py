@@ -229,22 +229,32 @@ def without_mark(text: str) -> str:
 def check_marks(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
-    texts: Collection[str],
-    languages: LanguagePair,
+    texts: Iterable[str],
+    source: str | None,
     zero_shot: bool = False,
 ) -> None:
-    """Refuse texts for a model for several language pairs that do not say which, or name one on which it was not
-    trained.
+    """Refuse texts that name a language themselves into which a model was not trained to translate their own.
 
     Raises:
         ValueError: there are such texts.
     """
     if pairs := getattr(model.config, "language_pairs", None):
-        source, target = languages
-        if warning := unmarked_warning(tokenizer, texts, target):
-            raise ValueError(warning)
         for code in dict.fromkeys(own_mark(tokenizer, text) for text in texts):
             check_pair((source, code), pairs, zero_shot=zero_shot)
+
+
+def check_target(
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None
+) -> str | None:
+    """The [`unmarked_warning`] of texts, if any.
+
+    Raises:
+        ValueError: there is one, and the model is of this package, which never saw such texts.
+    """
+    warning = unmarked_warning(tokenizer, texts, language)
+    if warning and getattr(model.config, "language_pairs", None):
+        raise ValueError(warning)
+    return warning
 
 
 def marked_sources(
@@ -254,8 +264,8 @@ def marked_sources(
     languages: LanguagePair,
     prefix: str = "",
 ) -> list[str]:
-    """Texts as [`mark_target`] returns them; errors as in [`check_marks`]."""
-    check_marks(model, tokenizer, texts, languages, zero_shot=True)
+    """Texts as [`mark_target`] returns them; errors as in [`check_target`]."""
+    check_target(model, tokenizer, texts, languages[1])
     return mark_target(tokenizer, texts, languages[1], prefix)
 
 

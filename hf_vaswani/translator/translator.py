@@ -21,7 +21,7 @@ from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
-from ..text.languages import check_languages, check_marks, own_languages, unmarked_warning
+from ..text.languages import check_languages, check_marks, check_target, own_languages
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
@@ -300,14 +300,17 @@ class Translator:
             attempt(self.encoder.set_rows, filled[start : start + LAST_WINDOW], self.options.on_error)
         self._limit_lengths(segments, first)
         self._warn_of_many_sentences(segments, first)
-        sources = [segment.piece.text for segment in filled]
-        languages = self.options.src_lang, self.options.tgt_lang
-        check_marks(self.model, self.tokenizer, sources, languages, bool(self.options.zero_shot))
+        sources = (segment.piece.text for segment in filled)
         target = self.options.tgt_lang or getattr(self.tokenizer, "tgt_lang", None)
-        if warning := unmarked_warning(self.tokenizer, sources, target):
+        if warning := check_target(self.model, self.tokenizer, sources, target):
             logger.warning_once(warning)
+        attempt(self._check_marks, filled, self.options.on_error)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             attempt(partial(self.encoder.add_prompts, model=self.model), with_prefix, self.options.on_error)
+
+    def _check_marks(self, segments: list[Segment]) -> None:
+        texts, zero_shot = (segment.piece.text for segment in segments), bool(self.options.zero_shot)
+        check_marks(self.model, self.tokenizer, texts, self.options.src_lang, zero_shot)
 
     def _limit_lengths(self, segments: list[Segment], first: int) -> None:
         """Cut or refuse texts beyond the limit."""

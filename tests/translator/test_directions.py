@@ -193,3 +193,20 @@ def test_languages_of_the_tokenizer_are_those_of_the_pipeline(many):
     tokenizer = AutoTokenizer.from_pretrained(many, src_lang="de", tgt_lang="fr")
     with pytest.raises(ValueError, match="src_lang='de' and tgt_lang='fr'"):
         pipeline("translation", model=many, tokenizer=tokenizer)
+
+
+def test_mark_that_is_refused_costs_no_other_text_its_translation(read):
+    translator = read.translator.translator(src_lang="de", on_error="return")
+    refused, translated = translator.translate([">>fr<< w1", "w1"])
+    assert "src_lang='de' and tgt_lang='fr'" in str(refused)
+    assert translated == read.translator("w1", src_lang="de")
+
+
+def test_server_opens_a_model_for_several_languages(many):
+    from hf_vaswani.server.messages import Chunk
+    from hf_vaswani.server.model_translator import _Loaded
+
+    loaded = _Loaded(many, "torch", None, ())
+    [[one], [other]] = loaded.lanes[0].translate([Chunk(("w1",), Languages(*pair), 1) for pair in PAIRS[1::2]])
+    for translation, target in ((one, "de"), (other, "fr")):
+        assert translation.hypotheses[0] == pipeline("translation", many)("w1", tgt_lang=target)[0]["translation_text"]
