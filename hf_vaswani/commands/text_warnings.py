@@ -20,10 +20,10 @@ from ..files import is_same_file
 from ..text.glossary import Glossary
 from ..text.inputs import mojibake_warning
 from ..text.keep_patterns import Keep, keep_patterns, without_kept
-from ..text.languages import LanguagePair, own_languages, unmarked_warning
+from ..text.languages import LanguagePair, check_target, own_languages
 from ..text.normalization import clean, normalized
 from ..text.source_warnings import have_unknown
-from .options import with_option_names
+from .options import option_names, with_option_names
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 
@@ -81,7 +81,10 @@ def text_warnings(
     texts, patterns = texts[:SAMPLE], keep_patterns(keep)
     translated = [without_kept(text, patterns) for text in texts] if patterns else texts
     warnings = source_warnings(name, translated, requested, model, tokenizer)
-    if unmarked := unmarked_warning(tokenizer, texts, own_languages(model.config, tokenizer, requested)[1]):
+    target = own_languages(model.config, tokenizer, requested)[1]
+    with option_names():
+        unmarked = check_target(model, tokenizer, texts, target)
+    if unmarked:
         warnings.append(f"warning: {with_option_names(unmarked)}")
     if glossary and texts and (unused := glossary.unused_warning(texts, name)):
         warnings.append(f"warning: {unused}")

@@ -223,6 +223,10 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
 
     def begin() -> None:
         nonlocal lines, is_waiting
+        chosen, glossary = translate.translator.options, translate.translator.glossary
+        requested = chosen.src_lang, chosen.tgt_lang
+        for warning in file_warnings(options.input, requested, model, tokenizer, glossary, options.keep or ()):
+            print(warning, file=sys.stderr)
         lines, is_waiting = _lines(options, reports)
         if is_resumable:
             output.begin({"model": own, **output_settings(options), "prefix": bool(options.prefix)}, lines)
@@ -232,10 +236,6 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
         return 0.0
-    chosen, glossary = translate.translator.options, translate.translator.glossary
-    requested = chosen.src_lang, chosen.tgt_lang
-    for warning in file_warnings(options.input, requested, model, tokenizer, glossary, options.keep or ()):
-        print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)

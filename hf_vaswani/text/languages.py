@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import InputError
 from .inputs import check_text
 
 if TYPE_CHECKING:  # importing it takes seconds
@@ -249,11 +250,11 @@ def check_target(
     """The [`unmarked_warning`] of texts, if any.
 
     Raises:
-        ValueError: there is one, and the model is of this package, which never saw such texts.
+        InputError: there is one, and the model is of this package, which never saw such texts.
     """
     warning = unmarked_warning(tokenizer, texts, language)
     if warning and getattr(model.config, "language_pairs", None):
-        raise ValueError(warning)
+        raise InputError(warning)
     return warning
 
 
