@@ -75,10 +75,10 @@ def left_out(read: int, kept: int, reasons: Mapping[str, int]) -> list[Flaw]:
     for name, count in counts.items():
         title = "Repetitions" if name == "duplicate" else _sentence(REASONS[name])
         names = ("duplicate", "near_duplicate") if name == "duplicate" else (name,)
-        what = "repeat an earlier pair" if name == "duplicate" else "were left out"
-        remedy = (
-            f"They were left out; {kept:,} pairs are left to learn from. --keep_reasons {' '.join(names)} keeps them."
-        )
+        what, remedy = "were left out", f"--keep_reasons {name} keeps them."
+        if name == "duplicate":
+            what = "repeat an earlier pair"
+            remedy = f"They were left out, {kept:,} pairs are left. --keep_reasons {' '.join(names)} keeps them."
         if name == "score":
             remedy = "Look at the examples: if good pairs are among them, lower --min_score."
         share = count / max(read, 1)
@@ -133,7 +133,7 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
         much: kept pairs with more than [`MUCH_MIXED`] of their words in them; `None` if there is a limit.
     """
     other = "source" if side == "target" else "target"
-    share = (count + whole) / max(kept + whole, 1)
+    share = count / max(kept, 1)
     if not count:
         return []
     quoted = ", ".join(f"“{passage.strip(MARKS)}”" for passage in passages[:EXAMPLES])

@@ -27,7 +27,7 @@ BUILT_IN = "built-in"
 LARGEST_WEIGHT = 1_000_000_000
 TAG = re.compile(r"[\w-]+")
 # Fields that a recipe does not give.
-COMPUTED = ("made", "prefix", "reserved")
+COMPUTED = ("prefix", "reserved")
 # The fields of each kind of source, besides its location and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
@@ -400,7 +400,7 @@ def _typed(key: str, value: object) -> object:
             return float(value)
         except (ValueError, OverflowError):
             raise TypeError("a number") from None
-    if key in ("header", "reversed", "both_directions"):
+    if key in ("header", "reversed", "both_directions", "made"):
         if value in ("true", "false"):
             return value == "true"
         if not isinstance(value, bool):

@@ -25,6 +25,10 @@ HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 TEACHER, RERANKER, COMPARED = "training.distill_from", "evaluation.rerank_with", "evaluation.compare_with"
 # What a model may be trained on besides files of pairs.
 OWN, REVERSED = "own", "reversed"
+# The keys of a source that make a model one for several directions.
+LANGUAGE_KEYS = ("source_language", "target_language", "both_directions")
+# What is said of a file of pairs, if more than its weight.
+PAIRS_KEYS = {"weight", "tag", "source_language", "target_language"}
 # PEFT's name for all linear layers.
 ALL_LINEAR = "all-linear"
 # fmt: off
@@ -86,7 +90,8 @@ class DataArguments(Section):
     text: dict | list | None = Key(
         None, "what to train on: own, the training text that these keys name; reversed, the same with its sides "
         "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: {own: 2, "
-        "pairs.jsonl.gz: 1}; default: own", resumable=True, is_path=True
+        "pairs.jsonl.gz: 1}, also with a tag that the sources of a file begin with: {own: 2, pairs.jsonl.gz: {weight: "
+        "1, tag: bt}}; default: own", resumable=True, is_path=True
     )
     temperature: float | None = Key(
         None, "how often each direction is drawn, in a model for several: in proportion to its number of pairs to the "
@@ -126,6 +131,12 @@ class DataArguments(Section):
         None, "cache folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache", resumable=True,
         private=True
     )
+
+    @property
+    def has_directions(self) -> bool:
+        """Whether sources name languages of their own, so that a model learns several directions."""
+        entries = self.train if isinstance(self.train, list) else [self.train]
+        return any(isinstance(entry, dict) and any(map(entry.get, LANGUAGE_KEYS)) for entry in entries)
 
     @property
     def text_languages(self) -> tuple[str | None, str | None]:
@@ -227,11 +238,17 @@ class DataArguments(Section):
             return [f"data.text must name at least one text, {OWN}, {REVERSED}, or a file of pairs; got {text!r}"]
         errors = []
         if isinstance(text, dict):
-            errors += [
-                f"data.text: the weight of {name} must be a number above 0, got {weight!r}"
-                for name, weight in text.items()
-                if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0
-            ]
+            for name, value in text.items():
+                weight = value.get("weight") if isinstance(value, dict) else value
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+                    errors.append(f"data.text: the weight of {name} must be a number above 0, got {weight!r}")
+                if isinstance(value, dict) and name in (OWN, REVERSED):
+                    errors.append(f"data.text: {name} has only a weight: only files have keys")
+                elif isinstance(value, dict) and (unknown := set(value) - PAIRS_KEYS):
+                    errors.append(
+                        f"data.text: {name} has the unknown key {min(unknown)!r}; choose from "
+                        f"{', '.join(sorted(PAIRS_KEYS))}"
+                    )
         elif len(set(text)) < len(text):
             errors.append("data.text lists a text twice; to count one more often, give weights: {own: 2, …}")
         if set(text) == {REVERSED}:

@@ -203,7 +203,8 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
     # Not validated again: values out of bounds stay in, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
     recipe = Recipe.model_construct(**sections, model=model, file=path)
-    recipe.evaluation.tokenize = recipe.evaluation.tokenize or default_tokenizer(recipe.data.text_languages[1])
+    if not recipe.data.has_directions:  # each target language has its own
+        recipe.evaluation.tokenize = recipe.evaluation.tokenize or default_tokenizer(recipe.data.text_languages[1])
     if not recipe.tokenizer.joint and not recipe.training.start_from:
         model.setdefault("share_encoder_decoder_embeddings", False)
     if "peft" in values and "r" not in values["peft"]:

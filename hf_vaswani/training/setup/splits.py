@@ -1,9 +1,10 @@
 """The texts of a recipe: from its keys to sources, which `data.text` may mix, and from sources to pairs."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -360,7 +361,7 @@ def _digest(lines) -> str:
     return content.hexdigest()
 
 
-def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> list[TextSource]:
+def mixed_sources(text: dict[str, Any] | list[str], own: list[TextSource]) -> list[TextSource]:
     """The sources of a mixture, with weights that give its parts the requested shares.
 
     Args:
@@ -371,15 +372,16 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
         InputError: if either the mixture or the own text's sources have weights and the other has none, so that these
             cannot be combined; a single source needs no weight.
     """
-    weights = text if isinstance(text, dict) else dict.fromkeys(text)
-    parts = {name: mixture_part(name, own) for name in weights}
+    given = text if isinstance(text, dict) else dict.fromkeys(text)
+    keys = {name: value if isinstance(value, dict) else {"weight": value} for name, value in given.items()}
+    parts = {name: mixture_part(name, own, keys[name]) for name in given}
     if isinstance(text, list):
         if any(source.weight is not None for source in own):
             raise InputError(
                 "data.text: the sources of data.train have weights, so its parts need weights, too: {own: 2, …}"
             )
         return [source for sources in parts.values() for source in sources]
-    return [source for name, sources in parts.items() for source in _weighted(sources, float(weights[name]))]
+    return [source for name, sources in parts.items() for source in _weighted(sources, float(keys[name]["weight"]))]
 
 
 def swapped(source: TextSource) -> TextSource:
@@ -387,13 +389,14 @@ def swapped(source: TextSource) -> TextSource:
     return replace(source, reversed=not source.reversed)
 
 
-def mixture_part(name: str, own: list[TextSource]) -> list[TextSource]:
-    """The sources of a part of a mixture: `"own"`, `"reversed"`, or a file of pairs."""
+def mixture_part(name: str, own: list[TextSource], keys: Mapping[str, Any] = MappingProxyType({})) -> list[TextSource]:
+    """The sources of a part of a mixture: `"own"`, `"reversed"`, or a file of pairs, with what is said of it."""
     if name == OWN:
         return own
     if name == REVERSED:
         return [swapped(source) for source in own]
-    return [TextSource(file=name, source_column="source", target_column="target", made=True)]
+    own_keys = {key: str(value) for key, value in keys.items() if key != "weight" and value is not None}
+    return [TextSource(file=name, source_column="source", target_column="target", made=True, **own_keys)]
 
 
 def _weighted(sources: list[TextSource], weight: float) -> list[TextSource]:

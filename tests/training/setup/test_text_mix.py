@@ -85,3 +85,23 @@ def test_weight_of_the_own_text_is_divided_among_its_sources(data, write_lines):
         parse_sources(DataArguments(train=plain, text={"own": 2, "reversed": 1}))
     with pytest.raises(InputError, match="so its parts need weights, too"):
         parse_sources(DataArguments(train=[first, second], text=["own", "reversed"]))
+
+
+def test_file_of_pairs_may_have_a_tag(data):
+    make, made = data
+    splits = splits_of(make(text={"own": 2, made: {"weight": 1, "tag": "bt"}}))
+    sources = {"made" in target: source.startswith("<bt> Satz") for source, target in splits.train}
+    assert sources == {False: False, True: True}
+    assert splits.weights == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ({"own": {"weight": 1, "tag": "a"}}, "own has only a weight"),
+        ({"own": 1, "x.jsonl": {"weight": 1, "tags": "bt"}}, "unknown key 'tags'"),
+        ({"own": 1, "x.jsonl": {"tag": "bt"}}, "the weight of x.jsonl must be a number"),
+    ],
+)
+def test_wrong_keys_of_a_text_are_refused(data, text, message):
+    assert any(message in error for error in data[0](text=text).validate())
