@@ -1,20 +1,27 @@
 """Models for several language pairs, whose sources begin with a token that names the target language."""
 
+import html
+import json
+import re
+from types import SimpleNamespace
+
 import pytest
 from transformers import AutoTokenizer, pipeline
 
 from hf_vaswani import VaswaniTokenizer
+from hf_vaswani.cli import main
 from hf_vaswani.core.pipeline_translation import TranslationPipeline as SmallPipeline
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.data.tokenizers.tokenizer import _with_marks
-from hf_vaswani.engines.checked_export import export_model
+from hf_vaswani.engines.checked_export import export_model, page_languages
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop.marian import write
 from hf_vaswani.models.ensemble import Ensemble
 from hf_vaswani.server.catalog import GivenModel, Pair, model_pairs
-from hf_vaswani.text.languages import Languages
+from hf_vaswani.text.languages import Languages, own_languages
 from hf_vaswani.translator.pairs import align_pairs, score_pairs
 from hf_vaswani.translator.reranking import open_reranker
+from hf_vaswani.web.files import page_files
 
 from ..conftest import tiny_model, word_tokenizer
 
@@ -27,7 +34,9 @@ def save_model(folder, pairs, marks):
     settings = {**SPECIAL_TOKENS, "split_special_tokens": True}
     tokenizer = _with_marks(VaswaniTokenizer(tokenizer_object=word_tokenizer(WORDS), **settings), marks)
     size = len(tokenizer)
-    tiny_model(vocab_size=size, decoder_vocab_size=size, language_pairs=pairs).save_pretrained(folder)
+    model = tiny_model(vocab_size=size, decoder_vocab_size=size, language_pairs=pairs)
+    model.generation_config.max_new_tokens = 8
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
 
@@ -150,7 +159,7 @@ def test_export_translates_and_refuses_as_the_model(many, engine, tmp_path):
     export_model(model.model, model.tokenizer, tmp_path / "exported", to=engine)
     exported = pipeline("translation", str(tmp_path / "exported"))
     for source, target in PAIRS:
-        given = {"src_lang": source, "tgt_lang": target, "max_new_tokens": 8}
+        given = {"src_lang": source, "tgt_lang": target}
         assert exported("w1 w2", **given) == model("w1 w2", **given)
     with pytest.raises(ValueError, match="with zero_shot"):
         exported("w1", src_lang="de", tgt_lang="fr")
@@ -210,3 +219,101 @@ def test_server_opens_a_model_for_several_languages(many):
     [[one], [other]] = loaded.lanes[0].translate([Chunk(("w1",), Languages(*pair), 1) for pair in PAIRS[1::2]])
     for translation, target in ((one, "de"), (other, "fr")):
         assert translation.hypotheses[0] == pipeline("translation", many)("w1", tgt_lang=target)[0]["translation_text"]
+
+
+def test_app_offers_the_targets_of_a_source(many):
+    from hf_vaswani.app.models import LoadedModel, target_choices
+
+    whole = pipeline("translation", many)
+    loaded = LoadedModel(many, whole.model, whole.tokenizer)
+    assert [target_choices(loaded, source) for source in ("de", "en", None)] == [
+        ["en"],
+        ["de", "fr"],
+        ["de", "en", "fr"],
+    ]
+
+
+def test_page_has_menus_of_languages_where_there_are_several_targets(many, into_en):
+    pages = []
+    for name in (many, into_en):
+        whole = pipeline("translation", name)
+        (source, target), pairs = page_languages(whole.model, whole.tokenizer)
+        choices = json.dumps(pairs) if pairs else ""
+        files = page_files(
+            "browser", title="", source_language=source or "", target_language=target or "", pairs=choices
+        )
+        pages.append(files["index.html"].decode())
+    menu, label = pages
+    found = re.search('<select id="source-language".* data-pairs="(.*?)"', menu)
+    assert json.loads(html.unescape(found[1])) == PAIRS
+    assert "<select" not in label and 'data-language="en"' in label
+
+
+def test_pairs_that_are_named_by_a_part_of_their_code_are_found():
+    config = SimpleNamespace(language_pairs=[["es", "pt-BR"], ["es", "gn"]])
+    assert own_languages(config, None, ("es", "pt")) == ("es", "pt-BR")
+    assert own_languages(config, None, ("es", None)) == ("es", None)
+    assert own_languages(config, None, (None, "gn")) == ("es", "gn")
+    assert own_languages(config, None, ("gn", "es")) == ("gn", "es")
+
+
+@pytest.fixture
+def run(many, write_lines, tmp_path, capsys):
+    """Runs a command on a model and two lines, and returns its exit status and what it says."""
+    text = write_lines("text", ["w1 w2", "w3"])
+
+    def run(command, *options):
+        files = {
+            "translate": ["--input", text, "--output", str(tmp_path / "out")],
+            "score": ["--source", text, "--target", text],
+            "evaluate": ["--source", text, "--reference", text, "--metrics", "chrf"],
+            "attention": ["--text", "w1 w2", "--output", str(tmp_path / "out.png")],
+            "beam-tree": ["--text", "w1 w2", "--output", str(tmp_path / "out.svg")],
+        }
+        capsys.readouterr()
+        status = main([command, many, *files[command], *options])
+        printed = capsys.readouterr()
+        return status, printed.out + printed.err
+
+    return run
+
+
+COMMANDS = ["translate", "score", "evaluate", "attention", "beam-tree"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_need_a_trained_direction(run, command, tmp_path):
+    status, said = run(command)
+    assert (status, "Choose one with --target_language" in said) == (2, True)
+    untrained = ["--source_language", "de", "--target_language", "fr"]
+    status, said = run(command, *untrained)
+    assert (status, "or try this one, on which it was not trained, with --zero_shot" in said) == (2, True)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
+    assert run(command, *untrained, "--zero_shot")[0] == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_fill_in_the_only_target_language(run, command):
+    assert run(command, "--source_language", "de")[0] == 0
+
+
+def test_export_is_compared_in_the_direction_that_is_given(many, write_lines, tmp_path, capsys):
+    pytest.importorskip("ctranslate2")
+    text = write_lines("text", ["w1 w2", "w3"])
+    command = [
+        "export",
+        many,
+        str(tmp_path / "exported"),
+        "--to",
+        "ctranslate2",
+        "--source",
+        text,
+        "--reference",
+        text,
+    ]
+    assert main(command) == 2
+    assert "Choose one with --target_language" in capsys.readouterr().err
+    assert main([*command, "--target_language", "fr"]) == 0
+    card = (tmp_path / "exported" / "README.md").read_text()
+    assert 'translator("w1 w2", tgt_lang="fr")' in card
+    assert "from de to en, en to de, fr to en, en to fr" in card
