@@ -19,6 +19,8 @@ from ..translator.options import MEANINGS, TYPES
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..text.languages import Languages
+
 MODEL = "folder of a model, or its id on the Hub"
 SECOND_MODEL = "a model that translates what MODEL writes: over a third language, where no model has the pair"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
@@ -286,6 +288,7 @@ def add_reference_option(parser: argparse._ActionsContainer, required: bool = Fa
 
 def add_language_options(parser: argparse._ActionsContainer) -> None:
     add_translation_options(parser, "src_lang", "tgt_lang", metavar="CODE")
+    add_translation_options(parser, "zero_shot")
 
 
 def search(options: argparse.Namespace) -> dict[str, int | float]:
@@ -312,19 +315,23 @@ def check_language_options(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     takes_own_target: bool = True,
-) -> None:
-    """Raise an `InputError` if a model does not translate the given languages, or needs one that is not given.
+) -> "Languages":
+    """The given languages as [`choose_languages`] returns them.
 
     Args:
         takes_own_target: whether the target language may be omitted if the model has a default.
+
+    Raises:
+        InputError: the model does not translate them, or needs one that is not given.
     """
-    from ..text.languages import check_languages, check_pair, language_pairs
+    from ..text.languages import check_languages, choose_languages
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
     requested = options.source_language, options.target_language
     with option_names():
-        check_pair(requested, language_pairs(model, tokenizer))
-        check_languages(tokenizer, *requested, has_own_target)
+        chosen = choose_languages(model, tokenizer, requested, options.zero_shot)
+        check_languages(tokenizer, *chosen, has_own_target)
+    return chosen
 
 
 @contextmanager

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
     "command", "run", "model", "second_model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite",
-    "resume", "num_workers", "engine", "needs_torch", "saves_memory",
+    "resume", "num_workers", "engine", "zero_shot", "needs_torch", "saves_memory",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
@@ -227,6 +227,10 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
 
     def begin() -> None:
         nonlocal lines, is_waiting
+        chosen, glossary = translate.translator.first.options, translate.translator.glossary
+        requested = chosen.src_lang, chosen.tgt_lang
+        for warning in file_warnings(options.input, requested, model, tokenizer, glossary, options.keep or ()):
+            print(warning, file=sys.stderr)
         lines, is_waiting = _lines(options, reports)
         if is_resumable:
             output.begin({"model": own, **output_settings(options), "prefix": bool(options.prefix)}, lines)
@@ -236,15 +240,6 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
         return 0.0
-    for warning in file_warnings(
-        options.input,
-        options.via or options.target_language,
-        model,
-        tokenizer,
-        translate.translator.glossary,
-        options.keep or (),
-    ):
-        print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)

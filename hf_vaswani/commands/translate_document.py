@@ -100,9 +100,9 @@ def translate_document(
             return
         name, reports = options.input or "standard input", LineReports("text", SHOWN)
         glossary, last = translate.translator.glossary, translate.translator.last
-        keep = options.keep or ()
-        into = options.via or options.target_language
-        for warning in text_warnings(name, document.texts, into, model, tokenizer, glossary, keep):
+        keep, chosen = options.keep or (), translate.translator.first.options
+        requested = chosen.src_lang, chosen.tgt_lang
+        for warning in text_warnings(name, document.texts, requested, model, tokenizer, glossary, keep):
             print(warning, file=sys.stderr)
         with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
             translate.progress = bar.update
@@ -110,7 +110,9 @@ def translate_document(
                 document,
                 translate,
                 partial(_align, options, translate.translator),
-                language_code(options.target_language or own_languages(last.model.config, last.tokenizer)[1]),
+                language_code(
+                    own_languages(last.model.config, last.tokenizer, (last.options.src_lang, last.options.tgt_lang))[1]
+                ),
                 reports.of(name),
                 reports.of_translations(name),
                 lambda done: bar.update(done - bar.n),

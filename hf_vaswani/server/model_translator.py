@@ -17,7 +17,7 @@ from ..app.models import language_choices
 from ..documents.tag_placement import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
-from ..text.languages import NO_LANGUAGES, Languages
+from ..text.languages import NO_LANGUAGES, Languages, language_pairs
 from ..text.pivots import joined_pivot, joined_warnings
 from ..translator.backends.selection import CONVERT_NOW, BackendSelection
 from ..translator.pipeline import TranslationPipeline
@@ -206,6 +206,8 @@ class _Loaded:
         choices = language_choices(self.model, self.tokenizer)
         if not choices.sources:
             return NO_LANGUAGES
+        if pairs := language_pairs(self.model, self.tokenizer):
+            return Languages(*pairs[0])
         return Languages(choices.source or choices.sources[0], choices.targets[0])
 
     def align(self, pairs: Pairs) -> list[Alignment | None]:

@@ -203,13 +203,17 @@ class ChainTranslator(Translator):
             raise ValueError(
                 "return_alignments: over a third language, source and translation have no alignments. Leave it out."
             )
-        self.first, self.second, self.pivots = first, second, PivotTranslator(first)
+        self._first, self.second, self.pivots = first, second, PivotTranslator(first)
         # What reads the sources.
         self.model, self.tokenizer, self.selection = first.model, first.tokenizer, first.selection
         self.options, self.request, self.hypotheses = options, second.request, second.hypotheses
         self.glossary = None if options.terms is None else Glossary.of(options.terms)
         if self.glossary:
             second._check_terms([self.glossary])
+
+    @property
+    def first(self) -> Translator:
+        return self._first
 
     @property
     def last(self) -> Translator:

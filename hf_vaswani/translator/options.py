@@ -104,6 +104,11 @@ class TranslationOptions:
         "Each sentence is translated by itself. The text in the third language is returned as `pivot_text`; the "
         "`score` is the sum of both steps', the `confidence` their product.",
     )
+    zero_shot: bool | None = switch(
+        "also translate between languages of a model on whose pair it was not trained",
+        "By default, that is an error. Such translations are worse, and may be in another language.",
+        command="zero_shot",
+    )
     batch_tokens: int | None = number(
         "source tokens per batch, padding included", default="chosen by the model's size", most=1_000_000_000
     )

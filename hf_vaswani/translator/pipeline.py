@@ -36,6 +36,7 @@ from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
+    choose_languages,
     is_multilingual,
     language_pairs,
 )
@@ -137,10 +138,11 @@ class TranslationPipeline(Pipeline):
         if warning := tokenizer_warning(self.model, self.tokenizer):
             warnings.warn(warning, UserWarning, stacklevel=2)
         # T5's prefix is chosen once, and with it the languages of all calls.
-        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
+        self._pair = languages.groups() if self.prefix and languages else None
+        self._pairs = [self._pair] if self._pair else language_pairs(self.model, self.tokenizer)
         self.second: TranslationPipeline | None = None
         if not self._is_chain:
-            self._check_pair(self._preprocess_params)
+            self._choose_languages(self._preprocess_params, bool(self._defaults.get("zero_shot")))
             return
         more: dict[str, Any] = {"device": kwargs.get("device")}
         if second is not None:
@@ -163,9 +165,12 @@ class TranslationPipeline(Pipeline):
         is_engine = hasattr(self.model, "engine_name")
         return load(os.fspath(name), None if is_engine else str(self.model.dtype).removeprefix("torch."))
 
-    def _check_pair(self, preprocess: dict[str, object]) -> None:
-        remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
-        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
+    def _choose_languages(self, preprocess: dict[str, Any], zero_shot: bool) -> dict[str, str]:
+        """The languages of a call, as arguments of `preprocess`; errors as in [`check_pair`]."""
+        requested = preprocess.get("src_lang"), preprocess.get("tgt_lang")
+        if self._pair:
+            check_pair(requested, [self._pair], "To use another prefix, make a new pipeline with its languages.")
+        return choose_languages(self.model, self.tokenizer, requested, zero_shot).arguments()
 
     def __call__(
         self, inputs, *, prefixes: Sequence[str] = (), terms: Terms | Sequence[Terms | None] = None, **options
@@ -266,8 +271,9 @@ class TranslationPipeline(Pipeline):
         preprocess, postprocess = (
             {name: options[name] for name in names if name in options} for names in (of_preprocess, of_postprocess)
         )
-        self._check_pair(preprocess)
-        given = TranslationOptions(**{name: value for name, value in options.items() if name in MEANINGS})
+        preprocess |= self._choose_languages(preprocess, bool(options.get("zero_shot")))
+        own = {**options, **preprocess}
+        given = TranslationOptions(**{name: value for name, value in own.items() if name in MEANINGS})
         others = MEANINGS.keys() | preprocess.keys() | postprocess.keys()
         generate_kwargs = {name: value for name, value in options.items() if name not in others}
         return Translator(
@@ -554,7 +560,8 @@ def translate(
     # A model that is spread over several devices cannot be moved to one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # The pipeline must know the languages from the start to choose T5's prefix.
-    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "engine", "quantize") if name in options}
+    chosen = ("src_lang", "tgt_lang", "zero_shot", "engine", "quantize")
+    own = {name: options.pop(name) for name in chosen if name in options}
     translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}

@@ -21,7 +21,7 @@ from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
-from ..text.languages import check_languages, own_languages, unmarked_warning
+from ..text.languages import check_languages, check_marks, check_target, own_languages
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
@@ -133,6 +133,11 @@ class Translator:
 
             self.glossary = Glossary.of(options.terms)
             self._check_terms([self.glossary])
+
+    @property
+    def first(self) -> "Translator":
+        """What reads the texts: this translator, or the first one of a chain."""
+        return self
 
     @property
     def last(self) -> "Translator":
@@ -317,12 +322,15 @@ class Translator:
         self._warn_of_many_sentences(segments, first)
         sources = (segment.piece.text for segment in filled)
         target = self.options.tgt_lang or getattr(self.tokenizer, "tgt_lang", None)
-        if warning := unmarked_warning(self.tokenizer, sources, target):
-            if getattr(self.model.config, "language_pairs", None):
-                raise ValueError(warning)
+        if warning := check_target(self.model, self.tokenizer, sources, target):
             logger.warning_once(warning)
+        attempt(self._check_marks, filled, self.options.on_error)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             attempt(partial(self.encoder.add_prompts, model=self.model), with_prefix, self.options.on_error)
+
+    def _check_marks(self, segments: list[Segment]) -> None:
+        texts, zero_shot = (segment.piece.text for segment in segments), bool(self.options.zero_shot)
+        check_marks(self.model, self.tokenizer, texts, self.options.src_lang, zero_shot)
 
     def _limit_lengths(self, segments: list[Segment], first: int) -> None:
         """Cut or refuse texts beyond the limit."""

@@ -13,7 +13,7 @@ from ..errors import InputError, reason
 from ..models.load import load_ensemble
 from ..models.model_digest import adapter_base, content_digest
 from ..models.model_files import GENERATION_FILE, check_settings, has_weights
-from ..text.languages import group_languages, language_pairs
+from ..text.languages import fits_pair, group_languages, language_pairs
 from .backends.selection import BackendSelection, backend_of, note_files
 from .lines import Line, LineTranslator
 from .reranking import open_reranker
@@ -124,13 +124,14 @@ class TranslatorSettings:
         try:
             translator = pipeline(
                 "translation", model=model, tokenizer=tokenizer, engine=self.engine, quantize=quantize,
-                **self.languages, **({"second_model": self.second_model} if self.second_model else {}),
+                zero_shot=arguments.get("zero_shot"), **self.languages,
+                **({"second_model": self.second_model} if self.second_model else {}),
             )  # fmt: skip
             for each in filter(None, (translator, translator.second)):
                 each.selection.work = self.expected_bytes // BYTES_A_TOKEN
             translate = LineTranslator(translator, **arguments)
-            text = "".join(f">>{code}<< " for code in group_languages(tokenizer)[:1]) + "a"
-            [result] = translate([Line(text, "a" if takes_prefixes else "")])
+            mark = "" if translate.translator.options.tgt_lang else self._some_mark(model, tokenizer)
+            [result] = translate([Line(mark + "a", "a" if takes_prefixes else "")])
             if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
                 raise result
         except ValueError as error:
@@ -138,6 +139,13 @@ class TranslatorSettings:
         except RuntimeError as error:  # a beam that does not fit in memory
             raise InputError(f"Nothing can be translated with these options: {reason(error)}.") from None
         return translate
+
+    def _some_mark(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
+        """A mark as texts may have it that name their target languages themselves."""
+        source, codes = self.languages.get("src_lang"), group_languages(tokenizer)
+        pairs = language_pairs(model, tokenizer)
+        possible = [code for code in codes if not pairs or any(fits_pair((source, code), pair) for pair in pairs)]
+        return "".join(f">>{code}<< " for code in possible[:1])
 
 
 def _in_one_line(error: Exception) -> str:

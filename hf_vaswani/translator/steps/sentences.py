@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from ...core.sentence_splitting import Piece, join_texts, split_like_training_text, split_text
-from ...text.languages import GROUP_MARK, group_languages
+from ...core.tokenization_vaswani import leading_marks
 from ...text.normalization import is_blank
 from ..encoder import SourceLimits
 from ..segments import MASK, Hypothesis, Segment
@@ -37,7 +37,7 @@ class Sentences:
         empty: Callable[[], list[Hypothesis]],
         mask: Callable[[Segment], tuple[str, list[str]]] | None,
     ):
-        self.config, self.has_groups, self.split_sentences = config, bool(group_languages(tokenizer)), split_sentences
+        self.config, self.tokenizer, self.split_sentences = config, tokenizer, split_sentences
         self.limits, self.length, self.penalty, self.empty, self.mask = limits, length, penalty, empty, mask
 
     def before(self, segments: list[Segment]) -> list[Segment]:
@@ -58,10 +58,9 @@ class Sentences:
         ]  # fmt: skip
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
-        if self.has_groups and (mark := GROUP_MARK.match(text)):  # each piece needs it
-            pieces = self._divided(text[mark.end() :], prefix)
-            return [Piece(mark.group() + piece.text, piece.space) for piece in pieces]
-        return self._divided(text, prefix)
+        marks = leading_marks(self.tokenizer, text)  # each piece needs them
+        pieces = self._divided(text[len(marks) :], prefix)
+        return [Piece(marks + piece.text, piece.space) for piece in pieces] if marks else pieces
 
     def _divided(self, text: str, prefix: str) -> list[Piece]:
         if self.split_sentences:
