@@ -364,7 +364,8 @@ def _length(hypothesis: Hypothesis, translator: Translator) -> int:
     if not hypothesis["translation_text"]:
         return 0
     languages = translator.options.src_lang, translator.options.tgt_lang
-    [(_, labels)] = encode_with_languages(translator.tokenizer, [("", hypothesis["translation_text"])], *languages)
+    pair = "", hypothesis["translation_text"]
+    _, [(_, labels)] = encode_with_languages(translator.model, translator.tokenizer, [pair], *languages)
     return len(labels)
 
 

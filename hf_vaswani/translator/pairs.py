@@ -107,7 +107,7 @@ def score_pairs(
     def scores() -> Iterator[PairScore | None]:
         first, texts = 1, iter(text_pairs(pairs))
         while window := list(islice(texts, PAIRS_AT_ONCE)):
-            encoded = dict(enumerate(_encode(model, tokenizer, window, *languages)[1]))
+            encoded = dict(enumerate(encode_with_languages(model, tokenizer, window, *languages)[1]))
             longest = [max(map(len, pair)) for pair in encoded.values()]
             scored: list[PairScore | None] = [None] * len(window)
             for row, (source, labels) in list(encoded.items()):
@@ -155,7 +155,7 @@ class PairModel:
         if not pairs:
             return []
         model, tokenizer, targets = self.model, self.tokenizer, [target for _, target in pairs]
-        _, encoded = _encode(model, tokenizer, pairs, self.src_lang, self.tgt_lang)
+        _, encoded = encode_with_languages(model, tokenizer, pairs, self.src_lang, self.tgt_lang)
         limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
         rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
         rows.sort(key=longest.__getitem__)
@@ -194,7 +194,7 @@ class PairModel:
         self, source: str, target: str, with_alignment: bool = False
     ) -> tuple[torch.LongTensor, dict[str, list]]:
         """The token ids of a translation, as from a search, and if requested its alignment, as in [`align`]."""
-        _, [pair] = _encode(self.model, self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
+        _, [pair] = encode_with_languages(self.model, self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
         ids = forced_output(self.model, torch.tensor([pair[1]], device=self.model.device))[0]
         return ids, _align_batch(self.model, self.tokenizer, [pair])[0] if with_alignment else {}
 
@@ -219,7 +219,7 @@ def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str
     return None
 
 
-def _encode(
+def encode_with_languages(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     pairs: Sequence[tuple[str, str]],
@@ -329,7 +329,7 @@ def align_pairs(
         raise ValueError(f"Alignments need attention weights, which {model.engine_name} does not return.")
     check_target_encoding(tokenizer)
     targets = [target for _, target in pairs]
-    marked, encoded = _encode(model, tokenizer, pairs, src_lang, tgt_lang)
+    marked, encoded = encode_with_languages(model, tokenizer, pairs, src_lang, tgt_lang)
     limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
     links: list[Links | None] = [set() for _ in pairs]
     rows = []
