@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.modeling_vaswani import IGNORED_LABEL
 from ..core.tokenization_vaswani import FOLDS_CAPITALS, fold_capitals
 from ..errors import InputError, counted
-from ..text.languages import mark_target
+from ..text.languages import own_mark
 from ..text.normalization import is_blank
 from .sources.text_files import Pair
 from .tokenizers.tokenizer import SOURCE_PREFIX, side_backends
@@ -79,7 +79,9 @@ def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
     prefix = tokenizer.init_kwargs.get(SOURCE_PREFIX)
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
-        columns = tokenizer(mark_target(sources, prefix) if prefix else sources, text_target=targets)
+        if prefix:
+            sources = [prefix + text if own_mark(tokenizer, text) is None else text for text in sources]
+        columns = tokenizer(sources, text_target=targets)
         return columns["input_ids"], columns["labels"]
 
     return encode
