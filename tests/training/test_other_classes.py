@@ -20,7 +20,8 @@ from .test_trainer import assert_same_run
 OTHERS = [name for name in FAMILIES if name != "Vaswani"]
 # The slowest first: every kind of tokenizer, and of what a decoder starts with.
 EACH_KIND = [
-    name if name in ("NLLB", "mBART", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS
+    name if name in ("NLLB", "mBART", "T5", "Marian") else pytest.param(name, marks=pytest.mark.slow)
+    for name in OTHERS
 ]
 STEPS = ("--max_steps=4", "--save_steps=2", "--eval_steps=2", "--max_length=40", "--eval_sentences=2")
 

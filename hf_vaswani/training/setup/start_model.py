@@ -243,6 +243,10 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
     if errors:
         raise InputError.of(errors)
     set_search(model, tokenizer, recipe.generation)
+    for name, parameter in model.named_parameters():
+        # Marian's sinusoids, which are not saved but computed again: trained, they would be lost.
+        if name in (model._keys_to_ignore_on_save or ()):
+            parameter.requires_grad_(False)
     return model
 
 
