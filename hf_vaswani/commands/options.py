@@ -324,13 +324,14 @@ def check_language_options(
     Raises:
         InputError: the model does not translate them, or needs one that is not given.
     """
-    from ..text.languages import check_languages, choose_languages
+    from ..text.languages import check_languages, choose_languages, has_own_target
 
-    has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
+    search = model.generation_config
+    has_target = has_own_target(tokenizer, search.forced_bos_token_id, search.decoder_start_token_id)
     requested = options.source_language, options.target_language
     with option_names():
         chosen = choose_languages(model, tokenizer, requested, options.zero_shot)
-        check_languages(tokenizer, *chosen, has_own_target)
+        check_languages(tokenizer, *chosen, takes_own_target and has_target)
     return chosen
 
 

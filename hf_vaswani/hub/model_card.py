@@ -82,6 +82,7 @@ def card_text(
         name=name,
         summary=_summary(recipe, report),
         usage=_usage(name, report),
+        without_the_package=Markdown(without_the_package(report.class_name)),
         is_tokenized=_is_tokenized(recipe),
         scores=_scores(recipe, report),
         signatures=_signatures(report),
@@ -443,7 +444,26 @@ def _figures(names: list[str], folder: str) -> dict[str, list[object]]:
     }
 
 
-def unfinished_card(name: str, step: int, languages: list[str], license: str | None, is_adapter: bool = False) -> str:
+def without_the_package(class_name: str | None) -> str:
+    """How a model is loaded with transformers alone, in Markdown.
+
+    Args:
+        class_name: the model's class, if it is one of transformers' own.
+    """
+    if not class_name:
+        return "Without the package, leave out its import and pass `trust_remote_code=True` to `pipeline`."
+    loads = "`AutoModelForSeq2SeqLM` and `AutoTokenizer` of transformers load it without the package."
+    return f"It is a {code(class_name)}: {loads}"
+
+
+def unfinished_card(
+    name: str,
+    step: int,
+    languages: list[str],
+    license: str | None,
+    is_adapter: bool = False,
+    class_name: str | None = None,
+) -> str:
     """A model card: metadata in YAML and text in Markdown.
 
     Args:
@@ -452,13 +472,14 @@ def unfinished_card(name: str, step: int, languages: list[str], license: str | N
         languages: codes of the source and target languages that are known.
         license: the model's license, by its Hub identifier.
         is_adapter: whether the repository holds a PEFT adapter instead of a model.
+        class_name: the model's class, if it is one of transformers' own.
     """
     metadata = ModelCardData(
         language=hub_languages(languages),
         license=license,
         library_name="peft" if is_adapter else "transformers",
         pipeline_tag="translation",
-        tags=["vaswani", "transformer", "encoder-decoder"],
+        tags=[*([] if class_name else ["vaswani"]), "transformer", "encoder-decoder"],
     )
     return f"""\
 ---
@@ -474,5 +495,5 @@ finished model will have a full model card with scores.
 
 {fenced(usage_code(name), "python")}
 
-Without the package, leave out its import and pass `trust_remote_code=True` to `pipeline`.
+{without_the_package(class_name)}
 """

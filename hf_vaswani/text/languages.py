@@ -318,6 +318,19 @@ def check_languages(
         )
 
 
+def has_own_target(tokenizer: "PreTrainedTokenizerBase", first_token: int | None, start: int | None) -> bool:
+    """Whether a model translates into a language of its own unless it is given one.
+
+    Args:
+        first_token: what its outputs are forced to begin with: `forced_bos_token_id`.
+        start: what its decoder starts from: in mBART, the target language.
+    """
+    if first_token is not None or start is None or not is_multilingual(tokenizer):
+        return first_token is not None
+    ids = getattr(tokenizer, "lang_code_to_id", None)
+    return start in (ids.values() if ids else tokenizer.convert_tokens_to_ids(sorted(language_codes(tokenizer))))
+
+
 def _examples(codes: Collection[str], most: int = 20) -> str:
     return ", ".join(sorted(codes)[:: -(-len(codes) // most) or 1])
 

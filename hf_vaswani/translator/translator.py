@@ -21,7 +21,7 @@ from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
-from ..text.languages import check_languages, check_marks, check_target, own_languages
+from ..text.languages import check_languages, check_marks, check_target, has_own_target, own_languages
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
@@ -119,7 +119,8 @@ class Translator:
         self.options = options
         self.request = SearchRequest(arguments, options.n_best, options.return_scores, options.return_alignments)
         self.hypotheses = self.request.hypotheses
-        check_languages(tokenizer, options.src_lang, options.tgt_lang, arguments.get(FIRST_TOKEN) is not None)
+        has_target = has_own_target(tokenizer, arguments.get(FIRST_TOKEN), arguments.get("decoder_start_token_id"))
+        check_languages(tokenizer, options.src_lang, options.tgt_lang, has_target)
         if options.num_workers and (error := memory_error(options.num_workers)):
             raise ValueError(error)
         self.limits = source_limits(model, tokenizer, options.max_source_length)
