@@ -23,22 +23,21 @@ from ..data.filters import HashSet
 from ..data.sources.tables import Languages
 from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource, digest, iterate_numbered_pairs, iterate_pairs
-from ..files import atomic_write
+from ..files import atomic_write, left_parts
 from ..ledger import new_folder
 from ..runtime.parts import MapParts, in_process, map_parts
-from .cleaner import MOST_PAIRS, Cleaner
+from .cleaner import FORMAT, MOST_PAIRS, Cleaner
 from .mixture import passage_finder
 from .near_duplicates import BANDS
 from .repairs import NAMES, REPAIRS, SIDES, SPELLING, TOKENIZED, repaired
-from .rules import MEASURED, REASONS, Limits, hash_of, look_at
+from .rules import MEASURED, REASONS, Limits, hash_of, is_long, look_at
 from .side_languages import SWAPPED, SideLanguages
 from .spelling import TwoSpellings, changes_to, respelled, two_spellings
 from .tokenized import SAMPLE, Spacing, detokenized
 
 PART = 20_000
 LARGE = 5  # parts of a text from which learning has a process of its own
-WORK = "measured"
-TEST_WORDS = 4  # of a line that is in a test set on one side only
+WORK, SETTINGS = "measured", "settings.json"
 Row = tuple[int, int, str, str]  # number of the source, line, source, target
 
 
@@ -157,20 +156,37 @@ def _begin(
     cleaner: Cleaner | None,
     likes: tuple[Sequence[str], Sequence[str]],
 ) -> None:
-    """Empty the folder, unless its parts are of the same sources and settings."""
+    """Empty the folder, unless its parts are of the same sources, settings, and format."""
     own = {
+        "format": FORMAT,
         "sources": [digest(source) for source in sources], "languages": languages, "part": PART,
         "repairs": list(settings.repairs), "swap_sides": settings.swap_sides,
         "cleaner": None if cleaner is None else cleaner.digest(),
         "likes": [hash_of(*own) for own in likes],
     }  # fmt: skip
-    text, path = json.dumps(own, indent=2), folder / "settings.json"
+    text, path = json.dumps(own, indent=2), folder / SETTINGS
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.unlink(missing_ok=True)  # before what it describes
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        with atomic_write(path) as part:
-            part.write_text(text, encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        # The file stays, as it shows that the folder is of this command, and describes what is there, or nothing.
+        _write_text(path, "")
+        for other in folder.iterdir():
+            if other.is_dir():
+                shutil.rmtree(other)
+            elif other != path:
+                other.unlink()
+        _write_text(path, text)
+
+
+def is_work(folder: Path) -> bool:
+    """Whether a folder has what [`judge`] has written, or nothing."""
+    return folder.is_dir() and (
+        (folder / SETTINGS).is_file() or not {*folder.iterdir()}.difference(left_parts(folder))
+    )
+
+
+def _write_text(path: Path, text: str) -> None:
+    with atomic_write(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _read(
@@ -199,8 +215,7 @@ def _read(
     repair = partial(_repair_part, languages=languages, repairs=repairs, changes=changes, spacings=spacings)
     for table in run(repair, missing_parts()):
         _write(missing.popleft(), table)
-    with atomic_write(done) as path:
-        path.write_text(json.dumps([path.name for path in paths]))
+    _write_text(done, json.dumps([path.name for path in paths]))
     return paths
 
 
@@ -253,8 +268,7 @@ def spellings_of(
         sides = list(zip(*islice(pairs, MOST_PAIRS))) or [(), ()]
         found = [list(map(asdict, two_spellings(texts))) for texts in sides]
         changes = [changes_to(texts, like) if like else {} for texts, like in zip(sides, likes)]
-        with atomic_write(path) as part:
-            part.write_text(json.dumps({"found": found, "changes": changes}), encoding="utf-8")
+        _write_text(path, json.dumps({"found": found, "changes": changes}))
     read = json.loads(path.read_text(encoding="utf-8"))
     found = {side: list(map(TwoSpellings.of, own)) for side, own in zip(("source", "target"), read["found"])}
     return found, tuple(read["changes"])
@@ -342,7 +356,7 @@ def _test_hashes(tests: Sequence[TextSource], languages: Languages) -> tuple[set
             looks = look_at(tuple(repaired(text)[0] for text in pair), (frozenset(), frozenset()))
             both.add(looks.hashes[2:])
             for side, text, number in zip(sides, pair, looks.hashes[2:]):
-                if len(text.split()) >= TEST_WORDS:
+                if is_long(text):
                     side.add(number)
     return (*sides, both)
 
@@ -356,13 +370,12 @@ def _decide(
     tests: tuple[set[int], set[int], set[tuple[int, int]]],
 ) -> Iterator[Judged]:
     limits, wanted = settings.limits(cleaner.limits), set(settings.reasons)
-    ratio = cleaner.measures.length_ratio if cleaner.measures else 1.0
     seen = Seen()
     for text, path in zip(texts, measured):
         found = _columns(path)
         hashes, bands = (np.stack([found[f"{kind}_{k}"] for k in range(size)], 1).tolist()
                          for kind, size in (("hash", 2), ("band", BANDS)))  # fmt: skip
-        problems = {**_problems(found, limits, ratio, tests), "score": found["score"] < limits.score}
+        problems = {**_problems(found, limits, cleaner.length_ratio, tests), "score": found["score"] < limits.score}
         reasons = np.full(len(found["score"]), "", object)
         for name in reversed([name for name in problems if name in wanted]):
             reasons[problems[name]] = name
@@ -373,7 +386,8 @@ def _decide(
             pair = row["source"], row["target"]
             raw = (row["raw_source"], row["raw_target"]) if row["repairs"] else pair
             is_swapped = bool(found["is_swapped"][number])
-            detail = _detail(reason, {name: values[number] for name, values in found.items()}, ratio) if reason else ""
+            values = {name: column[number] for name, column in found.items()} if reason else {}
+            detail = _detail(reason, values, cleaner.length_ratio) if reason else ""
             yield Judged(
                 names[row["source_number"]], row["line"], pair[::-1] if is_swapped else pair, raw,
                 row["repairs"].split() + [SIDES] * is_swapped, reason, detail, float(found["score"][number]),

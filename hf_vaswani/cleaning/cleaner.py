@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..data.sources.text_files import Pair
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..files import file_digest
 from .measures import PairMeasures
 from .rules import Limits, look_at, usual_scripts
@@ -18,7 +18,7 @@ from .score import TranslationScore
 from .side_languages import SideLanguages
 
 FILE = "cleaner.json"
-FORMAT = 2
+FORMAT = 3  # of a cleaner, and of pairs that were measured by one: raised whenever either changes
 # Pairs that are learned from, at most.
 MOST_PAIRS = 150_000
 # Fewer cannot tell a translation from another text.
@@ -35,6 +35,8 @@ class Cleaner:
         languages: tells the sides apart.
         scripts: the usual scripts of each side.
         limits: of what pairs may have.
+        length_ratio: the usual length of a target in characters, divided by its source's.
+        codes: of both languages, if the user has given them.
     """
 
     measures: PairMeasures | None
@@ -42,6 +44,8 @@ class Cleaner:
     languages: SideLanguages
     scripts: tuple[frozenset[str], frozenset[str]]
     limits: Limits
+    length_ratio: float
+    codes: tuple[str, str] | None = None
 
     @classmethod
     def learn(cls, pairs: Sequence[Pair]) -> "Cleaner":
@@ -54,15 +58,15 @@ class Cleaner:
         if len(pairs) < FEWEST_PAIRS:
             looks = [look_at(pair, scripts) for pair in pairs or [("a", "a")]]
             lengths = np.array([look.values[:2] for look in looks])
-            ratio = float(np.median(lengths[:, 1] / np.maximum(lengths[:, 0], 1)))
-            return cls(None, None, sides, scripts, Limits.of(looks, max(ratio, 0.01)))
+            ratio = max(float(np.median(lengths[:, 1] / np.maximum(lengths[:, 0], 1))), 0.01)
+            return cls(None, None, sides, scripts, Limits.of(looks, ratio), ratio)
         good, measures, score = list(pairs), None, None
         for _ in range(ROUNDS):
             measures = PairMeasures.learn(good)
             score = TranslationScore.learn(pairs, measures)
             good = _good(pairs, measures, score)
         limits = Limits.of([look_at(pair, scripts) for pair in good], measures.length_ratio)
-        return cls(measures, score, SideLanguages.learn(good), scripts, limits)
+        return cls(measures, score, SideLanguages.learn(good), scripts, limits, measures.length_ratio)
 
     def for_text(self, pairs: Sequence[Pair]) -> "Cleaner":
         """A cleaner with the same lexicons and languages, but with the score and limits for another text.
@@ -78,7 +82,8 @@ class Cleaner:
         scripts = tuple(usual_scripts(list(texts)) for texts in zip(*pairs))
         score = TranslationScore.learn(pairs, measures)
         looks = [look_at(pair, scripts) for pair in _good(pairs, measures, score)]
-        return Cleaner(measures, score, self.languages, scripts, Limits.of(looks, measures.length_ratio))
+        limits = Limits.of(looks, self.length_ratio)
+        return replace(self, measures=measures, score=score, scripts=scripts, limits=limits)
 
     def digest(self) -> str:
         """A hash of what was learned."""
@@ -95,7 +100,7 @@ class Cleaner:
             self.score.save(folder)
         values = {
             "format": FORMAT, "scripts": [sorted(own) for own in self.scripts], "limits": asdict(self.limits),
-            "has_score": self.score is not None,
+            "length_ratio": self.length_ratio, "codes": self.codes, "has_score": self.score is not None,
         }  # fmt: skip
         (folder / FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
@@ -109,16 +114,18 @@ class Cleaner:
         folder = Path(folder)
         try:
             values = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            if values["format"] != FORMAT:
-                raise InputError(f"{folder} is a cleaner of another version: make it again with --save_cleaner.")
-            measures = PairMeasures.load(folder) if values["has_score"] else None
-            score = TranslationScore.load(folder) if values["has_score"] else None
-            scripts = tuple(map(frozenset, values["scripts"]))
-            return cls(measures, score, SideLanguages.load(folder), scripts, Limits(**values["limits"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if values["format"] == FORMAT:
+                measures = PairMeasures.load(folder) if values["has_score"] else None
+                score = TranslationScore.load(folder) if values["has_score"] else None
+                scripts = tuple(map(frozenset, values["scripts"]))
+                languages, limits = SideLanguages.load(folder), Limits(**values["limits"])
+                codes = tuple(values["codes"]) if values["codes"] else None
+                return cls(measures, score, languages, scripts, limits, float(values["length_ratio"]), codes)
+        except Exception as error:  # tokenizers have no others
             raise InputError(
-                f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({error})."
+                f"{folder} is not a cleaner: name a folder that --save_cleaner has made ({reason(error)})."
             ) from None
+        raise InputError(f"{folder} is a cleaner of another version: make it again with --save_cleaner.")
 
 
 def _good(pairs: Sequence[Pair], measures: PairMeasures, score: TranslationScore) -> list[Pair]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from ..errors import counted
 from .compare import Difference, group_spellings, shown_group
 from .repairs import SHOWN as REPAIRED
+from .repairs import SIDES
 from .rules import REASONS
 from .spelling import changes_to, has_units, two_spellings
 
@@ -50,7 +52,7 @@ class Flaw:
     Attributes:
         weight: how much of the text it concerns, from 0 to 1.
         title, text: what it is.
-        remedy: what to do about it.
+        remedy: what to do about it, with options in backticks.
     """
 
     weight: float
@@ -75,12 +77,16 @@ def left_out(read: int, kept: int, reasons: Mapping[str, int]) -> list[Flaw]:
     for name, count in counts.items():
         title = "Repetitions" if name == "duplicate" else _sentence(REASONS[name])
         names = ("duplicate", "near_duplicate") if name == "duplicate" else (name,)
-        what, remedy = "were left out", f"--keep_reasons {name} keeps them."
+        what, remedy = "were left out", f"`--keep_reasons {' '.join(names)}` keeps them."
         if name == "duplicate":
             what = "repeat an earlier pair"
-            remedy = f"They were left out, {kept:,} pairs are left. --keep_reasons {' '.join(names)} keeps them."
+            remedy = f"They were left out; {kept:,} pairs are left to learn from. {remedy}"
         if name == "score":
-            remedy = "Look at the examples: if good pairs are among them, lower --min_score."
+            remedy = "Look at the examples: if good pairs are among them, lower `--min_score`."
+        elif name == "swapped":
+            remedy = "`--swap_sides` swaps them back."
+        elif name == "test":
+            remedy = "A test on lines that a model was trained on would say little."
         share = count / max(read, 1)
         flaws.append(Flaw(share, title, f"{count:,} of {read:,} pairs ({share:.0%}) {what}.", remedy))
     return flaws
@@ -92,7 +98,9 @@ def repaired(read: int, repairs: Mapping[str, int]) -> list[Flaw]:
         Flaw(
             REPAIRED_WEIGHT * count / max(read, 1), _sentence(REPAIRED[name]),
             f"{count:,} of {read:,} pairs ({count / max(read, 1):.0%}) had them.",
-            f"They were repaired; --no_repairs {name} leaves them as they are.",
+            "They were swapped back."
+            if name == SIDES
+            else f"They were repaired; `--no_repairs {name}` leaves them as they are.",
         )
         for name, count in repairs.items()
     ]  # fmt: skip
@@ -119,7 +127,9 @@ def spelled_in_two_ways(side: str, lines: Sequence[str], test: Sequence[str], fi
         text += f"{share:.0%} of the lines have words that the test text spells with {wanted}."
     else:
         text += f"{share:.0%} of the lines have the rarer ones."
-    remedy = f"Add --like_{side} {file or 'FILE'}" + ("" if file else ", which names a text in the spelling you want")
+    remedy = f"Add `--like_{side} {quote(file or 'FILE')}`" + (
+        "" if file else ", which names a text in the spelling you want"
+    )
     return [Flaw(share, f"Two spellings in the {side}", text, f"{remedy}: this spells the {side} like that file.")]
 
 
@@ -144,9 +154,9 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
     if whole:
         text += f" {whole:,} more were left out, as their {side} is entirely in that language."
     remedy = "Names are harmless, untranslated passages are not: " + (
-        "lower --max_mixed."
+        "lower `--max_mixed`."
         if much is None
-        else f"--max_mixed {MUCH_MIXED} leaves out {counted(much, 'pair')} with more than {MUCH_MIXED:.0%} such words."
+        else f"`--max_mixed {MUCH_MIXED}` leaves out {counted(much, 'pair')} with more such words than that."
     )
     return [Flaw(share, f"Words of the {other}'s language in the {side}", text, remedy)]
 

@@ -31,6 +31,8 @@ LEAST_COUNT = 0.05
 LINKED, USUAL_DISTANCE = 0.2, 0.3
 # Pairs, and combinations of their words, that are worked on at a time.
 BATCH, MOST_CELLS = 2000, 2**20
+# Words of a side that are looked at: of longer pairs, the beginning. The number of combinations grows with its square.
+LONGEST = 1000
 # Of equal words, how many letters make them alike by more than chance.
 ALIKE = 3
 NUMBER = re.compile(r"\d+")
@@ -201,7 +203,7 @@ class PairMeasures:
         for start in range(0, len(pairs), BATCH):
             some = pairs[start : start + BATCH]
             ids = [_encoded(self.tokenizer, texts) for texts in zip(*some)]
-            words = [[own[self._is_word[own]] for own in side] for side in ids]
+            words = _beginnings(*([own[self._is_word[own]] for own in side] for side in ids))
             sizes = np.array([len(one) * len(other) for one, other in zip(*words)])
             for half in np.unique(halves[start : start + BATCH]):
                 rows = np.flatnonzero((halves[start : start + BATCH] == half) & (sizes > 0))
@@ -288,6 +290,12 @@ class PairMeasures:
 
 def _halves(pairs: Sequence[Pair]) -> np.ndarray:
     return np.array([hash_of(*pair) % 2 for pair in pairs], int)
+
+
+def _beginnings(*sides: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """The same share of both sides of each pair, so that the longer one has no more than [`LONGEST`] words."""
+    shares = [min(LONGEST / max(len(one), len(other), 1), 1.0) for one, other in zip(*sides)]
+    return [[words[: math.ceil(share * len(words))] for words, share in zip(side, shares)] for side in sides]
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import atomic_write, left_parts, writing
 from ..ledger import exclusive
 from ..runtime.parts import MapParts
-from .clean import WORK, CleanSettings, Judged, judge, spellings_of
+from .clean import WORK, CleanSettings, Judged, is_work, judge, spellings_of
 from .cleaner import Cleaner
 from .compare import LineSample
 from .provenance import REPORT, digests, public_names
@@ -24,6 +24,7 @@ from .report import CleanReport
 from .share_choice import ShareChoice
 
 REMOVED, SCORES = "removed.tsv.zst", "scores.tsv"
+NOT_UTF_8 = "backslashreplace"  # bytes in names of files
 SHARES = "shares"  # in the folder of measurements
 # Of pairs that were judged without a least score, the default, and a folder for what was measured.
 ChooseShare = Callable[[Iterator[Judged], float, Path], ShareChoice]
@@ -47,7 +48,7 @@ def check_output(output: Path) -> None:
     Raises:
         InputError: there is something else in it.
     """
-    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / WORK).is_dir())):
+    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not is_work(output / WORK))):
         raise InputError(f"{output} exists and has no clean text. Choose another folder; nothing is overwritten.")
 
 
@@ -100,7 +101,7 @@ def write_clean_text(
                 stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths[:3]
             )
             packed = stack.enter_context(zstandard.ZstdCompressor().stream_writer(paths[3].open("wb")))
-            removed = stack.enter_context(io.TextIOWrapper(packed, "utf-8", newline="\n"))
+            removed = stack.enter_context(io.TextIOWrapper(packed, "utf-8", NOT_UTF_8, newline="\n"))
             print(*COLUMNS, sep="\t", file=removed)
             print("kept", "score", "reason", "detail", sep="\t", file=scores)
             for judged in pairs:
@@ -121,7 +122,7 @@ def write_clean_text(
             ("report.html", report.as_html()), ("report.md", report.as_markdown()), (REPORT, report.as_json()),
         ):  # fmt: skip
             with atomic_write(output / name) as path:
-                path.write_text(content, encoding="utf-8")
+                path.write_text(content, "utf-8", NOT_UTF_8)
     return report, cleaner
 
 

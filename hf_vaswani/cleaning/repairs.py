@@ -4,37 +4,46 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Collection
+from html.entities import html5
 
-from ..text.inputs import looks_like_mojibake
 from ..text.normalization import invisible_normalizer
 
 ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
-TAG = re.compile(
-    r"</?(?:a|abbr|b|big|blockquote|br|code|div|em|font|h[1-6]|hr|i|img|li|nobr|ol|p|pre|q|s|small|span|strong|sub|sup"
-    r"|table|tbody|td|th|thead|tr|tt|u|ul)(?:\s[^<>]*)?/?>",
-    re.IGNORECASE,
-)
+# Tags within a line of text join what is around them, all others part it.
+INLINE = "a|abbr|b|big|code|em|font|i|nobr|q|s|small|span|strong|sub|sup|tt|u"
+PARTING = "blockquote|br|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul"
+ATTRIBUTES = r"(?:\s[^<>]*=[^<>]*)?\s*/?"
+TAG = re.compile(rf"</?(?:({INLINE})|{PARTING}){ATTRIBUTES}>", re.IGNORECASE)
 _visible = invisible_normalizer()
 
 
 def _encoding(text: str) -> str:
     import ftfy
 
-    return ftfy.fix_encoding(text) if looks_like_mojibake(text) else text
+    return ftfy.fix_encoding(text)
 
 
 def _entities(text: str) -> str:
     # Some text was escaped twice, as in &amp;quot;
     for _ in range(2):
-        text = html.unescape(text) if ENTITY.search(text) else text
+        text = ENTITY.sub(_character, text)
     return text
+
+
+def _character(entity: re.Match) -> str:
+    """What an entity stands for; itself if it is none, but an address has `&copy=1` or `&parameter;` in it."""
+    return html.unescape(entity[0]) if entity[0][1] == "#" or entity[0][1:] in html5 else entity[0]
+
+
+def _without_tags(text: str) -> str:
+    return TAG.sub(lambda tag: "" if tag[1] else " ", text)
 
 
 # Name → what it does. They are made in this order.
 REPAIRS: dict[str, Callable[[str], str]] = {
     "encoding": _encoding,
     "entities": _entities,
-    "tags": lambda text: TAG.sub(" ", text) if "<" in text else text,
+    "tags": _without_tags,
     "invisible": _visible.normalize_str,
     "unicode": lambda text: unicodedata.normalize("NFC", text),
 }
@@ -44,7 +53,7 @@ TOKENIZED, SPELLING = "tokenized", "spelling"
 SIDES = "sides"
 NAMES = (*REPAIRS, TOKENIZED, SPELLING)
 SHOWN = {
-    "encoding": "UTF-8 that was read in another encoding",
+    "encoding": "text that was read in another encoding",
     "entities": "HTML entities",
     "tags": "HTML tags",
     "invisible": "control characters, invisible characters, and repeated spaces",

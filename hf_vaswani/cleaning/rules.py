@@ -13,6 +13,7 @@ import numpy as np
 from ..data.sources.text_files import Pair
 from ..text.keep_patterns import KINDS
 from ..text.language_evidence import count_scripts
+from ..text.words import SPACELESS
 from .near_duplicates import band_hashes
 
 # Reason → what the pairs are, in the order in which reasons are looked for: each pair has the first one.
@@ -34,9 +35,12 @@ REASONS = {
     "duplicate": "an exact duplicate of an earlier pair",
     "near_duplicate": "an earlier pair but for digits, punctuation, case, or a few words",
 }
-WORD = re.compile(r"\w+")
+# Marks are no `\\w`, but parts of words: the vowels of Hindi and Thai, the points of Hebrew, the tilde of a Guarani g.
+_MARKS = "".join(mark for mark in map(chr, range(0x300, 0x20000)) if unicodedata.category(mark).startswith("M"))
+WORD = re.compile(rf"\w[\w{_MARKS}]*")
+NO_LETTER = re.compile(r"[\d_]")
 # A number, also with a mark or space before each three digits.
-NUMBER = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f ]\d{3}(?!\d))*")
+NUMBER = re.compile(r"\d+(?:[.,'\u066c\u2019\u00a0\u202f ]\d{3}(?!\d))*")
 # What stands for characters that could not be read; private ones; pieces of boxes in words, which once were letters.
 DAMAGED = re.compile("[\ufffd\ue000-\uf8ff]|\\w[\u2500-\u259f]|[\u2500-\u259f]\\w")
 ADDRESS = re.compile("|".join(KINDS[name] for name in ("url", "email")), re.IGNORECASE)
@@ -44,6 +48,9 @@ ADDRESS = re.compile("|".join(KINDS[name] for name in ("url", "email")), re.IGNO
 COPIED, COPIED_WORDS = 0.8, 3
 REPEATED, REPEATED_LENGTH = 0.6, 12
 LEAST_KNOWN = 20
+# Words of a long text, or letters in a script that has no spaces between words.
+LONG_WORDS, LONG_LETTERS = 4, 10
+SPACELESS_LETTER = re.compile(f"[{SPACELESS}]")
 BITS = 8
 
 MEASURED = (
@@ -81,9 +88,14 @@ def look_at(pair: Pair, scripts: tuple[frozenset[str], frozenset[str]]) -> Looks
     shares = tuple(_script_share(text, own) for text, own in zip(pair, scripts))
     others = (_others(*(list(map(_digits, NUMBER.findall(text))) for text in pair)), _others(*map(_addresses, pair)))
     values = (*lengths, _copied(*words), max(map(_repeated, words)), *shares, *others)
-    bare = ["".join(filter(str.isalpha, "".join(own))) for own in words]
+    bare = [NO_LETTER.sub("", "".join(own)) for own in words]
     hashes = (hash_of(*pair), hash_of(*bare), *(hash_of(" ".join(own)) for own in words))
     return Looks(values, hashes, band_hashes(words), not all(words), any(map(DAMAGED.search, pair)))
+
+
+def is_long(text: str) -> bool:
+    """Whether a text has so many words that two texts have it in common for a reason."""
+    return len(text.split()) >= LONG_WORDS or len(SPACELESS_LETTER.findall(text)) >= LONG_LETTERS
 
 
 def usual_scripts(texts: list[str], least: float = 0.02) -> frozenset[str]:
@@ -120,8 +132,8 @@ def _others(one: list[str], other: list[str]) -> float:
 
 
 def _repeated(words: list[str]) -> float:
-    """The share of words that are no more than repetitions of others."""
-    return 1 - len(set(words)) / len(words) if len(words) >= REPEATED_LENGTH else 0.0
+    """The share of words that have come before, after the same word; any long text repeats many of its words."""
+    return 1 - len({*zip(words, words[1:])}) / (len(words) - 1) if len(words) >= REPEATED_LENGTH else 0.0
 
 
 def _script_share(text: str, scripts: frozenset[str]) -> float:

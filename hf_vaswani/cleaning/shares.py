@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 
 from ..data.sources.text_files import Pair
-from .clean import TEST_WORDS, Judged
+from .clean import Judged
 from .cleaner import MOST_PAIRS
-from .rules import WORD, hash_of
+from .rules import WORD, hash_of, is_long
 
 SHARES = (1.0, 0.9, 0.75, 0.6, 0.45)
 # Shares that differ by less than this part of the pairs are not told apart.
@@ -96,9 +96,8 @@ class _Known:
 
 
 def _parts(pair: Pair) -> list[tuple[str, ...]]:
-    words = [WORD.findall(text.casefold()) for text in pair]
-    texts = [" ".join(own) for own in words]
-    long = [(side, text) for side, text, own in zip(("source", "target"), texts, words) if len(own) >= TEST_WORDS]
+    texts = [" ".join(WORD.findall(text.casefold())) for text in pair]
+    long = [(side, own) for side, text, own in zip(("source", "target"), pair, texts) if is_long(text)]
     return [("pair", *texts), *long]
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ from ..data.sources.text_source import check_source, iterate_pairs
 from ..errors import InputError, nearest
 from ..files import InputPath, OutputPath
 from ..runtime.parts import MapParts
-from .clean_sources import add_source_options, clean_sources
+from ..text.languages import is_same_language
+from .clean_sources import DEFAULT_LANGUAGES, add_source_options, clean_sources
 from .options import INPUT_FILE
 
 if TYPE_CHECKING:
@@ -122,6 +124,8 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
         for source in (*sources, *others) for path in (source.file, source.dataset, *source.source, *source.target)
         if path and inside in Path(path).resolve().parents
     ]  # fmt: skip
+    if options.save_cleaner and Path(options.save_cleaner).resolve() in (inside, *inside.parents):
+        errors.append(f"--save_cleaner {options.save_cleaner} is where clean text is written. Choose another folder.")
     errors += [error for source in (*sources, *others) for error in check_source(source, languages)]
     if errors:
         raise InputError.of(errors)
@@ -144,7 +148,13 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
         swap_sides=options.swap_sides,
         processes=options.num_workers,
     )
+    codes = None if languages == DEFAULT_LANGUAGES else languages
     cleaner = Cleaner.load(options.cleaner) if options.cleaner else None
+    if cleaner and cleaner.codes and codes and not all(map(is_same_language, cleaner.codes, codes)):
+        raise InputError(
+            f"--cleaner {options.cleaner} was made for {' and '.join(cleaner.codes)}, not for {' and '.join(codes)}: "
+            "name a cleaner for these, or give the languages the same codes."
+        )
     likes = tuple(list(iterate_lines(path)) if path else [] for path in (options.like_source, options.like_target))
     report, cleaner = write_clean_text(
         sources, languages, Path(options.output), settings, cleaner, text.tests, likes, map_parts,
@@ -152,7 +162,7 @@ def run(options: argparse.Namespace, map_parts: MapParts | None = None) -> None:
     )  # fmt: skip
     if options.save_cleaner:
         with new_folder(options.save_cleaner) as folder:
-            cleaner.save(folder)
+            replace(cleaner, codes=codes).save(folder)
     print("\n".join(report.lines()))
     for advice in swapped_sides(report, languages):
         print(f"warning: {advice}", file=sys.stderr)

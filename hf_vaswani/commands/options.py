@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..text.languages import Languages
 
 MODEL = "folder of a model, or its id on the Hub"
+SECOND_MODEL = "a model that translates what MODEL writes: over a third language, where no model has the pair"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 # How messages call the arguments of the pipeline that options stand for.
 OPTION_NAMES = {
@@ -29,6 +30,7 @@ OPTION_NAMES = {
     'quantize="int8"': "--quantize int8",
     **{f'engine="{name}"': f"--engine {name}" for name in ("torch", *BACKENDS)},
     "epsilon_cutoff": "--mbr",
+    "second_model": "--second_model",
 }
 # Earlier names of options, which are still understood.
 EARLIER_NAMES = {"num_workers": ["processes"], "on_missing_term": ["on_unmet"]}

@@ -103,6 +103,12 @@ class TranslationOptions:
         "By default, that is an error. Such translations are worse, and may be in another language.",
         command="zero_shot",
     )
+    via: str | None = option(
+        "code of a third language to translate over, where no model has the pair: a multilingual model translates "
+        "into it and then out of it, or a second model does the latter",
+        "Each sentence is translated by itself. The text in the third language is returned as `pivot_text`; the "
+        "`score` is the sum of both steps', the `confidence` their product.",
+    )
     batch_tokens: int | None = number(
         "source tokens per batch, padding included", default="chosen by the model's size", most=1_000_000_000
     )

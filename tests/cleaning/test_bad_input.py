@@ -128,3 +128,30 @@ def test_run_that_is_killed_at_any_moment_ends_with_the_same_bytes(raw, tmp_path
     assert run(tmp_path / "whole", *raw) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert [(tmp_path / f"raw.{code}").read_bytes() for code in ("de", "en")] == raw_bytes
+
+
+def test_folder_with_measurements_of_somebody_else_is_left_alone(raw, tmp_path, capsys):
+    (tmp_path / "out" / "measured").mkdir(parents=True)
+    (tmp_path / "out" / "measured" / "temperatures.csv").write_text("20.5\n")
+    assert run(tmp_path / "out", *raw) == 2
+    assert "has no clean text" in capsys.readouterr().err
+    assert list(contents(tmp_path / "out")) == ["measured/temperatures.csv"]
+
+
+def test_what_another_version_has_measured_is_measured_again(raw, tmp_path, monkeypatch):
+    assert run(tmp_path / "out", *raw) == 0
+    before = contents(tmp_path / "out")
+    (tmp_path / "out" / "measured" / "texts-000000.parquet").write_bytes(b"of another version")
+    monkeypatch.setattr(clean, "FORMAT", 0)
+    assert run(tmp_path / "out", *raw) == 0
+    after = contents(tmp_path / "out")
+    assert {name for name in before if before[name] != after[name]} == {"measured/settings.json"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are not UTF-8")
+def test_file_names_that_are_not_utf_8_are_written_with_escapes(raw, tmp_path):
+    (tmp_path / "raw.de").rename(tmp_path / os.fsdecode(b"raw\xff.de"))
+    assert (
+        run(tmp_path / "out", *(os.fsdecode(option.encode().replace(b"raw.de", b"raw\xff.de")) for option in raw)) == 0
+    )
+    assert "raw\\udcff.de" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

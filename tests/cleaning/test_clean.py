@@ -106,7 +106,7 @@ def test_what_was_left_out_or_changed_is_written_with_its_place(cleaned, noisy):
     entries = [dict(zip(head, line)) for line in lines]
     report = json.loads((cleaned / "report.json").read_text())
     assert sum(bool(entry["reason"]) for entry in entries) == report["read"] - report["kept"]
-    tagged = [entry for entry in entries if entry["repairs"] == "tags invisible"]
+    tagged = [entry for entry in entries if entry["repairs"] == "tags"]
     assert len(tagged) == 20 == report["repairs"]["tags"]
     sources = noisy[0].read_text(encoding="utf-8").splitlines()
     assert all(sources[int(entry["line"]) - 1] == entry["raw_source"] for entry in tagged)
@@ -165,6 +165,28 @@ def test_a_cleaner_judges_other_text(cleaned, pairs, tmp_path):
     assert len(kept) == 200 and sum(kept[:100]) >= 90 and sum(kept[100:]) <= 10
 
 
+def test_a_cleaner_for_other_languages_is_an_error(cleaned, noisy, tmp_path, capsys):
+    folder = cleaned.parent / "cleaner"
+    assert run(tmp_path / "out", noisy, "--cleaner", str(folder), "--target_language", "fr") == 2
+    assert "was made for de and en, not for de and fr" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("lexicons.safetensors", b"{}", "is not a cleaner"),
+        ("subwords.json", b"{", "is not a cleaner"),
+        ("cleaner.json", b'{"format": 1}', "is a cleaner of another version: make it again"),
+    ],
+)
+def test_damaged_and_old_cleaners_are_errors(cleaned, noisy, tmp_path, capsys, name, content, message):
+    shutil.copytree(cleaned.parent / "cleaner", tmp_path / "cleaner")
+    (tmp_path / "cleaner" / name).write_bytes(content)
+    assert run(tmp_path / "out", noisy, "--cleaner", str(tmp_path / "cleaner")) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count(str(tmp_path / "cleaner")) == 1
+
+
 def test_text_with_its_sides_the_wrong_way_round_for_a_cleaner_is_named(cleaned, noisy, tmp_path, capsys):
     for path, name in zip(noisy, ("b", "a")):
         shutil.copy(path, tmp_path / name)
@@ -193,6 +215,15 @@ def test_a_short_text_is_cleaned_by_rules_alone(pairs, tmp_path, capsys):
     assert [row[2] for row in rows(tmp_path / "out")] == [""] * 50 + ["duplicate"]
 
 
+def test_lengths_of_a_short_text_are_compared_with_its_usual_ratio(pairs, tmp_path):
+    """As in Chinese, whose lines are a fourth as long as English ones."""
+    texts = [(source[::4], target) for source, target in pairs[:50]]
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"a.{name}").write_text("".join(f"{pair[side]}\n" for pair in texts), encoding="utf-8")
+    assert run(tmp_path / "out", (tmp_path / "a.de", tmp_path / "a.en")) == 0
+    assert not [row for row in rows(tmp_path / "out") if row[2] == "length"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -209,6 +240,12 @@ def test_a_short_text_is_cleaned_by_rules_alone(pairs, tmp_path, capsys):
 def test_bad_options_are_errors_before_work(noisy, tmp_path, capsys, options, message):
     assert run(tmp_path / "out", noisy, *options) == 2
     assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("folder", ["out", "."])
+def test_a_cleaner_is_not_written_over_the_results(noisy, tmp_path, capsys, folder):
+    assert run(tmp_path / "out", noisy, "--save_cleaner", str(tmp_path / folder)) == 2
+    assert "Choose another folder" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_results_are_no_input_of_the_run_that_writes_them(cleaned, capsys):

@@ -82,3 +82,10 @@ def test_a_pair_is_explained_by_the_half_of_the_text_that_it_is_not_in():
     assert of_other_halves[:, list(MEASURES).index("target_best")].mean() > np.mean(
         [row["target_best"] for row in found]
     )
+
+
+def test_only_the_beginning_of_a_very_long_pair_is_looked_at(measures):
+    start = ("der hund bellt laut . " * 100).strip(), ("the dog barks . " * 100).strip()
+    whole = tuple(f"{text} {text[0]} " * 1000 for text in start)  # whose words have 12 thousand million combinations
+    [expected, found] = measure(measures, start, whole)
+    assert found["source_explained_0.3"] == pytest.approx(expected["source_explained_0.3"], abs=0.05)

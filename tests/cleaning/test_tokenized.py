@@ -15,6 +15,8 @@ pytest.importorskip("sacremoses")
         ('I don \'t know , " he said " .', "en", 'I don\'t know, "he said".'),
         ("'Lige anele , 'emi .", "tar", "'Lige anele, 'emi."),
         ("It is 3.5 m , no more .", "en", "It is 3.5 m, no more."),
+        ("Un “ gato ” , dijo “ Ana . ” No quiero ” .", "es", "Un “gato”, dijo “Ana.” No quiero”."),
+        ("كيف حالك ؟ نعم ، شكرا .", "ar", "كيف حالك؟ نعم، شكرا."),
     ],
 )
 def test_marks_join_the_words_before_them(text, language, expected):
@@ -40,6 +42,11 @@ def test_words_that_are_cut_at_their_apostrophes_are_joined():
     spacing = Spacing.of(texts)
     assert spacing == Spacing(splits_apostrophes=True)
     assert detokenized(texts[3], "ay", spacing) == "Jach'a pankan 3 qilqt'am, sasa."
+
+
+def test_words_after_an_apostrophe_with_spaces_around_it_are_not_joined_where_others_have_one_before():
+    spacing = Spacing.of([*["the dog 's bowl ."] * 90, *["the dogs ' bowls ."] * 10])
+    assert detokenized("the dogs ' bowls and the dog 's .", "en", spacing) == "the dogs' bowls and the dog's."
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ class Sentences:
         length: returns the number of tokens in a text.
         penalty: the divisor of a log-probability for a given length, which makes it a score.
         empty: hypotheses of a text with nothing to translate.
-        mask: hides spans of a text that are to be kept, and returns them, too.
+        mask: hides spans of a segment's text that are to be kept, and returns them, too.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Sentences:
         length: Callable[[str], int],
         penalty: Callable[[int], float],
         empty: Callable[[], list[Hypothesis]],
-        mask: Callable[[str], tuple[str, list[str]]] | None,
+        mask: Callable[[Segment], tuple[str, list[str]]] | None,
     ):
         self.config, self.tokenizer, self.split_sentences = config, tokenizer, split_sentences
         self.limits, self.length, self.penalty, self.empty, self.mask = limits, length, penalty, empty, mask
@@ -47,7 +47,7 @@ class Sentences:
         return [self._joined(list(parts)) for _, parts in groupby(segments, key=lambda segment: segment.owner)]
 
     def _split(self, segment: Segment) -> list[Segment]:
-        text, kept = self.mask(segment.piece.text) if self.mask else (segment.piece.text, [])
+        text, kept = self.mask(segment) if self.mask else (segment.piece.text, [])
         contents = iter(kept)
         return [
             Segment(
