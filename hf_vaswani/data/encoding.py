@@ -79,7 +79,7 @@ def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
     prefix = tokenizer.init_kwargs.get(SOURCE_PREFIX)
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
-        columns = tokenizer(mark_target(sources, prefix) if prefix else sources, text_target=targets)
+        columns = tokenizer(mark_target(tokenizer, sources, None, prefix) if prefix else sources, text_target=targets)
         return columns["input_ids"], columns["labels"]
 
     return encode
