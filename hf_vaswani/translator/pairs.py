@@ -231,21 +231,12 @@ def encode_with_languages(
     # Given translations can be scored and aligned whatever the model was trained on.
     languages = choose_languages(model, tokenizer, (src_lang, tgt_lang), zero_shot=True)
     marked = marked_sources(model, tokenizer, [source for source, _ in pairs], languages, prefix)
-    targets = [target for _, target in pairs]
-    return marked, encode_with_languages(tokenizer, list(zip(marked, targets)), *languages)
-
-
-def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
-    """The token ids of each pair's source and labels."""
     tokenizer = private_copy(tokenizer)
-    if src_lang:
-        tokenizer.src_lang = src_lang
-    if tgt_lang:
-        tokenizer.tgt_lang = tgt_lang
-    sources = [normalized(source, tokenizer) for source, _ in pairs]
+    for name, code in languages.arguments().items():
+        setattr(tokenizer, name, code)
     targets = [normalized(target, tokenizer, is_target=True) for _, target in pairs]
-    encoded = tokenizer(sources, text_target=targets)
-    return list(zip(encoded["input_ids"], encoded["labels"]))
+    encoded = tokenizer([normalized(source, tokenizer) for source in marked], text_target=targets)
+    return marked, list(zip(encoded["input_ids"], encoded["labels"]))
 
 
 @torch.inference_mode()
