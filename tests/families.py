@@ -121,8 +121,9 @@ def _marian(folder: Path) -> MarianTokenizer:
 def _m2m100(folder: Path) -> M2M100Tokenizer:
     pieces = _sentencepiece(folder)
     vocabulary = _vocabulary_file(folder, ["<s>", "<pad>", "</s>", "<unk>"], [])
-    # As in the checkpoints: the languages are special tokens.
-    return M2M100Tokenizer(vocabulary, pieces, extra_special_tokens=["__de__", "__en__"])
+    # As in the checkpoints: the languages are special tokens, all of them in the order of their ids.
+    codes = M2M100Tokenizer(vocabulary, pieces).lang_token_to_id
+    return M2M100Tokenizer(vocabulary, pieces, extra_special_tokens=list(codes))
 
 
 def _nllb(folder: Path) -> NllbTokenizer:

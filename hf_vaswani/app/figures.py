@@ -18,6 +18,7 @@ from ..evaluation.attention import (
 )
 from ..evaluation.beam_tree import beam_tree, search_errors
 from ..evaluation.beam_tree_figure import beam_tree_svg, settings_line, stop_line
+from ..text.languages import mark_target
 from ..text.normalization import is_blank
 from .limits import LONGEST_FIGURE, MOST_BEAMS, check_text, user_errors
 from .models import NO_LANGUAGES, Languages, LoadedModel
@@ -54,7 +55,8 @@ class AttentionView:
                 pipeline = loaded.pipeline(languages)
                 tokenizer = private_copy(loaded.tokenizer)
                 settings = set_languages(tokenizer, languages.arguments() if loaded.choices.sources else {})
-                attention = sentence_attention(loaded.model, tokenizer, pipeline.prefix + text, target, **settings)
+                [marked] = mark_target(tokenizer, [text], languages.target, pipeline.prefix)
+                attention = sentence_attention(loaded.model, tokenizer, marked, target, **settings)
             with self._lock:  # other visitors add to it, too
                 self._kept[key] = attention
                 while len(self._kept) > KEPT:
@@ -100,7 +102,7 @@ def _describe(attention: SentenceAttention, kind: str, layer: Which, head: Which
     return f"{KINDS[kind].capitalize()}. Most attention: {looks}."
 
 
-def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
+def search_figure(loaded: LoadedModel, text: str, num_beams: int, languages: Languages = NO_LANGUAGES) -> str:
     """The tree of a search, and why it ended, as HTML."""
     check_text(text, LONGEST_FIGURE)
     if not 1 <= num_beams <= MOST_BEAMS:
@@ -108,6 +110,8 @@ def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
     if errors := search_errors(loaded.model, {"num_beams": num_beams}):
         raise InputError.of(errors)
     with loaded.lock, user_errors():
-        tree = beam_tree(loaded.model, loaded.tokenizer, text, num_beams=num_beams)
+        pipeline = loaded.pipeline(languages)
+        [marked] = mark_target(loaded.tokenizer, [text], languages.target, pipeline.prefix)
+        tree = beam_tree(loaded.model, loaded.tokenizer, marked, num_beams=num_beams)
     drawn = figure(beam_tree_svg(tree), "Beam search")
     return paragraphs(HOW_TO_SCROLL) + drawn + paragraphs(stop_line(tree), settings_line(tree))

@@ -130,6 +130,13 @@ def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageCh
     return LanguageChoices(*sides)
 
 
+def target_choices(loaded: LoadedModel, source: str | None) -> list[str]:
+    """The languages that a model translates a language to, for choice."""
+    pairs = language_pairs(loaded.model, loaded.tokenizer)
+    own = {str(target) for other, target in pairs if other == source}
+    return [code for code in loaded.choices.targets if not own or code in own]
+
+
 def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list[str]:
     """Check the given models, or the quickstart's, without loading them, and return their names."""
     if not names:

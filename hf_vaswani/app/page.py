@@ -16,7 +16,7 @@ from ..evaluation.attention import KINDS
 from . import figures, views
 from .file_translation import translate_file
 from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS, user_errors
-from .models import TITLE, Languages, LoadedModel, ModelCache, make_title
+from .models import TITLE, Languages, LoadedModel, ModelCache, make_title, target_choices
 from .scores import scored
 from .translate import Translation, translate_text
 
@@ -116,6 +116,18 @@ def _choice(
             *[f"<h1>{escape(make_title(loaded))}</h1>" for _ in headings],
         )
 
+    @answers
+    def show_targets(name: str, chosen: str | None, before: str | None):
+        targets = target_choices(shelf.open(name), chosen)
+        yield gr.Dropdown(targets, value=before if before in targets else targets[0] if len(targets) == 1 else None)
+
+    source.input(
+        show_targets,
+        inputs=[model, source, target],
+        outputs=target,
+        api_visibility="private",
+        show_progress="hidden",
+    )
     outputs = [source, target, *headings]
     settings = {"inputs": model, "outputs": outputs, "api_visibility": "private", "show_progress": "hidden"}
     model.change(show_languages, **settings)
@@ -296,13 +308,14 @@ def _search_tab(shelf: ModelCache, choice: Choice) -> None:
     tree = gr.HTML(elem_id="tree")
 
     @answers
-    def show(name, text, beams):
-        yield figures.search_figure(shelf.open(name), text, int(beams))
+    def show(name, source, target, text, beams):
+        loaded, languages = _open(shelf, name, source, target)
+        yield figures.search_figure(loaded, text, int(beams), languages)
 
     gr.on(
         [button.click, text.submit],
         show,
-        inputs=[choice.model, text, beams],
+        inputs=[*choice, text, beams],
         outputs=tree,
         api_visibility="private",
     )

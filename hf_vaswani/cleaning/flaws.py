@@ -77,15 +77,16 @@ def left_out(read: int, kept: int, reasons: Mapping[str, int]) -> list[Flaw]:
     for name, count in counts.items():
         title = "Repetitions" if name == "duplicate" else _sentence(REASONS[name])
         names = ("duplicate", "near_duplicate") if name == "duplicate" else (name,)
-        what = "repeat an earlier pair" if name == "duplicate" else "were left out"
-        keep = f"`--keep_reasons {' '.join(names)}`"
-        remedy = f"They were left out; {kept:,} pairs are left to learn from. {keep} keeps them."
+        what, remedy = "were left out", f"`--keep_reasons {' '.join(names)}` keeps them."
+        if name == "duplicate":
+            what = "repeat an earlier pair"
+            remedy = f"They were left out; {kept:,} pairs are left to learn from. {remedy}"
         if name == "score":
             remedy = "Look at the examples: if good pairs are among them, lower `--min_score`."
         elif name == "swapped":
-            remedy = "They were left out; `--swap_sides` swaps them back."
+            remedy = "`--swap_sides` swaps them back."
         elif name == "test":
-            remedy = "They were left out: a test on lines that a model was trained on would say little."
+            remedy = "A test on lines that a model was trained on would say little."
         share = count / max(read, 1)
         flaws.append(Flaw(share, title, f"{count:,} of {read:,} pairs ({share:.0%}) {what}.", remedy))
     return flaws
@@ -142,7 +143,7 @@ def mixed(side: str, count: int, whole: int, kept: int, passages: Sequence[str],
         much: kept pairs with more than [`MUCH_MIXED`] of their words in them; `None` if there is a limit.
     """
     other = "source" if side == "target" else "target"
-    share = (count + whole) / max(kept + whole, 1)
+    share = count / max(kept, 1)
     if not count:
         return []
     quoted = ", ".join(f"“{passage.strip(MARKS)}”" for passage in passages[:EXAMPLES])

@@ -34,6 +34,8 @@ from .spelling import TwoSpellings
 EXAMPLES = 10
 SAMPLE = "sample"
 BINS = 20
+# Fewer pairs need other settings than those of large texts.
+FEW_PAIRS = 100_000
 DIFFERENCES = 3  # that are printed for a side
 SIDES = ("source", "target")
 # Characters of an example.
@@ -162,6 +164,13 @@ class CleanReport:
             found += mixed(side, self.mixed[side], whole, self.kept, passages, much)
         return weightiest(found + unlike_test(self.differences))
 
+    @property
+    def size_hint(self) -> str:
+        """With which settings so few pairs are trained on; empty for many."""
+        if not 0 < self.kept < FEW_PAIRS:
+            return ""
+        return "For so few pairs, there is the recipe small_text: hf-vaswani train small_text"
+
     def shown(self, name: str) -> list[Judged]:
         """The examples of a reason, or of pairs that were kept, best first."""
         return [judged for *_, judged in sorted(self.examples.get(name, []), key=lambda one: one[:2], reverse=True)]
@@ -186,6 +195,7 @@ class CleanReport:
             for side, count in self.mixed.items() if count >= LEAST_SHARE * self.kept
         ]  # fmt: skip
         found += self.share.lines() if self.share else []
+        found += [f"  {self.size_hint}"] if self.size_hint else []
         return found + [
             f"  unlike the test text, {side}: {'; '.join(shown)}"
             for side, own in self.differences.items() if (shown := of_each_kind(own, DIFFERENCES))
@@ -216,7 +226,7 @@ class CleanReport:
         made = [
             f"| {name} | {text} | {self.repairs[name]:,} |" for name, text in REPAIRED.items() if self.repairs[name]
         ]
-        head = f"Of {self.read:,} pairs, {self.kept:,} were kept."
+        head = f"Of {self.read:,} pairs, {self.kept:,} were kept. {self.size_hint}".strip()
         parts = [head]
         if self.flaws:
             parts.append(
@@ -254,7 +264,8 @@ class CleanReport:
         differences = [(side, one.kind, one.text) for side, own in self.differences.items() for one in own]
         share = f" ({self.kept / self.read:.0%})" if self.read else ""
         parts = [
-            f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept{share}.</p>",
+            f"<h1>Cleaned text</h1><p>{counted(self.read, 'pair')} read, {self.kept:,} kept{share}. "
+            f"{_with_code(self.size_hint)}</p>",
             _places("Read from", self.sources) + _places("Compared with", [file for file in self.test_files if file]),
             _flaws(self.flaws),
             _section("Left out", ("reason", "what it is", "pairs", "share"), reasons, 2),

@@ -78,7 +78,8 @@ class TranslationScore:
         good, bad = scores >= 0, 1.0
         if len(of_others):
             low, sure = np.quantile(of_others, [LOW, SURE])
-            bad = min(float((scores < low).mean()) / LOW * OTHER_KINDS, 1.0)
+            # Most mismatched pairs have one of a few scores.
+            bad = min(float((scores <= low).mean() / (of_others <= low).mean()) * OTHER_KINDS, 1.0)
             good = scores >= min(sure, np.quantile(scores, bad))
         least = 0.5
         for _ in range(ROUNDS):

@@ -9,8 +9,8 @@ from .options import (
     OUTPUT_FILE,
     add_sentence_options,
     check_language_options,
-    languages,
     note_file_name,
+    option_names,
     search,
 )
 
@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> None:
     )
     from ..evaluation.token_text import save_figure
     from ..models.load import check_not_exported, load
+    from ..text.languages import marked_sources
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)
@@ -62,9 +63,11 @@ def run(options: argparse.Namespace) -> None:
     note_file_name(options.text)
     model, tokenizer = load(options.model)
     check_not_exported(options.model, model)
-    check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
-    settings = {**search(options), **set_languages(tokenizer, languages(options))}
-    attention = sentence_attention(model, tokenizer, options.text, options.target, **settings)
+    chosen = check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
+    settings = {**search(options), **set_languages(tokenizer, chosen.arguments())}
+    with option_names():
+        [text] = marked_sources(model, tokenizer, [options.text], chosen)
+    attention = sentence_attention(model, tokenizer, text, options.target, **settings)
     layer, head = (None if which == MEAN else which for which in (options.layer, options.head))
     if errors := [error for kind in kinds for error in selection_errors(attention, kind, layer, head)]:
         raise InputError.of(errors)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
-from .options import OUTPUT_FILE, add_sentence_options, check_language_options, note_file_name, search
+from .options import OUTPUT_FILE, add_sentence_options, check_language_options, note_file_name, option_names, search
 
 SUFFIXES = (".svg", ".html")
 
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.token_text import figure_path_errors
     from ..files import replace_files
     from ..models.load import load
+    from ..text.languages import marked_sources
 
     output = Path(options.output)
     errors = text_errors(options.text, None) + figure_path_errors(output, SUFFIXES)
@@ -42,8 +43,10 @@ def run(options: argparse.Namespace) -> None:
     model, tokenizer = load(options.model)
     if errors := search_errors(model, search(options)):
         raise InputError.of(errors)
-    check_language_options(options, model, tokenizer)
-    tree = beam_tree(model, tokenizer, options.text, **search(options))
+    chosen = check_language_options(options, model, tokenizer)
+    with option_names():
+        [text] = marked_sources(model, tokenizer, [options.text], chosen)
+    tree = beam_tree(model, tokenizer, text, **search(options))
     draw = beam_tree_svg if output.suffix.lower() == ".svg" else beam_tree_page
     replace_files({output.resolve(): draw(tree).encode()})
     print(f"source       {options.text}")

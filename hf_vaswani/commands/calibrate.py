@@ -68,8 +68,9 @@ def run(options: argparse.Namespace) -> None:
     speed = {"batch_size": options.batch_size, "num_workers": options.num_workers}
     with option_names(), progress_bar(len(sources)) as bar:
         translator = TranslationPipeline(
-            model, tokenizer=tokenizer, engine=options.engine, quantize=options.quantize, **languages(options)
-        )
+            model, tokenizer=tokenizer, engine=options.engine, quantize=options.quantize, zero_shot=options.zero_shot,
+            **languages(options),
+        )  # fmt: skip
         report = calibrate(translator, sources, references, options.samples, progress=bar.update, **speed)
     config = read_json(path) | {"confidence": report.calibration.to_dict()}
     with writing(path), atomic_write(path.resolve()) as part:

@@ -324,7 +324,7 @@ def _translate(
     systems = []
     for (model, tokenizer), selection, path in zip_longest(models, selections, options.output):
         settings = {**search(options), **languages(options), **speed(options), "reranker": reranker}
-        settings |= {"engine": selection, "quantize": None}
+        settings |= {"engine": selection, "quantize": None, "zero_shot": options.zero_shot}
         translated = partial(
             translate, model, tokenizer, batch_size=options.batch_size, show_progress=True, **settings
         )

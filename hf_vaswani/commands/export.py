@@ -13,7 +13,15 @@ from ..backends import BACKENDS, CTRANSLATE2, ONNX
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath, collect_errors
 from ..ledger import check_new, new_folder
-from .options import INPUT_FILE, MODEL, add_reference_option
+from .options import (
+    INPUT_FILE,
+    MODEL,
+    add_language_options,
+    add_reference_option,
+    check_language_options,
+    languages,
+    option_names,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -74,6 +82,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     test_set = export.add_argument_group("test set, translated by both models for the card")
     test_set.add_argument("--source", **INPUT_FILE, help="source sentences")
     add_reference_option(test_set)
+    add_language_options(test_set)
     export.add_argument("--name", help=NAME)
     export.add_argument("--runtime", type=InputPath, metavar="FOLDER", help=RUNTIME)
     export.set_defaults(run=run)
@@ -93,17 +102,21 @@ def run(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-    from ..engines.checked_export import write_checked
+    from ..engines.checked_export import page_languages, write_checked
     from ..engines.web_page import write_page
     from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
     from ..models.load import load
+    from ..text.languages import marked_sources
     from ..text.normalization import is_blank
 
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
         name = type(model).__name__
         raise InputError(f"{options.model} has the class {name}; only models of this package can be exported.")
+    chosen = check_language_options(options, model, tokenizer)
+    with option_names():
+        marked_sources(model, tokenizer, texts[options.source] if options.source else (), chosen)
     comparison, origin = None, read_origin(options.model, model, tokenizer)
     sample = [line for line in texts.get(options.sample) or () if not is_blank(line)]
     shortlist = _shortlist(options, texts, model, tokenizer) if options.to == "ctranslate2" else None
@@ -116,7 +129,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         card = export_card(name, options.to, quantization, result.size, origin, comparison)
         (folder / "README.md").write_text(card, encoding="utf-8")
         if runtime:
-            write_page(folder, runtime, name.rpartition("/")[2], origin.languages)
+            write_page(folder, runtime, name.rpartition("/")[2], *page_languages(model, tokenizer))
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     also = f", with {' and '.join(tokenizers)}" if tokenizers else ""
     same = result.sentences - result.different
@@ -164,7 +177,7 @@ def _compare(
     from ..evaluation.score import scores
     from ..evaluation.score_settings import score_settings
     from ..hub.export_card import Comparison, MetricLoss, ShortlistGain
-    from ..text.languages import own_languages
+    from ..text.languages import mark_target, own_languages
     from ..text.normalization import is_blank
     from ..translator.pipeline import translate
 
@@ -172,9 +185,13 @@ def _compare(
     exported, is_greedy = target.open(folder, model), target.num_beams == 1
     beams = 1 if is_greedy else model.generation_config.num_beams or 1
     sources, references = texts[options.source], [texts[path] for path in options.reference]
-    run = partial(translate, tokenizer=tokenizer, texts=sources, show_progress=True, num_beams=beams)
+    run = partial(
+        translate, tokenizer=tokenizer, texts=sources, show_progress=True, num_beams=beams,
+        zero_shot=options.zero_shot, **languages(options),
+    )  # fmt: skip
     outputs = [run(model, engine="torch"), run(exported)]
-    settings = score_settings(tokenizer, own_languages(model.config, tokenizer)[1]).arguments()
+    requested = options.source_language, options.target_language
+    settings = score_settings(tokenizer, own_languages(model.config, tokenizer, requested)[1]).arguments()
     losses = [
         MetricLoss(own.name, own.value, other.value, own.signature)
         for own, other in zip(*(scores(output, references, METRICS, **settings) for output in outputs))
@@ -185,7 +202,8 @@ def _compare(
         speed, without = _compare_shortlist(exported, run)
         values = {metric.name: metric.value for metric in scores(without, references, METRICS, **settings)}
         shortlist = ShortlistGain(values, speed)
-    example = next((pair for pair in zip(sources, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
+    marked = mark_target(tokenizer, sources, own_languages(model.config, tokenizer, requested)[1])
+    example = next((pair for pair in zip(marked, outputs[1]) if not is_blank(pair[0])), (sources[0], outputs[1][0]))
     search = f"beam {beams}" if beams > 1 else "greedy"
     computed_by = getattr(exported, "computed_by", "PyTorch")
     return Comparison(Path(options.source).name, search, computed_by, len(sources), same, losses, example, shortlist)

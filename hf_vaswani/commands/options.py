@@ -19,7 +19,10 @@ from ..translator.options import MEANINGS, TYPES
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..text.languages import Languages
+
 MODEL = "folder of a model, or its id on the Hub"
+SECOND_MODEL = "a model that translates what MODEL writes: over a third language, where no model has the pair"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 # How messages call the arguments of the pipeline that options stand for.
 OPTION_NAMES = {
@@ -27,6 +30,7 @@ OPTION_NAMES = {
     'quantize="int8"': "--quantize int8",
     **{f'engine="{name}"': f"--engine {name}" for name in ("torch", *BACKENDS)},
     "epsilon_cutoff": "--mbr",
+    "second_model": "--second_model",
 }
 # Earlier names of options, which are still understood.
 EARLIER_NAMES = {"num_workers": ["processes"], "on_missing_term": ["on_unmet"]}
@@ -284,6 +288,7 @@ def add_reference_option(parser: argparse._ActionsContainer, required: bool = Fa
 
 def add_language_options(parser: argparse._ActionsContainer) -> None:
     add_translation_options(parser, "src_lang", "tgt_lang", metavar="CODE")
+    add_translation_options(parser, "zero_shot")
 
 
 def search(options: argparse.Namespace) -> dict[str, int | float]:
@@ -310,19 +315,24 @@ def check_language_options(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     takes_own_target: bool = True,
-) -> None:
-    """Raise an `InputError` if a model does not translate the given languages, or needs one that is not given.
+) -> "Languages":
+    """The given languages as [`choose_languages`] returns them.
 
     Args:
         takes_own_target: whether the target language may be omitted if the model has a default.
-    """
-    from ..text.languages import check_languages, check_pair, language_pairs
 
-    has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
+    Raises:
+        InputError: the model does not translate them, or needs one that is not given.
+    """
+    from ..text.languages import check_languages, choose_languages, has_own_target
+
+    search = model.generation_config
+    has_target = has_own_target(tokenizer, search.forced_bos_token_id, search.decoder_start_token_id)
     requested = options.source_language, options.target_language
     with option_names():
-        check_pair(requested, language_pairs(model, tokenizer))
-        check_languages(tokenizer, *requested, has_own_target)
+        chosen = choose_languages(model, tokenizer, requested, options.zero_shot)
+        check_languages(tokenizer, *chosen, takes_own_target and has_target)
+    return chosen
 
 
 @contextmanager

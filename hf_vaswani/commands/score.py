@@ -98,6 +98,7 @@ def run(options: argparse.Namespace) -> None:
             max_length=options.max_length,
             with_tokens=options.tokens,
             **languages(options),
+            zero_shot=options.zero_shot,
             engine=options.engine,
             report=reports.of(options.source),
         ):
@@ -121,8 +122,9 @@ def _warnings(
     from ..text.languages import own_languages
     from .text_warnings import file_warnings, first_lines
 
-    source, target = own_languages(model.config, tokenizer)
-    warnings = file_warnings(options.source, options.target_language, model, tokenizer)
+    requested = options.source_language, options.target_language
+    source, target = own_languages(model.config, tokenizer, requested)
+    warnings = file_warnings(options.source, requested, model, tokenizer)
     warnings += filter(None, [language_warning(options.target, first_lines(options.target), target, source)])
     if is_same_file(options.source, options.target):
         warnings.append(f"warning: {options.source} is given as source and as target, so the scores are meaningless")

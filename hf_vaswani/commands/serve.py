@@ -26,6 +26,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "models", nargs="+", metavar="MODEL",
         help="folder or Hub id; with its languages, if it does not know them: de-en=MODEL",
     )  # fmt: skip
+    parser.add_argument(
+        "--via", metavar="CODE",
+        help="also translate pairs that no model has, over this language: with --via en, es to de by es-en and en-de",
+    )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument(
         "--port", type=up_to(65535), default=5000, metavar="N", help="port to listen on (default: 5000)"

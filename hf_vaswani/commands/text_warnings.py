@@ -20,10 +20,10 @@ from ..files import is_same_file
 from ..text.glossary import Glossary
 from ..text.inputs import mojibake_warning
 from ..text.keep_patterns import Keep, keep_patterns, without_kept
-from ..text.languages import own_languages, unmarked_warning
+from ..text.languages import LanguagePair, check_target, own_languages
 from ..text.normalization import clean, normalized
 from ..text.source_warnings import have_unknown
-from .options import with_option_names
+from .options import option_names, with_option_names
 
 Models = list[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 
@@ -34,16 +34,21 @@ def first_lines(path: str | None) -> list[str]:
 
 
 def source_warnings(
-    name: str, texts: Sequence[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    name: str,
+    texts: Sequence[str],
+    requested: LanguagePair,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> list[str]:
     """Warnings about sources.
 
     Args:
         name: what the texts are called.
         texts: all of them, or a sample.
+        requested: the languages that are chosen, `None` where none is.
     """
     warnings = (
-        language_warning(name, texts, *own_languages(model.config, tokenizer)),
+        language_warning(name, texts, *own_languages(model.config, tokenizer, requested)),
         mojibake_warning(name, texts),
         _unknown_warning(name, texts, tokenizer),
     )
@@ -52,20 +57,20 @@ def source_warnings(
 
 def file_warnings(
     path: str | None,
-    target_language: str | None,
+    requested: LanguagePair,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     glossary: Glossary | None = None,
     keep: Keep = (),
 ) -> list[str]:
     """Warnings about the first lines of a file of sources; arguments as in [`text_warnings`]."""
-    return text_warnings(str(path), first_lines(path), target_language, model, tokenizer, glossary, keep)
+    return text_warnings(str(path), first_lines(path), requested, model, tokenizer, glossary, keep)
 
 
 def text_warnings(
     name: str,
     texts: Sequence[str],
-    target_language: str | None,
+    requested: LanguagePair,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     glossary: Glossary | None = None,
@@ -75,8 +80,11 @@ def text_warnings(
     must be chosen for them, and if none of the terms of a glossary occurs in them."""
     texts, patterns = texts[:SAMPLE], keep_patterns(keep)
     translated = [without_kept(text, patterns) for text in texts] if patterns else texts
-    warnings = source_warnings(name, translated, model, tokenizer)
-    if unmarked := unmarked_warning(tokenizer, texts, target_language):
+    warnings = source_warnings(name, translated, requested, model, tokenizer)
+    target = own_languages(model.config, tokenizer, requested)[1]
+    with option_names():
+        unmarked = check_target(model, tokenizer, texts, target)
+    if unmarked:
         warnings.append(f"warning: {with_option_names(unmarked)}")
     if glossary and texts and (unused := glossary.unused_warning(texts, name)):
         warnings.append(f"warning: {unused}")
@@ -120,6 +128,7 @@ def score_warnings(
         texts: the lines of each file.
     """
     warnings, first = [], texts[options.reference[0]]
+    requested = options.source_language, options.target_language
     warnings += [
         f"warning: {path} is also a reference, so the scores are meaningless"
         for path in (options.source, *options.hypotheses)
@@ -136,8 +145,8 @@ def score_warnings(
         language = _target_language(options, models)
         warnings.append(tokenizer_warning(arguments["bleu"]["tokenize"], language, first))
     for model, tokenizer in models:
-        source, target = own_languages(model.config, tokenizer)
-        warnings += source_warnings(options.source, texts[options.source], model, tokenizer)
+        source, target = own_languages(model.config, tokenizer, requested)
+        warnings += source_warnings(options.source, texts[options.source], requested, model, tokenizer)
         warnings += [language_warning(path, texts[path], target, source) for path in options.reference]
         for path in options.reference:
             if found := unreachable(tokenizer, texts[path], arguments["chrf"]["lowercase"]):
@@ -149,5 +158,6 @@ def score_warnings(
 
 def _target_language(options: argparse.Namespace, models: Models) -> str | None:
     """The target language, as given or as the first model has it."""
-    own = (own_languages(model.config, tokenizer)[1] for model, tokenizer in models)
+    requested = options.source_language, options.target_language
+    own = (own_languages(model.config, tokenizer, requested)[1] for model, tokenizer in models)
     return options.target_language or next(own, None)

@@ -19,6 +19,7 @@ from .options import (
     INPUT_FILE,
     MODEL,
     OUTPUT_FILE,
+    SECOND_MODEL,
     add_language_options,
     add_ranking_options,
     add_speed_options,
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
 
 # Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
-    "command", "run", "model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite", "resume",
-    "num_workers", "engine", "needs_torch", "saves_memory",
+    "command", "run", "model", "second_model", "ensemble", "rerank_with", "input", "output", "prefix", "overwrite",
+    "resume", "num_workers", "engine", "zero_shot", "needs_torch", "saves_memory",
 }  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
@@ -115,6 +116,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the group of options that control the search for translations."""
     search = parser.add_argument_group("search", "Defaults come from the model's generation_config.")
+    search.add_argument("--second_model", type=InputPath, metavar="MODEL", help=SECOND_MODEL)
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_ranking_options(search)
     search.add_argument("--glossary", **INPUT_FILE, help=GLOSSARY)
@@ -132,6 +134,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 def add_length_options(lines: argparse._ActionsContainer) -> None:
     """Add the options for languages and long lines."""
     add_language_options(lines)
+    add_translation_options(lines, "via", metavar="CODE")
     add_translation_options(lines, "max_source_length", "split_sentences")
 
 
@@ -214,15 +217,20 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         raise in_all_processes(processes, error)
     write_line = as_json if options.format == "jsonl" else as_text
     if options.pairs:
-        write_line = partial(as_candidates, translate.translator)
-        if target_language := translate.translator.options.tgt_lang:
-            translate.translator.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
+        last = translate.translator.last
+        write_line = partial(as_candidates, last)
+        if target_language := last.options.tgt_lang:
+            last.tokenizer.tgt_lang = target_language  # to count the tokens of its translations
     reports = LineReports()
     is_resumable, samples = isinstance(output, ResumableOutput), bool(options.sample or options.mbr)
     lines = is_waiting = None  # in the main process alone
 
     def begin() -> None:
         nonlocal lines, is_waiting
+        chosen, glossary = translate.translator.first.options, translate.translator.glossary
+        requested = chosen.src_lang, chosen.tgt_lang
+        for warning in file_warnings(options.input, requested, model, tokenizer, glossary, options.keep or ()):
+            print(warning, file=sys.stderr)
         lines, is_waiting = _lines(options, reports)
         if is_resumable:
             output.begin({"model": own, **output_settings(options), "prefix": bool(options.prefix)}, lines)
@@ -232,10 +240,6 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
         for _ in over_processes(processes, partial(translate_window, translate, write_line)):
             pass
         return 0.0
-    for warning in file_warnings(
-        options.input, options.target_language, model, tokenizer, translate.translator.glossary, options.keep or ()
-    ):
-        print(warning, file=sys.stderr)
     # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
@@ -381,6 +385,8 @@ def option_errors(options: argparse.Namespace) -> list[str]:
     if options.rerank_with and (names := given("mbr", "sample")):
         errors.append(f"{names} cannot be combined with --rerank_with, which chooses among a beam's translations.")
     errors += reranking_errors(options)
+    if options.via or options.second_model:
+        errors += _chain_errors(options)
     if options.glossary and (names := given("mbr", "sample")):
         errors.append(f"{names} cannot be combined with --glossary, whose terms are searched for with beams.")
     if options.keep and options.mbr:
@@ -403,6 +409,19 @@ def option_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
+def _chain_errors(options: argparse.Namespace) -> list[str]:
+    """An error for each option that cannot be combined with a translation over a third language."""
+    how = "--second_model" if options.second_model else "--via"
+    reasons = {
+        "alignments": "over a third language, source and translation have no alignments",
+        "rerank_with": "it ranks the translations of a single model",
+    }
+    return [
+        f"--{name} cannot be combined with {how}: {reason}." for name, reason in reasons.items()
+        if getattr(options, name)
+    ]  # fmt: skip
+
+
 def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     """The models that translate and their settings, from the options."""
     from ..data.glossary_files import read_glossary
@@ -410,7 +429,7 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     from ..translator.translator_settings import TranslatorSettings
 
     pair = options.source_language, options.target_language
-    spoken = languages(options)
+    spoken = languages(options) | ({"via": options.via} if options.via else {})
     arguments = {
         **{name: value for name, value in translation_options(options).items() if name not in spoken},
         "terms": read_glossary(options.glossary, pair) if options.glossary else None,
@@ -427,8 +446,9 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
     models = (options.model, *options.ensemble)
     reranking = options.rerank_with, options.rerank_weight
     return TranslatorSettings(
-        models, options.dtype, options.quantize, options.engine or "auto", spoken, arguments, *reranking
-    )
+        models, options.dtype, options.quantize, options.engine or "auto", spoken, arguments, *reranking,
+        options.second_model,
+    )  # fmt: skip
 
 
 def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, LineTranslator]":

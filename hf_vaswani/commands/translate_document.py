@@ -11,18 +11,16 @@ from ..documents.formats import DOCUMENTS, NO_TEXT, OFFICE, format_of
 from ..errors import InputError
 from ..files import atomic_write, reading, writing
 from ..runtime.imports import quiet
-from .options import languages
 from .reports import SHOWN, LineReports, progress_bar
 
 if TYPE_CHECKING:
     from accelerate import PartialState
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..documents.reading import Document
     from ..documents.tag_placement import Alignment
     from ..runtime.process_group import SingleProcess
-    from ..text.glossary import Glossary
     from ..translator.lines import LineTranslator
+    from ..translator.translator import Translator
 
 
 def default_format(options: argparse.Namespace) -> str:
@@ -101,17 +99,20 @@ def translate_document(
                 pass
             return
         name, reports = options.input or "standard input", LineReports("text", SHOWN)
-        glossary = translate.translator.glossary
-        keep = options.keep or ()
-        for warning in text_warnings(name, document.texts, options.target_language, model, tokenizer, glossary, keep):
+        glossary, last = translate.translator.glossary, translate.translator.last
+        keep, chosen = options.keep or (), translate.translator.first.options
+        requested = chosen.src_lang, chosen.tgt_lang
+        for warning in text_warnings(name, document.texts, requested, model, tokenizer, glossary, keep):
             print(warning, file=sys.stderr)
         with quiet("hf_vaswani.translator"), progress_bar(len(set(document.texts))) as bar:
             translate.progress = bar.update
             content = translated(
                 document,
                 translate,
-                partial(_align, options, model, tokenizer, glossary),
-                language_code(options.target_language or own_languages(model.config, tokenizer)[1]),
+                partial(_align, options, translate.translator),
+                language_code(
+                    own_languages(last.model.config, last.tokenizer, (last.options.src_lang, last.options.tgt_lang))[1]
+                ),
                 reports.of(name),
                 reports.of_translations(name),
                 lambda done: bar.update(done - bar.n),
@@ -125,23 +126,48 @@ def translate_document(
 
 def _align(
     options: argparse.Namespace,
-    model: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerBase",
-    glossary: "Glossary | None",
+    translator: "Translator",
     texts: "Sequence[str]",
     translations: "Sequence[str]",
     has_tags: "Sequence[bool]",
 ) -> "Sequence[Alignment | None]":
-    """Alignments of the texts with tags, by the model's own weights, whatever has translated."""
+    """Alignments of the texts with tags, by the models' own weights, whatever has translated."""
+    from ..translator.chain import ChainTranslator, align_over
+
+    if isinstance(translator, ChainTranslator):
+        steps = (translator.first, options.model), (translator.second, options.second_model or options.model)
+        tagged = [text for text, has in zip(texts, has_tags) if has]
+        pivots = dict(zip(tagged, translator.pivot_texts(tagged)))
+        alignments = align_over(
+            texts, [pivots.get(text, "") for text in texts], translations, has_tags,
+            *(partial(_align_step, *step, options.dtype) for step in steps),
+        )  # fmt: skip
+    else:
+        alignments = _align_step(translator, options.model, options.dtype, texts, translations, has_tags)
+    glossary = translator.glossary
+    return glossary.link_terms(texts, translations, alignments) if glossary else alignments
+
+
+def _align_step(
+    translator: "Translator",
+    path: str,
+    dtype: str | None,
+    texts: "Sequence[str]",
+    translations: "Sequence[str]",
+    has_tags: "Sequence[bool]",
+) -> "Sequence[Alignment | None]":
+    """Alignments by the model of a translator, which is loaded from its folder if an engine translates."""
     from ..engines.engine_model import EngineModel
     from ..models.ensemble import Ensemble
     from ..models.load import load
+    from ..text.languages import Languages
     from ..translator.documents import align_texts
 
+    model, tokenizer, own = translator.model, translator.tokenizer, translator.options
     if isinstance(model, EngineModel | Ensemble):
-        model, tokenizer = load(options.model, options.dtype)
-    alignments = align_texts(model, tokenizer, texts, translations, has_tags, **languages(options))
-    return glossary.link_terms(texts, translations, alignments) if glossary else alignments
+        model, tokenizer = load(path, dtype)
+    spoken = Languages(own.src_lang, own.tgt_lang).arguments()
+    return align_texts(model, tokenizer, texts, translations, has_tags, **spoken)
 
 
 def _open(options: argparse.Namespace, errors: list[str]) -> "Document":

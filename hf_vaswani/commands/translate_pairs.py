@@ -151,6 +151,8 @@ def provenance(options: argparse.Namespace, settings: dict[str, object]) -> "Pro
     from ..translator.translator_settings import content_digest
 
     models = [make_input("model", name, content_digest(name)) for name in (options.model, *options.ensemble)]
+    if options.second_model:
+        models.append(make_input("second_model", options.second_model, content_digest(options.second_model)))
     if options.rerank_with:
         models.append(make_input("rerank_with", options.rerank_with, content_digest(options.rerank_with)))
     data, sources = _open_input(options.input)

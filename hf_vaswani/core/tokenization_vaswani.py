@@ -23,6 +23,7 @@ SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
 FOLDS_CAPITALS = "folds_capitals"
 # What a source begins with to name the language that it is to be translated into, as in Marian: `>>fr<< `.
 LANGUAGE_MARK = re.compile(r">>(\S+?)<<\s*")
+TAG = re.compile(r"<[\w-]+>\s*")
 # A target term in a source, between the characters that stand for `<term>` and `</term>`, keeps its case.
 TERM = re.compile("(\ufddc[^\ufddd]*\ufddd)")
 
@@ -36,6 +37,21 @@ def fold_capitals(text: str) -> str:
     if not words or len(words) + len(parts) // 2 < 2 or not all(map(str.isupper, words)):
         return text
     return "".join(part if number % 2 else part.lower() for number, part in enumerate(parts))
+
+
+def leading_marks(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
+    """What a text begins with that is not to be translated: the token of a target language, and that of a tag.
+
+    Only tokens of the tokenizer are; anything else that looks like them is text. This holds for Marian's, too.
+    """
+    end, mark = 0, LANGUAGE_MARK.match(text)
+    if mark and mark.group().strip() in (getattr(tokenizer, "supported_language_codes", None) or ()):
+        end = mark.end()
+    # The tokens of tags have no role, such as the end of a text.
+    if (tag := TAG.match(text, end)) and (token := tag.group().strip()) in tokenizer.get_added_vocab():
+        roles = [str(getattr(tokenizer, name, None)) for name in tokenizer.SPECIAL_TOKENS_ATTRIBUTES]
+        end = end if token in roles else tag.end()
+    return text[:end]
 
 
 def private_copy(tokenizer: AnyTokenizer) -> AnyTokenizer:
@@ -127,6 +143,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """Load as in transformers; both vocabularies are read at once, so that the folder is not needed afterwards."""
         tokenizer = super().from_pretrained(*args, **kwargs)
         tokenizer._switch_to_input_mode()
+        tokenizer.tgt_lang = tokenizer.tgt_lang  # which may be given here, and is checked
         return tokenizer
 
     @classmethod
@@ -193,7 +210,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         self._tgt_lang = code
 
     def _marked(self, text: str) -> str:
-        return text if LANGUAGE_MARK.match(text) else f">>{self.tgt_lang}<< {text}"
+        return text if LANGUAGE_MARK.match(leading_marks(self, text)) else f">>{self.tgt_lang}<< {text}"
 
     def add_special_tokens(self, special_tokens_dict: dict, *args, **kwargs) -> int:
         """Add special tokens as in transformers, on both sides.

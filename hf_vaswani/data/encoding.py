@@ -17,9 +17,10 @@ from transformers import PreTrainedTokenizerFast
 from ..core.modeling_vaswani import IGNORED_LABEL
 from ..core.tokenization_vaswani import FOLDS_CAPITALS, fold_capitals
 from ..errors import InputError, counted
+from ..text.languages import mark_target
 from ..text.normalization import is_blank
 from .sources.text_files import Pair
-from .tokenizers.tokenizer import side_backends
+from .tokenizers.tokenizer import SOURCE_PREFIX, side_backends
 
 if TYPE_CHECKING:
     from .alignment import TokenAligner
@@ -75,9 +76,10 @@ class EncodedPairs:
 
 def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
     """Return an encoder that uses the tokenizer's own encoding, without randomness."""
+    prefix = tokenizer.init_kwargs.get(SOURCE_PREFIX)
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
-        columns = tokenizer(sources, text_target=targets)
+        columns = tokenizer(mark_target(sources, prefix) if prefix else sources, text_target=targets)
         return columns["input_ids"], columns["labels"]
 
     return encode

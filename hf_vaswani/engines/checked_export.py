@@ -15,7 +15,7 @@ from ..generation.alignment import to_tokens
 from ..generation.settings import position_limit
 from ..ledger import new_folder
 from ..models.model_files import SHORTLIST_FILE, weights_size
-from ..text.languages import own_languages
+from ..text.languages import LanguagePair, group_languages, language_pairs, own_languages
 from .differences import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .formats import Format, formats
 from .web_page import fetched_runtime, find_runtime, write_page
@@ -69,9 +69,16 @@ def export_model(
     with packages as modules, new_folder(output) as folder:
         result = write_checked(model, tokenizer, folder, quantization, texts, to, shortlist)
         if modules:
-            languages = [code for code in own_languages(model.config, tokenizer) if code]
-            write_page(folder, modules, Path(output).resolve().name, languages)
+            write_page(folder, modules, Path(output).resolve().name, *page_languages(model, tokenizer))
         return result
+
+
+def page_languages(
+    model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
+) -> tuple[LanguagePair, list[LanguagePair]]:
+    """The languages of a model, and its language pairs if it must be given the target, as a page needs them."""
+    has_choice = len(group_languages(tokenizer)) > 1
+    return own_languages(model.config, tokenizer), language_pairs(model, tokenizer) if has_choice else []
 
 
 def write_checked(

@@ -23,6 +23,7 @@ class CTranslate2Config(PreTrainedConfig):
     max_position_embeddings: int = 0
     source_language: str | None = None
     target_language: str | None = None
+    language_pairs: list | None = None
     weights_digest: str | None = None
     add_source_bos: bool = False
     add_source_eos: bool = False

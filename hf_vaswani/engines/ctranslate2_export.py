@@ -30,7 +30,7 @@ POSITIONS = LONGEST_SOURCE + 128
 FIELDS = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings",
     "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
-    "longest_training_source", "multi_sentence_share", "length_ratio", "confidence",
+    "language_pairs", "longest_training_source", "multi_sentence_share", "length_ratio", "confidence",
 )  # fmt: skip
 
 

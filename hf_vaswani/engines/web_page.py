@@ -27,6 +27,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
 from ..files import file_digest, read_json
 from ..models.model_files import PAGE_FILE
+from ..text.languages import NO_LANGUAGES, LanguagePair
 from ..text.normalization import BLANK
 from ..web.files import page_files, render
 from . import transformers_js_export
@@ -220,7 +221,13 @@ def _write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str] | None = None) -> None:
+def write_page(
+    folder: Path,
+    runtime: Path,
+    title: str,
+    languages: LanguagePair = NO_LANGUAGES,
+    pairs: Sequence[LanguagePair] = (),
+) -> None:
     """Add the page to a folder into which [`write_model`] has written a model.
 
     Args:
@@ -228,11 +235,12 @@ def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str]
         title: the title of the page.
         languages: the codes of the source and target languages, if known. Codes that are not in the form that browsers
             expect are left out.
+        pairs: of a model for several target languages, what it translates.
     """
     copy_runtime(runtime, folder)
-    known = languages and len(languages) == 2 and all(map(LANGUAGE.fullmatch, languages))
-    source, target = languages if known else ("", "")
-    files = page_files("browser", title=title, source_language=source, target_language=target)
+    source, target = (code if code and LANGUAGE.fullmatch(code) else "" for code in languages)
+    choices = json.dumps(pairs) if pairs else ""
+    files = page_files("browser", title=title, source_language=source, target_language=target, pairs=choices)
     for name, content in files.items():
         (folder / name).write_bytes(content)
     model = folder / MODEL_FOLDER

@@ -143,10 +143,15 @@ def before_padding(token_ids: torch.Tensor, pad_token_id: int | None) -> torch.T
 
 
 def text_mask(tokenizer: PreTrainedTokenizerBase, token_ids: torch.Tensor, is_target: bool = False) -> torch.Tensor:
-    """Which ids, in a tensor of any shape, stand for text: words, subwords and unknown tokens, not special tokens."""
+    """Which ids, in a tensor of any shape, stand for text: words, subwords and unknown tokens, not special tokens.
+
+    Tokens that name a target language, with which sources begin, do not.
+    """
     special = tokenizer.all_special_ids
     if is_target and hasattr(tokenizer, "backends"):  # a VaswaniTokenizer, whose own ids are the source's
         special = [tokenizer.backends["target"].token_to_id(token) for token in tokenizer.all_special_tokens]
+    elif marks := getattr(tokenizer, "supported_language_codes", None):
+        special = [*special, *tokenizer.convert_tokens_to_ids(marks)]
     special = [i for i in special if i != tokenizer.unk_token_id]
     return torch.isin(token_ids, torch.tensor(special, dtype=token_ids.dtype, device=token_ids.device), invert=True)
 

@@ -69,7 +69,8 @@ def optimization(training: Keys, processes: list[int] | None) -> str:
     if training.get("optim") == "muon":
         optimizers = f"Muon for hidden matrices and {adam}, {betas}, for other parameters{weight_decay}"
     else:
-        optimizers = f"{adam}{weight_decay}, {betas}"
+        bits = " in 8 bits" if training.get("optim") == "adam_8bit" else ""
+        optimizers = f"{adam}{bits}{weight_decay}, {betas}"
     settings = [
         optimizers,
         f"learning rate {_learning_rate(training)}",

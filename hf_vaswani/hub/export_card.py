@@ -1,5 +1,6 @@
 """The card of an exported model: where it comes from, how to use it in its engine, and what fewer bits cost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,18 @@ from ..errors import InputError
 from ..models.model_files import CONFIG_FILE, weights_size
 from ..records import RESULTS_FILE
 from ..records.run_report import read_report
-from ..text.languages import own_languages
-from .markdown import fenced, in_comment, one_line, plain, quoted, table, usage_code
+from ..text.languages import GROUP_MARK, LanguagePair, own_languages
+from .markdown import (
+    direction_words,
+    fenced,
+    in_comment,
+    one_line,
+    plain,
+    quoted,
+    several_targets,
+    table,
+    usage_code,
+)
 from .metadata import hub_languages
 from .repository import hub_id, is_hub_id
 
@@ -44,7 +55,7 @@ class Origin:
 
     Attributes:
         hub_id: its id on the Hub; `None` if it is not known to be there.
-        languages: the Hub's codes of its source and target languages.
+        languages: the Hub's codes of its languages, the source first.
         license: what its card says about its license, by the Hub's keys.
         size: size of its weights in bytes.
     """
@@ -53,6 +64,7 @@ class Origin:
     languages: list[str] | None
     license: dict[str, str]
     size: int
+    pairs: Sequence[LanguagePair] = ()  # of a model for several, what it translates
 
 
 def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Origin:
@@ -63,10 +75,13 @@ def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     """
     card = card_metadata(path)
     license = {key: card[key] for key in LICENSE_KEYS if isinstance(card.get(key), str)}
-    codes = [code for code in own_languages(model.config, tokenizer) if code]
+    pairs = [(source, target) for source, target in getattr(model.config, "language_pairs", None) or ()]
+    codes = list(
+        dict.fromkeys(code for pair in pairs or [own_languages(model.config, tokenizer)] for code in pair if code)
+    )
     config = Path(path) / CONFIG_FILE if Path(path).is_dir() else cached_file(path, CONFIG_FILE, **QUIET)
     size = weights_size(Path(config).parent) if config else 0  # an adapter has none
-    return Origin(published_name(path), hub_languages(codes), license, size)
+    return Origin(published_name(path), hub_languages(codes), license, size, pairs)
 
 
 def card_metadata(path: str) -> Keys:
@@ -214,7 +229,7 @@ def export_card(
         f"# {plain(name)}",
         _summary(to, quantization, origin),
         "## Use",
-        *_usage(name, to, comparison.example if comparison else None),
+        *_usage(name, to, comparison.example if comparison else None, several_targets(origin.pairs)),
         f"## Compared with {_model(origin)}",
         _compared(quantization, size, origin, comparison),
     ]
@@ -253,7 +268,7 @@ def _model(origin: Origin) -> str:
 
 
 def _summary(to: str, quantization: str, origin: Origin) -> str:
-    direction = f" from {' to '.join(origin.languages)}" if origin.languages and len(origin.languages) == 2 else ""
+    direction = f" {words}" if (words := direction_words(origin.languages or (), origin.pairs)) else ""
     model = _model(origin) if origin.hub_id else "a model of `hf_vaswani`"
     return (
         f"Translates single sentences{direction}: {model}, converted for {_engine(to).title} by `hf_vaswani`, with "
@@ -261,16 +276,23 @@ def _summary(to: str, quantization: str, origin: Origin) -> str:
     )
 
 
-def _usage(name: str, to: str, example: tuple[str, str] | None) -> list[str]:
-    """How to use the exported model, in paragraphs."""
+def _usage(name: str, to: str, example: tuple[str, str] | None, targets: Sequence[str] = ()) -> list[str]:
+    """How to use the exported model, in paragraphs.
+
+    Args:
+        targets: the target languages of a model for several.
+    """
     if to == "web":
         return [PAGE, fenced(SERVER, "bash"), f"It needs {_engine(to).needs}."]
     text, needs = example or ("…",), f"It needs `{_engine(to).needs}`."
     if to != "transformers.js":
-        return [fenced(usage_code(name, *text), "python"), needs]
-    code = JAVASCRIPT.format(model=quoted(name), text=quoted(text[0]))
+        return [fenced(usage_code(name, *text, target=next(iter(targets), None)), "python"), needs]
+    mark = f">>{targets[0]}<< " if targets and not GROUP_MARK.match(text[0]) else ""
+    code = JAVASCRIPT.format(model=quoted(name), text=quoted(mark + text[0]))
     code += f"\n// {in_comment(text[1])}" if example else ""
-    return [fenced(code, "js"), needs]
+    marks = ", ".join(f"`>>{target}<<`" for target in targets)
+    each = [f"Each text begins with the mark of the language to translate it into: {marks}."] if targets else []
+    return [fenced(code, "js"), *each, needs]
 
 
 def _compared(quantization: str, size: int, origin: Origin, comparison: Comparison | None) -> str:

@@ -4,8 +4,9 @@ import html
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 
-from ..text.languages import GROUP_MARK, without_mark
+from ..text.languages import GROUP_MARK, MOST_NAMED, LanguagePair, without_mark
 
 # What begins markup in Markdown, including GitHub's tables and strikethrough, and formulas (GitHub's and the Hub's).
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")
@@ -78,18 +79,35 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
-def usage_code(model: str, text: str = "…", translation: str | None = None) -> str:
+def usage_code(model: str, text: str = "…", translation: str | None = None, target: str | None = None) -> str:
     """Code that prints the translation of a text, which a comment shows if it is given.
 
     Args:
         model: folder or Hub id.
         text: may begin with the mark of its target language, as the sources of a model for several do.
+        target: a target language, if the model has several; the mark counts more.
     """
     shown = "" if translation is None else f"\n# {in_comment(translation)}"
     arguments = quoted(without_mark(text))
-    if mark := GROUP_MARK.match(text):
-        arguments += f", tgt_lang={quoted(mark[1])}"
+    if target := mark[1] if (mark := GROUP_MARK.match(text)) else target:
+        arguments += f", tgt_lang={quoted(target)}"
     return CODE.format(model=quoted(model), arguments=arguments) + shown
+
+
+def several_targets(pairs: Sequence[LanguagePair]) -> list[str]:
+    """The target languages of a model for several; empty for others."""
+    targets = list(dict.fromkeys(target for _, target in pairs if target))
+    return targets if len(targets) > 1 else []
+
+
+def direction_words(languages: Sequence[str], pairs: Sequence[LanguagePair] = ()) -> str:
+    """What a model translates, as in `from de to en`; empty if that is not known."""
+    names = [f"{plain(source)} to {plain(target)}" for source, target in pairs]
+    if not names and len(languages) == 2:
+        names = [" to ".join(map(plain, languages))]
+    if len(names) > MOST_NAMED:
+        return f"in {len(names)} directions between {', '.join(map(plain, languages))}"
+    return f"from {', '.join(names)}" if names else ""
 
 
 def in_comment(translation: str) -> str:

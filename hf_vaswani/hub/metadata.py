@@ -35,12 +35,13 @@ def metadata(name: str, recipe: Sections, report: RunReport) -> ModelCardData:
     scores = evaluations(recipe, report)
     # A merged adapter leaves nothing for PEFT to load.
     is_adapter = report.adapter is not None and not report.adapter.merged
+    tags = [] if report.class_name else ["vaswani"]
     return ModelCardData(
         language=hub_languages(languages),
         license=training["license"],
         library_name="peft" if is_adapter else "transformers",
         pipeline_tag="translation",
-        tags=["vaswani", "transformer", "encoder-decoder", *["lora", "transformers"] * is_adapter],
+        tags=[*tags, "transformer", "encoder-decoder", *["lora", "transformers"] * is_adapter],
         base_model=report.base_model,
         **{"base_model_relation": "adapter"} if is_adapter and report.base_model else {},
         datasets=list(dict.fromkeys(datasets)) or None,

@@ -31,7 +31,17 @@ from .card_wording import (
     search_name,
     tokenizer_words,
 )
-from .markdown import Markdown, code, fenced, in_html, plain, table, usage_code
+from .markdown import (
+    Markdown,
+    code,
+    direction_words,
+    fenced,
+    in_html,
+    plain,
+    several_targets,
+    table,
+    usage_code,
+)
 from .metadata import HUB_METRICS, hub_languages, known_languages, metadata, test_title
 from .repository import file_names
 
@@ -72,6 +82,7 @@ def card_text(
         name=name,
         summary=_summary(recipe, report),
         usage=_usage(name, report),
+        without_the_package=Markdown(without_the_package(report.class_name)),
         is_tokenized=_is_tokenized(recipe),
         scores=_scores(recipe, report),
         signatures=_signatures(report),
@@ -121,8 +132,8 @@ def _template() -> jinja2.Template:
 
 
 def _summary(recipe: Sections, report: RunReport) -> str:
-    pairs, languages = report.pairs["train"], [plain(code) for code in known_languages(recipe, report)]
-    direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
+    pairs = report.pairs["train"]
+    direction = direction_words(known_languages(recipe, report), report.directions) or "from one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
     if earlier := list(report.provenance().earlier()):
@@ -133,7 +144,7 @@ def _summary(recipe: Sections, report: RunReport) -> str:
     size = f" on {part}{counted(pairs, 'sentence pair')}" if pairs else ""
     size += f" of {plain(report.text)}" if size and report.text else ""
     return Markdown(
-        f"Translates single sentences from {direction}. An encoder–decoder Transformer ([Vaswani et al. "
+        f"Translates single sentences {direction}. An encoder–decoder Transformer ([Vaswani et al. "
         f"2017](https://arxiv.org/abs/1706.03762)) of {report.parameters:,} parameters, {origin}{size} with "
         "`hf_vaswani`."
     )
@@ -141,7 +152,9 @@ def _summary(recipe: Sections, report: RunReport) -> str:
 
 def _usage(name: str, report: RunReport) -> str:
     example = report.analysis and report.analysis.example
-    return fenced(usage_code(name, example.source, example.translation) if example else usage_code(name), "python")
+    target = next(iter(several_targets(report.directions)), None)
+    shown = (example.source, example.translation) if example else ()
+    return fenced(usage_code(name, *shown, target=target), "python")
 
 
 def _is_tokenized(recipe: Sections) -> bool:
@@ -168,7 +181,22 @@ def _scores(recipe: Sections, report: RunReport) -> str:
             if values[0] is not None:
                 cells = [test_title(name, recipe, report), f"{sentences:,}" if sentences else "–", search]
                 rows.append([*cells, *("–" if value is None else f"{value:.2f}" for value in values)])
+    rows += _means(report, beams)
     return table(["test set", "sentences", "search", "BLEU", "chrF2"], rows) if rows else ""
+
+
+def _means(report: RunReport, beams: int) -> list[list[str]]:
+    """A row of the table of scores with the means of all directions, if there are several."""
+    names = ["-".join(map(str, pair)) for pair in report.directions]
+    found = [report.tests[name] for name in names if name in report.tests]
+    if len(found) < 2 or len(found) < len(names):
+        return []
+    columns = ([getattr(scores, key) for scores in found] for key in HUB_METRICS)
+    means = ["–" if None in values else f"{sum(values) / len(values):.2f}" for values in columns]
+    sizes = [scores.sentences for scores in found]
+    return [
+        [f"mean of {len(found)} directions", "–" if None in sizes else f"{sum(sizes):,}", search_name(beams), *means]
+    ]
 
 
 def _signatures(report: RunReport) -> list[tuple[str, str]]:
@@ -416,7 +444,26 @@ def _figures(names: list[str], folder: str) -> dict[str, list[object]]:
     }
 
 
-def unfinished_card(name: str, step: int, languages: list[str], license: str | None, is_adapter: bool = False) -> str:
+def without_the_package(class_name: str | None) -> str:
+    """How a model is loaded with transformers alone, in Markdown.
+
+    Args:
+        class_name: the model's class, if it is one of transformers' own.
+    """
+    if not class_name:
+        return "Without the package, leave out its import and pass `trust_remote_code=True` to `pipeline`."
+    loads = "`AutoModelForSeq2SeqLM` and `AutoTokenizer` of transformers load it without the package."
+    return f"It is a {code(class_name)}: {loads}"
+
+
+def unfinished_card(
+    name: str,
+    step: int,
+    languages: list[str],
+    license: str | None,
+    is_adapter: bool = False,
+    class_name: str | None = None,
+) -> str:
     """A model card: metadata in YAML and text in Markdown.
 
     Args:
@@ -425,13 +472,14 @@ def unfinished_card(name: str, step: int, languages: list[str], license: str | N
         languages: codes of the source and target languages that are known.
         license: the model's license, by its Hub identifier.
         is_adapter: whether the repository holds a PEFT adapter instead of a model.
+        class_name: the model's class, if it is one of transformers' own.
     """
     metadata = ModelCardData(
         language=hub_languages(languages),
         license=license,
         library_name="peft" if is_adapter else "transformers",
         pipeline_tag="translation",
-        tags=["vaswani", "transformer", "encoder-decoder"],
+        tags=[*([] if class_name else ["vaswani"]), "transformer", "encoder-decoder"],
     )
     return f"""\
 ---
@@ -447,5 +495,5 @@ finished model will have a full model card with scores.
 
 {fenced(usage_code(name), "python")}
 
-Without the package, leave out its import and pass `trust_remote_code=True` to `pipeline`.
+{without_the_package(class_name)}
 """

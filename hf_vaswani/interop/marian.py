@@ -43,6 +43,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
     if not fields["share_encoder_decoder_embeddings"]:
         weights.pop(SHARED, None)
     fields["source_language"], fields["target_language"] = own_languages(config)
+    fields["language_pairs"] = getattr(config, "language_pairs", None)
     return make_conversion(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
 
 
@@ -68,6 +69,7 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
         forced_eos_token_id=None,
         source_language=config.source_language,  # read by this package alone
         target_language=config.target_language,
+        language_pairs=config.language_pairs,
         **common_fields(config),
     )
     weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}

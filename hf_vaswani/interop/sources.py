@@ -12,6 +12,7 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..files import path_error
 from ..ledger import check_new, new_folder
+from ..models.families import FAMILIES
 from ..models.model_files import find_model_kind
 from ..text.languages import own_languages
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
@@ -167,8 +168,9 @@ def check_model_type(source: str) -> str:
     if model_type == "vaswani":
         hint = " It is already a model of this package; load it directly."
     elif model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        tuner = "training.start_from" if model_type in FAMILIES else "transformers' Seq2SeqTrainer"
         hint = (
-            " It has another architecture: the translation pipeline uses it as it is, and transformers' "
-            "Seq2SeqTrainer fine-tunes it."
+            f" It has another architecture: the translation pipeline uses it as it is, and {tuner} fine-tunes "
+            "it as it is."
         )
     raise InputError(f"{source} contains a model of type {model_type!r}.{hint} Supported: {KNOWN}.")

@@ -23,7 +23,7 @@ from ..fast.decoder_step import StepInput
 from ..generation.beam_decoder import ModuleStep
 from ..generation.fast_model import VaswaniForConditionalGeneration
 from ..generation.mixin import FastGenerationMixin
-from ..text.languages import fits_pair, own_languages
+from ..text.languages import LanguagePair, fits_pair, own_languages, pairs_in_words
 
 SHARED_FIELDS = ("vocab_size", "decoder_vocab_size", "decoder_start_token_id", "eos_token_id", "pad_token_id")
 
@@ -219,11 +219,21 @@ def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
             for field in SHARED_FIELDS
             if getattr(member.config, field) != getattr(first, field)
         ]
-        own = own_languages(first)
+        own = _pairs(first)
         errors += [
-            f"Model {number} of the ensemble translates {pair[0]} to {pair[1]}, the first {own[0]} to {own[1]}."
+            f"Model {number} of the ensemble translates {pairs_in_words(pairs)}, the first {pairs_in_words(own)}."
             for number, member in enumerate(members, start=1)
-            if not fits_pair(pair := own_languages(member.config), own)
+            if not (are_in(pairs := _pairs(member.config), own) and are_in(own, pairs))
         ]
     if errors:
         raise ValueError("\n".join(errors))
+
+
+def are_in(pairs: Sequence[LanguagePair], others: Sequence[LanguagePair]) -> bool:
+    """Whether each of some language pairs fits one of others."""
+    return all(any(fits_pair(pair, other) for other in others) for pair in pairs)
+
+
+def _pairs(config: VaswaniConfig) -> list[LanguagePair]:
+    """The language pairs of a member; `None` stands for a language that is not known."""
+    return [(source, target) for source, target in config.language_pairs or [own_languages(config)]]

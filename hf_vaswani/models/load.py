@@ -148,7 +148,7 @@ def load(
                 "base_model_name_or_path in adapter_config.json."
             ) from None
         model = add_adapter(model, path)
-    _check_vocabularies(path, model, tokenizer)
+    check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer
 
@@ -179,7 +179,7 @@ def _load_whole(
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
     # For a quantized tensor, the tensors that it is made of.
     tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
-    if errors := _weight_errors(path, model, report) + damage_errors(path, tensors):
+    if errors := unfit_weights(path, model, report) + damage_errors(path, tensors):
         raise InputError.of(errors)
     return model, load_tokenizer(tokenizer_path or path, trust_remote_code)
 
@@ -211,7 +211,7 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from _plain_tensors(getattr(tensor, name))
 
 
-def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+def unfit_weights(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
     """Errors for weights that do not fit the config: transformers would initialize them at random."""
     missing, unexpected = report["missing_keys"], report["unexpected_keys"]
     if model.config.model_type != VaswaniConfig.model_type:
@@ -228,7 +228,8 @@ def _is_of_a_further_layer(name: str, names: Collection[str]) -> bool:
     return any(f"{name[: number.start()]}0{name[number.end() :]}" in names for number in numbers)
 
 
-def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+def check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Raise an `InputError` for a tokenizer with more tokens than its model has embeddings."""
     error = vocabulary_error(model, tokenizer)
     # Other models may have more embeddings than tokens, but not fewer.
     tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)

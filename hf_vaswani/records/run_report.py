@@ -87,7 +87,7 @@ class Architecture(RecordPart):
     decoder_ffn_dim: int
     norm_position: str
     position_type: str
-    max_position_embeddings: int
+    max_position_embeddings: int | None
     share_encoder_decoder_embeddings: bool
     tie_word_embeddings: bool
     dropout: float | None = None
@@ -316,6 +316,7 @@ class RunReport(RecordPart):
         sources: sources of each split.
         pairs: number of pairs in each split; `None` if they were not counted.
         base_model: id on the Hub of the model that was fine-tuned.
+        class_name: the model's class, if it is one of transformers' own.
         adapter: the adapter that was trained; `None` if the model's own weights were.
         text: the recipe's name for the text.
         languages: source and target language; `None` where it is unknown, or there are several.
@@ -356,6 +357,7 @@ class RunReport(RecordPart):
     sources: dict[str, list[Source]]
     pairs: dict[str, int | None]
     base_model: str | None = None
+    class_name: str | None = None
     adapter: AdapterInfo | None = None
     text: str | None = None
     languages: list[str | None] = [None, None]

@@ -41,7 +41,7 @@ def read_arguments(arguments: ServerArguments) -> tuple[Catalog, dict[str, Accou
         ValueError: as in [`check_arguments`].
     """
     check_arguments(arguments)
-    return read_catalog(arguments.models), read_accounts(arguments.keys)
+    return read_catalog(arguments.models, arguments.via), read_accounts(arguments.keys)
 
 
 def check_arguments(arguments: ServerArguments) -> None:

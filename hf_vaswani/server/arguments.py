@@ -24,6 +24,7 @@ class ServerArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     models: list[str] = Field(min_length=1, description="folders or Hub ids, also SOURCE-TARGET=MODEL")
+    via: str | None = Field(None, description="language over which pairs are translated that no model has")
     engine: str = "auto"
     quantize: str | None = None
     keep: list[str] = Field([], description="what stays as it is in all translations, as in the pipeline")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..files import collect_errors
 from ..text.languages import NO_LANGUAGES, Languages, is_same_language, language_pairs
 
-LONGEST_CODE, MOST_KNOWN = 40, 4096
+LONGEST_CODE, MOST_KNOWN, SHOWN_PAIRS = 40, 4096, 8
 # LibreTranslate's own codes.
 ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}
 # A model may be given with its languages: de-en=outputs/my_model.
@@ -46,10 +46,14 @@ class Route:
     Attributes:
         model: name of the served model.
         languages: those that its pipeline is told; none for a model of one pair.
+        then: what translates on from a third language, if this route is into one.
+        via: the public code of the third language.
     """
 
     model: str
     languages: Languages = NO_LANGUAGES
+    then: "Route | None" = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -160,11 +164,16 @@ def name_models(models: Iterable[str]) -> dict[str, GivenModel]:
     return names
 
 
-def make_catalog(models: Mapping[str, GivenModel], pairs: Iterable[Mapping[Pair, Languages]]) -> Catalog:
+def make_catalog(
+    models: Mapping[str, GivenModel], pairs: Iterable[Mapping[Pair, Languages]], via: str | None = None
+) -> Catalog:
     """The catalog of models with what [`model_pairs`] says of each.
 
+    Args:
+        via: code of the language over which pairs are translated that no model has, if they are to be.
+
     Raises:
-        InputError: two translate the same pair.
+        InputError: two translate the same pair, or no pair is gained over the third language.
     """
     routes: dict[Pair, Route] = {}
     errors: list[str] = []
@@ -179,11 +188,42 @@ def make_catalog(models: Mapping[str, GivenModel], pairs: Iterable[Mapping[Pair,
                 routes[pair] = Route(name, languages)
     if errors:
         raise InputError.of(errors)
+    if via is not None:
+        routes |= _routes_over(via, routes)
     return Catalog({name: model.path for name, model in models.items()}, routes)
 
 
-def read_catalog(given: Iterable[str]) -> Catalog:
-    """The catalog of models, which this process looks at itself.
+def _routes_over(via: str, routes: Mapping[Pair, Route]) -> dict[Pair, Route]:
+    """The pairs that two of the routes translate over a third language, and none by itself.
+
+    Raises:
+        InputError: there is none; the message says why.
+    """
+    # The language with its own code comes first, as in `Catalog.find`.
+    known = list(dict.fromkeys(code for pair in sorted(routes) for code in pair))
+    pivots = _alike(public_code(via), known)
+    direct: dict[str, list[str]] = {}
+    for source, target in routes:
+        direct.setdefault(source, []).append(target)
+    into = {pair.source: (pair, routes[pair]) for code in reversed(pivots) for pair in routes if pair.target == code}
+    out_of = {pair.target: (pair, routes[pair]) for code in reversed(pivots) for pair in routes if pair.source == code}
+    found = {
+        Pair(source, target): replace(first, then=second, via=between)
+        for source, ((_, between), first) in into.items()
+        for target, (_, second) in out_of.items()
+        if Pair(source, target) not in routes
+        and not any(is_same_language(target, code) for code in [source, *direct[source]])
+    }
+    if not found:
+        served = ", ".join(f"{source}-{target}" for source, target in sorted(routes)[:SHOWN_PAIRS])
+        missing = " or ".join(name for name, known in (("into", into), ("from", out_of)) if not known)
+        why = f"no model translates {missing} it" if missing else "models translate all pairs directly"
+        raise InputError(f"--via {via} adds no pair: {why}. The models translate {served}.")
+    return found
+
+
+def read_catalog(given: Iterable[str], via: str | None = None) -> Catalog:
+    """The catalog of models, which this process looks at itself; `via` as in [`make_catalog`].
 
     Raises:
         InputError: a model cannot be served, does not know its languages, or two translate the same pair.
@@ -192,7 +232,7 @@ def read_catalog(given: Iterable[str]) -> Catalog:
     pairs = [collect_errors(errors, lambda model=model: model_pairs(model)) for model in models.values()]
     if errors:
         raise InputError.of(errors)
-    return make_catalog(models, [own for own in pairs if own is not None])
+    return make_catalog(models, [own for own in pairs if own is not None], via)
 
 
 def model_pairs(model: GivenModel) -> dict[Pair, Languages]:

@@ -119,6 +119,8 @@ def make_router(service: Service) -> APIRouter:
             }
             if call.model_type:
                 entry["model_type_used"] = call.model_type.removeprefix("prefer_")
+            if direction.via:
+                entry["via"] = direction.via.upper()
             if translation.warnings:
                 entry["warnings"] = list(translation.warnings)
             translations.append(entry)
@@ -167,7 +169,7 @@ def make_router(service: Service) -> APIRouter:
         if call.source_lang and direction.route is None:
             raise APIError(400, "Source and target language are equal.")
         glossary = await _glossary(service, call, direction.pair, account)
-        document = Document(name, len(file.content), account, characters)
+        document = Document(name, len(file.content), account, characters, via=direction.via)
         service.documents.add(document)
         service.accounts.charge(account, characters)
 
@@ -194,6 +196,8 @@ def make_router(service: Service) -> APIRouter:
         """How far a document is."""
         document = await find(request, number)
         answer: dict[str, Any] = {"document_id": document.id, "status": document.status}
+        if document.via:
+            answer["via"] = document.via.upper()
         if document.warnings:
             answer["warnings"] = document.warnings
         if document.error:

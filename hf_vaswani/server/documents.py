@@ -97,6 +97,7 @@ class Document:
         result: its translation, once it is done.
         error: why it has none, if so.
         warnings: what its sender should know of it.
+        via: code of the third language over which it is translated, if so.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Document:
     error: str | None = None
     warnings: list[str] = field(default_factory=list)
     task: "asyncio.Task | None" = None
+    via: str | None = None
 
     def bytes(self) -> int:
         """How much memory it takes; its translation is about as large as itself."""

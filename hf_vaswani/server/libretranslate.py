@@ -86,6 +86,8 @@ def make_router(service: Service) -> APIRouter:
             answer["detectedLanguage"] = [{"confidence": one.confidence, "language": one.language} for one in detected]
         if call.alternatives:
             answer["alternatives"] = [_others(result.hypotheses) for result in results]
+        if any(direction.via for direction in directions):
+            answer["via"] = [direction.via for direction in directions]
         if warnings := _warnings(results):
             answer["warnings"] = warnings
         if not isinstance(fields["q"], list):
@@ -141,7 +143,8 @@ def make_router(service: Service) -> APIRouter:
             document.result, warnings = await service.translate_document(texts, direction, glossary)
         path = f"download_file/{document.id}.{quote(document.name)}"
         answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}{path}"}
-        return answer | {"warnings": warnings} if warnings else answer
+        more = {"via": direction.via, "warnings": warnings}
+        return answer | {name: value for name, value in more.items() if value}
 
     @router.get("/download_file/{name}")
     async def download_file(name: str) -> Response:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..text.glossary import Glossary
 from ..text.languages import NO_LANGUAGES, Languages
+from ..text.pivots import PivotSentence
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,9 @@ class Chunk:
         n_best: number of translations of each text.
         glossaries: the terms of each text; or none at all.
         split_sentences: as in the pipeline.
+        is_first_step: whether the texts are to be translated on from a third language. Then the terms are of the
+            final translations, and translations have `sentences`.
+        kept: the spans to keep in each text, if it is the second step.
     """
 
     texts: tuple[str, ...]
@@ -22,6 +26,8 @@ class Chunk:
     n_best: int = 1
     glossaries: tuple[Glossary, ...] = ()
     split_sentences: bool | None = None
+    is_first_step: bool = False
+    kept: tuple[tuple[str, ...], ...] = ()
 
     @property
     def has_terms(self) -> bool:
@@ -44,10 +50,12 @@ class Translation:
     Attributes:
         hypotheses: the best one first.
         warnings: why they may be wrong.
+        sentences: those of a text in a third language, as they are to be translated on.
     """
 
     hypotheses: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    sentences: tuple[PivotSentence, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import torch
@@ -16,14 +17,17 @@ from ..app.models import language_choices
 from ..documents.tag_placement import Alignment
 from ..engines.ctranslate2_model import CTranslate2Model
 from ..errors import reason
-from ..text.glossary import Glossary
-from ..text.languages import NO_LANGUAGES, Languages
+from ..text.languages import NO_LANGUAGES, Languages, language_pairs
+from ..text.pivots import joined_pivot, joined_warnings
 from ..translator.backends.selection import CONVERT_NOW, BackendSelection
 from ..translator.pipeline import TranslationPipeline
-from ..translator.segments import SourceTooLong
+from ..translator.segments import Hypothesis, SourceTooLong
 from ..translator.translator import Translator
 from ..translator.translator_settings import content_digest
 from .messages import Chunk, Pairs, TextError, Translated, Translation
+
+if TYPE_CHECKING:
+    from ..translator.chain import PivotText
 
 # Source tokens that are translated together, at most: more are no faster, and take longer.
 BATCH_TOKENS = 1024
@@ -202,6 +206,8 @@ class _Loaded:
         choices = language_choices(self.model, self.tokenizer)
         if not choices.sources:
             return NO_LANGUAGES
+        if pairs := language_pairs(self.model, self.tokenizer):
+            return Languages(*pairs[0])
         return Languages(choices.source or choices.sources[0], choices.targets[0])
 
     def align(self, pairs: Pairs) -> list[Alignment | None]:
@@ -231,50 +237,60 @@ class _Worker:
     def translate(self, chunks: Sequence[Chunk]) -> list[Result]:
         results: list[Result] = [[]] * len(chunks)
 
-        def kind(number: int) -> tuple[Languages, int, str, int]:
+        def kind(number: int) -> tuple[Languages, int, str, bool, bool, int]:
             chunk = chunks[number]
             # Terms that cannot be searched for are an error for their sender alone.
-            return chunk.languages, chunk.n_best, str(chunk.split_sentences), number if chunk.has_terms else -1
+            alone = number if chunk.has_terms else -1
+            split = str(chunk.split_sentences)
+            return chunk.languages, chunk.n_best, split, chunk.is_first_step, bool(chunk.kept), alone
 
-        for (languages, n_best, _, alone), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
+        for (*_, alone), numbers in groupby(sorted(range(len(chunks)), key=kind), kind):
             alike = list(numbers)
-            texts = [text for number in alike for text in chunks[number].texts]
-            terms = chunks[alone].glossaries if alone >= 0 else ()
-            split = chunks[alike[0]].split_sentences
-            found = iter(self._translate_texts(texts, languages, n_best, terms, split))
+            together = replace(
+                chunks[alike[0]],
+                texts=tuple(text for number in alike for text in chunks[number].texts),
+                kept=tuple(spans for number in alike for spans in chunks[number].kept),
+                glossaries=chunks[alone].glossaries if alone >= 0 else (),
+            )
+            found = iter(self._translate_together(together))
             for number in alike:
                 own = [next(found) for _ in chunks[number].texts]
                 errors = [result for result in own if isinstance(result, Exception)]
                 results[number] = errors[0] if errors else [one for one in own if isinstance(one, Translation)]
         return results
 
-    def _translate_texts(
-        self,
-        texts: list[str],
-        languages: Languages,
-        n_best: int,
-        glossaries: Sequence[Glossary],
-        split_sentences: bool | None,
-    ) -> list[Translation | TextError]:
+    def _translate_together(self, chunk: Chunk) -> list[Translation | TextError]:
         try:
-            results = self._engine(languages, n_best, split_sentences).translate(texts, glossaries=glossaries)
+            results = self._translate_texts(chunk, chunk.split_sentences)
         except ValueError as error:
-            if glossaries:  # a term cannot be spelled, or the model has no search with terms
-                return [TextError(reason(error))] * len(texts)
+            if chunk.glossaries:  # a term cannot be spelled, or the model has no search with terms
+                return [TextError(reason(error))] * len(chunk.texts)
             raise
         if too_long := [number for number, result in enumerate(results) if isinstance(result, SourceTooLong)]:
             # Cut into pieces, which a text within the limit is not.
-            again = self._engine(languages, n_best, True).translate(
-                [texts[number] for number in too_long],
-                glossaries=[glossaries[number] for number in too_long] if glossaries else (),
+            again = replace(
+                chunk,
+                **{
+                    name: tuple(values[number] for number in too_long) if (values := getattr(chunk, name)) else ()
+                    for name in ("texts", "glossaries", "kept")
+                },
             )
-            for number, result in zip(too_long, again):
+            for number, result in zip(too_long, self._translate_texts(again, True)):
                 results[number] = result
+        return [TextError(reason(result)) if isinstance(result, Exception) else result for result in results]
+
+    def _translate_texts(self, chunk: Chunk, split_sentences: bool | None) -> list[Translation | Exception]:
+        translator = self._engine(chunk.languages, chunk.n_best, split_sentences)
+        if chunk.is_first_step:
+            from ..translator.chain import PivotTranslator
+
+            pivots = PivotTranslator(translator)(chunk.texts, chunk.glossaries)
+            return [own if isinstance(own, Exception) else _as_first_step(own) for own in pivots]
+        results = translator.translate(chunk.texts, glossaries=chunk.glossaries, kept=chunk.kept)
         return [
-            TextError(reason(result)) if isinstance(result, Exception)
+            result if isinstance(result, Exception)
             else Translation(
-                tuple(hypothesis["translation_text"] for hypothesis in result),
-                tuple(dict.fromkeys(hypothesis["warning"] for hypothesis in result[:1] if "warning" in hypothesis)),
+                tuple(hypothesis["translation_text"] for hypothesis in result), _warnings(result[:1])
             )
             for result in results
         ]  # fmt: skip
@@ -288,3 +304,13 @@ class _Worker:
             split_sentences=split, on_error="return", return_warnings=True, num_workers=1, n_best=n_best,
             num_beams=beams, keep=self.keep or None,
         )  # fmt: skip
+
+
+def _as_first_step(own: "PivotText") -> Translation:
+    sentences = tuple(sentence for sentence, _ in own)
+    warnings = (joined_warnings(warning, None) for warning in _warnings([hypothesis for _, hypothesis in own]))
+    return Translation((joined_pivot(sentences),), tuple(filter(None, warnings)), sentences)
+
+
+def _warnings(hypotheses: Sequence[Hypothesis]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(hypothesis["warning"] for hypothesis in hypotheses if "warning" in hypothesis))

@@ -5,17 +5,19 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
 from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ..core.sentence_splitting import Piece, join_texts
 from ..documents.parts import Parts
 from ..documents.tag_placement import Alignment
 from ..text.glossary import Glossary, shortened
 from ..text.languages import is_same_language, language_code
+from ..text.pivots import compose_links, joined_warnings
 from .accounts import Account, Accounts, APIError, Limits, quoted
 from .catalog import Catalog, Pair, Route, language_name
 from .detection import Detected, Detector
@@ -71,6 +73,11 @@ class Direction:
     route: Route | None = None
     detected: Detected | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def via(self) -> str | None:
+        """The code of the third language over which it is translated, if so."""
+        return self.route.via if self.route else None
 
 
 class Service:
@@ -332,13 +339,25 @@ class Service:
             if has and direction.route is not None:
                 wanted.setdefault(direction.route, []).append(number)
         for route, numbers in wanted.items():
-            left = iter(numbers)
-            for chunk in _chunks([texts[number] for number in numbers]):
-                own = list(islice(left, len(chunk)))
-                pairs = Pairs(tuple(chunk), tuple(translations[number] for number in own), route.languages)
-                for number, links in zip(own, await self.handles[route.model].align.remote(pairs)):
-                    found[number] = links
+            own = [texts[number] for number in numbers], [translations[number] for number in numbers]
+            for number, links in zip(numbers, await self._align_by(route, *own)):
+                found[number] = links
         return found
+
+    async def _align_by(self, route: Route, texts: list[str], translations: list[str]) -> "Sequence[Alignment | None]":
+        """The alignments of texts; over a third language, by what the texts are in it."""
+        if route.then is None:
+            found, left = [], iter(translations)
+            for chunk in _chunks(texts):
+                pairs = Pairs(tuple(chunk), tuple(islice(left, len(chunk))), route.languages)
+                found += await self.handles[route.model].align.remote(pairs)
+            return found
+        first = replace(route, then=None)
+        lines = [line for text in texts for line in _lines(text)]
+        translated = iter(await self._run(first, lines, is_first_step=True))
+        pivots = [one.hypotheses[0] for one in await self.in_thread(_joined, texts, translated)]
+        links = await self._align_by(first, texts, pivots), await self._align_by(route.then, pivots, translations)
+        return list(map(compose_links, texts, pivots, translations, *links))
 
     async def _translate_lines(
         self,
@@ -348,13 +367,44 @@ class Service:
         glossary: Glossary | None,
         split_sentences: bool | None,
     ) -> list[Translation]:
-        room = asyncio.Semaphore(CHUNKS)
-        handle, gauge = self.handles[route.model], self.metrics.under_way.labels(route.model)
         # A glossary may be large: each text travels with those of its terms that it has.
         terms = await self.in_thread(lambda: [glossary.of_text(line) for line in lines]) if glossary else []
+        if route.then is None:
+            return await self._run(route, lines, terms, n_best=n_best, split_sentences=split_sentences)
+        firsts = await self._run(route, lines, terms, split_sentences=split_sentences, is_first_step=True)
+        sentences = [sentence for first in firsts for sentence in first.sentences]
+        has_terms = any(sentence.terms.entries for sentence in sentences)
+        seconds = iter(await self._run(
+            route.then,
+            [sentence.text for sentence in sentences],
+            [sentence.terms for sentence in sentences] if has_terms else [],
+            [sentence.kept for sentence in sentences],
+            n_best=n_best,
+            split_sentences=split_sentences,
+        ))  # fmt: skip
+        return await self.in_thread(lambda: [_joined_sentences(first, seconds) for first in firsts])
 
-        async def translate(texts: list[str], terms: list[Glossary]) -> Sequence[Translation]:
-            chunk = Chunk(tuple(texts), route.languages, n_best, tuple(terms), split_sentences)
+    async def _run(
+        self,
+        route: Route,
+        lines: list[str],
+        terms: Sequence[Glossary] = (),
+        kept: Sequence[tuple[str, ...]] = (),
+        **options: Any,
+    ) -> list[Translation]:
+        """The translations of lines by the model of a route, without what follows it.
+
+        Args:
+            terms, kept: of each line; or none at all.
+            options: further fields of [`Chunk`].
+        """
+        room = asyncio.Semaphore(CHUNKS)
+        handle, gauge = self.handles[route.model], self.metrics.under_way.labels(route.model)
+
+        async def translate(
+            texts: list[str], terms: list[Glossary], kept: list[tuple[str, ...]]
+        ) -> Sequence[Translation]:
+            chunk = Chunk(tuple(texts), route.languages, glossaries=tuple(terms), kept=tuple(kept), **options)
             async with room:
                 gauge.inc()
                 try:
@@ -364,8 +414,11 @@ class Service:
             self.metrics.note(route.model, done)
             return done.translations
 
-        chunks, rest = _chunks(lines), iter(terms)
-        tasks = [asyncio.ensure_future(translate(chunk, list(islice(rest, len(chunk))))) for chunk in chunks]
+        chunks, rests = _chunks(lines), (iter(terms), iter(kept))
+        tasks = [
+            asyncio.ensure_future(translate(chunk, *(list(islice(rest, len(chunk))) for rest in rests)))
+            for chunk in chunks
+        ]
         try:
             return [translation for part in await asyncio.gather(*tasks) for translation in part]
         finally:
@@ -387,6 +440,19 @@ def _joined(texts: Sequence[str], lines: Iterator[Translation]) -> list[Translat
         warnings = dict.fromkeys(warning for line in translated for warning in line.warnings)
         results.append(Translation(hypotheses, tuple(warnings)))
     return results
+
+
+def _joined_sentences(first: Translation, seconds: Iterator[Translation]) -> Translation:
+    """The translations of a line from those of its sentences in a third language."""
+    translated = [next(seconds) for _ in first.sentences]
+    pieces = [Piece(sentence.text, sentence.space) for sentence in first.sentences]
+    most = max((len(one.hypotheses) for one in translated), default=1)
+    hypotheses = tuple(
+        join_texts([one.hypotheses[k if k < len(one.hypotheses) else 0] for one in translated], pieces)
+        for k in range(most)
+    )
+    later = (joined_warnings(None, warning) for one in translated for warning in one.warnings)
+    return Translation(hypotheses, tuple(dict.fromkeys(filter(None, (*first.warnings, *later)))))
 
 
 def _lines(text: str) -> list[str]:

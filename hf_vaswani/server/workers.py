@@ -180,7 +180,7 @@ class Workers:
     """
 
     def __init__(self, arguments: ServerArguments):
-        self.models = name_models(arguments.models)
+        self.models, self.via = name_models(arguments.models), arguments.via
         self.handles = {
             name: ModelWorkers(model, arguments, number * arguments.most_replicas())
             for number, (name, model) in enumerate(self.models.items())
@@ -203,7 +203,7 @@ class Workers:
         for name, inspection in zip(self.handles, found):
             if inspection.warning:
                 print(f"{name}: {inspection.warning}", file=sys.stderr, flush=True)
-        catalog = make_catalog(self.models, [inspection.pairs for inspection in found])
+        catalog = make_catalog(self.models, [inspection.pairs for inspection in found], self.via)
         await together(model.open() for model in self.handles.values())
         return catalog
 
@@ -214,7 +214,7 @@ class Workers:
             InputError: a model cannot be opened; what was open translates on.
         """
         found = await together(model.inspect() for model in self.handles.values())
-        catalog = make_catalog(self.models, [inspection.pairs for inspection in found])
+        catalog = make_catalog(self.models, [inspection.pairs for inspection in found], self.via)
         changed = [await model.reload(one.version) for model, one in zip(self.handles.values(), found)]
         return catalog, [name for name, has_changed in zip(self.handles, changed) if has_changed]
 

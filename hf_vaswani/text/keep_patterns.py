@@ -83,6 +83,12 @@ def keep_patterns(keep: Keep) -> tuple[re.Pattern, ...]:
     return tuple(patterns)
 
 
+def literal_patterns(spans: Iterable[str]) -> list[re.Pattern]:
+    """Patterns that find spans as they are, the longest first, and none within a word."""
+    longest_first = sorted(set(spans), key=lambda span: (-len(span), span))
+    return [re.compile(rf"(?:(?<!\w)|(?!\w)){re.escape(span)}(?:(?<!\w)|(?!\w))") for span in longest_first]
+
+
 def _looks_like_kinds(text: str) -> bool:
     """Whether a text without the signs of a regular expression lists words, is in lower case, or resembles a kind."""
     names = re.split(r"[\s,]+", text)

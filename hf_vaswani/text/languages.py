@@ -1,9 +1,10 @@
 """The languages that a model and its tokenizer know, and whether they include a call's languages."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import InputError
 from .inputs import check_text
 
 if TYPE_CHECKING:  # importing it takes seconds
@@ -15,6 +16,8 @@ LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
 # What a text begins with to name its target language itself.
 GROUP_MARK = re.compile(r">>(\S+?)<<\s*")
 LEADING_MARKS = re.compile(r">>\S+?<<\s*(<[\w-]+>\s*)?")
+USE_OWN = "Use its own languages, or none."
+MOST_NAMED = 20  # language pairs in a message
 # Column names that look like such codes.
 COLUMNS = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
@@ -57,11 +60,24 @@ def task_parameters(config: "PreTrainedConfig") -> dict[str, Any]:
     return tasks if isinstance(tasks, dict) else {}
 
 
-def own_languages(config: "PreTrainedConfig", tokenizer: "PreTrainedTokenizerBase | None" = None) -> LanguagePair:
+def own_languages(
+    config: "PreTrainedConfig",
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    requested: LanguagePair = NO_LANGUAGES,
+) -> LanguagePair:
     """Source and target language of a model, each `None` if it is not known, or if there are several.
 
     Vaswani and FSMT models have them in their config, Marian models in their tokenizer.
+
+    Args:
+        requested: the languages chosen for a translation, `None` where none is chosen. They replace the model's; of a
+            model for several language pairs, one may leave no choice of the other.
     """
+    if any(requested):
+        pairs = getattr(config, "language_pairs", None) or [own_languages(config, tokenizer)]
+        agreed = zip(*[pair for pair in pairs if fits_pair(requested, pair)])
+        sides = [codes.pop() if len(codes := set(side)) == 1 else None for side in agreed] or [None, None]
+        return tuple(own or code for own, code in zip(sides, requested))
     pair = getattr(config, "source_language", None), getattr(config, "target_language", None)
     if pairs := getattr(config, "language_pairs", None):
         sides = (set(side) for side in zip(*pairs))
@@ -90,13 +106,22 @@ def fits_pair(requested: LanguagePair, pair: LanguagePair) -> bool:
     return all(code is None or own is None or is_same_language(code, own) for code, own in zip(requested, pair))
 
 
-def check_pair(requested: LanguagePair, pairs: list[LanguagePair], remedy: str = "") -> None:
+def untrained_pairs(pairs: list[LanguagePair]) -> list[LanguagePair]:
+    """The pairs that a model for several can be asked for (zero-shot): from any of its languages, into any target."""
+    targets = dict.fromkeys(target for _, target in pairs)
+    codes = dict.fromkeys(code for pair in pairs for code in pair)
+    every = [(source, target) for source in codes for target in targets if source != target]
+    return [pair for pair in every if pair not in pairs] if len(pairs) > 1 else []
+
+
+def check_pair(requested: LanguagePair, pairs: list[LanguagePair], remedy: str = "", zero_shot: bool = False) -> None:
     """Refuse languages that a model does not translate.
 
     Args:
         requested: source and target language, `None` if not given.
         pairs: the pairs that the model translates; empty if it accepts any.
         remedy: what to do, at the end of the message.
+        zero_shot: also accept those that the model was not trained on, if it knows both languages.
 
     Raises:
         ValueError: a language is not a text, or the model does not translate them; the message names the languages
@@ -107,14 +132,50 @@ def check_pair(requested: LanguagePair, pairs: list[LanguagePair], remedy: str =
             check_text(name, code)
     if not pairs or any(fits_pair(requested, pair) for pair in pairs):
         return
+    is_possible = not remedy and any(fits_pair(requested, pair) for pair in untrained_pairs(pairs))
+    if is_possible and zero_shot:
+        return
     given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), requested) if code is not None]
-    remedy = remedy or "Use its own languages, or none."
-    raise ValueError(f"{' and '.join(given)}: this model translates {pairs_in_words(pairs)}. {remedy}")
+    if is_possible:
+        remedy = "Choose one of these pairs, or try this one, on which it was not trained, with zero_shot."
+    raise ValueError(f"{' and '.join(given)}: this model translates {pairs_in_words(pairs)}. {remedy or USE_OWN}")
+
+
+def choose_languages(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    requested: LanguagePair = NO_LANGUAGES,
+    zero_shot: bool = False,
+) -> Languages:
+    """The languages of a translation, in the model's spelling.
+
+    Those of a model for several language pairs may also be set in its tokenizer, and the target language need not be
+    chosen where the source language leaves no choice.
+
+    Raises:
+        ValueError: as in [`check_pair`].
+    """
+    if pairs := getattr(model.config, "language_pairs", None):
+        settings = (getattr(tokenizer, name, None) for name in ("src_lang", "tgt_lang"))
+        requested = tuple(code or own for code, own in zip(requested, settings))
+    remedy = "" if pairs else USE_OWN
+    check_pair(requested, language_pairs(model, tokenizer), remedy, zero_shot)
+    if not pairs:
+        return Languages(*requested)
+    source, target = own_languages(model.config, tokenizer, requested)
+    if not any(fits_pair((source, target), pair) for pair in pairs):
+        from transformers.utils import logging
+
+        logging.get_logger(__name__).warning_once(
+            f"This model was not trained to translate {source} to {target} (zero-shot): check its translations."
+        )
+    return Languages(source, target)
 
 
 def pairs_in_words(pairs: list[LanguagePair]) -> str:
     """Language pairs as in `de to en or fr to en`."""
-    return " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
+    names = [f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs]
+    return " or ".join(names[:MOST_NAMED]) + (f" or {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
 
 
 def group_languages(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
@@ -140,10 +201,24 @@ def group_prefix(tokenizer: "PreTrainedTokenizerBase", language: str | None) -> 
     return f">>{code}<< "
 
 
-def mark_target(texts: Iterable[str], prefix: str) -> list[str]:
-    """Put a prefix before each text, unless it is a [`group_prefix`] and the text begins with one itself."""
-    is_mark = GROUP_MARK.match(prefix) is not None
-    return [text if is_mark and GROUP_MARK.match(text) else prefix + text for text in texts]
+def own_mark(tokenizer: "PreTrainedTokenizerBase", text: str) -> str | None:
+    """The target language that a text names itself, for a model with several; `None` if it names none."""
+    if not GROUP_MARK.match(text):
+        return None
+    from ..core.tokenization_vaswani import leading_marks  # importing it takes seconds
+
+    mark = GROUP_MARK.match(leading_marks(tokenizer, text))
+    return mark.group(1) if mark else None
+
+
+def mark_target(
+    tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None, prefix: str = ""
+) -> list[str]:
+    """Texts as a model reads them: with the prefix of its task, or else with [`group_prefix`] where they have none."""
+    if prefix:
+        return [prefix + text for text in texts]
+    mark = group_prefix(tokenizer, language)
+    return [mark + text if mark and own_mark(tokenizer, text) is None else text for text in texts]
 
 
 def without_mark(text: str) -> str:
@@ -152,12 +227,55 @@ def without_mark(text: str) -> str:
     return text[mark.end() :] if mark else text
 
 
+def check_marks(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    texts: Iterable[str],
+    source: str | None,
+    zero_shot: bool = False,
+) -> None:
+    """Refuse texts that name a language themselves into which a model was not trained to translate their own.
+
+    Raises:
+        ValueError: there are such texts.
+    """
+    if pairs := getattr(model.config, "language_pairs", None):
+        for code in dict.fromkeys(own_mark(tokenizer, text) for text in texts):
+            check_pair((source, code), pairs, zero_shot=zero_shot)
+
+
+def check_target(
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None
+) -> str | None:
+    """The [`unmarked_warning`] of texts, if any.
+
+    Raises:
+        InputError: there is one, and the model is of this package, which never saw such texts.
+    """
+    warning = unmarked_warning(tokenizer, texts, language)
+    if warning and getattr(model.config, "language_pairs", None):
+        raise InputError(warning)
+    return warning
+
+
+def marked_sources(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    texts: Sequence[str],
+    languages: LanguagePair,
+    prefix: str = "",
+) -> list[str]:
+    """Texts as [`mark_target`] returns them; errors as in [`check_target`]."""
+    check_target(model, tokenizer, texts, languages[1])
+    return mark_target(tokenizer, texts, languages[1], prefix)
+
+
 def unmarked_warning(
     tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None = None
 ) -> str | None:
     """A warning if a model for several target languages is given texts, but not the language to translate into."""
     codes = group_languages(tokenizer)
-    if language or len(codes) < 2 or all(GROUP_MARK.match(text) for text in texts):
+    if language or len(codes) < 2 or all(own_mark(tokenizer, text) for text in texts):
         return None
     return (
         f"This model translates into several languages: {_examples(codes)}. Choose one with tgt_lang, or begin each "
@@ -198,6 +316,19 @@ def check_languages(
             f"{' and '.join(errors)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
             f"{len(codes)} languages, such as {_examples(codes, 8)}."
         )
+
+
+def has_own_target(tokenizer: "PreTrainedTokenizerBase", first_token: int | None, start: int | None) -> bool:
+    """Whether a model translates into a language of its own unless it is given one.
+
+    Args:
+        first_token: what its outputs are forced to begin with: `forced_bos_token_id`.
+        start: what its decoder starts from: in mBART, the target language.
+    """
+    if first_token is not None or start is None or not is_multilingual(tokenizer):
+        return first_token is not None
+    ids = getattr(tokenizer, "lang_code_to_id", None)
+    return start in (ids.values() if ids else tokenizer.convert_tokens_to_ids(sorted(language_codes(tokenizer))))
 
 
 def _examples(codes: Collection[str], most: int = 20) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
 from ..evaluation.score_settings import ScoreSettings, score_settings
 from ..files import collect_errors
+from ..models.families import family_of, longest_sequence
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, find_teacher, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS, locked_output
@@ -32,6 +34,7 @@ from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, model_directions, parse_sources, sample_pairs, source_errors
+from .setup.start_model import cut_to_languages, translated_languages
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import DirectionsValidator, Validator
@@ -101,6 +104,11 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     tokenizer = inputs.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
+    if recipe.training.keep_languages and not resumed:
+        texts = chain(tokenizer_text(recipe, splits), splits.validation, *splits.test_sets.values())
+        full = tokenizer
+        tokenizer = on_main_process(processes, lambda: cut_to_languages(full, recipe, texts))
+        inputs.model = open_model(recipe, tokenizer)
     model = first_on_each_machine(processes, lambda: inputs.model or open_model(recipe, tokenizer))
     if recipe.training.shortlist:
         from ..engines.shortlist import shortlist_errors
@@ -110,9 +118,10 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     teacher = first_on_each_machine(processes, lambda: find_teacher(inputs, tokenizer, model))
     choose_precision(recipe, processes, model)
     models = [model, *(teacher.models if teacher else [])]
-    limit = min((limit for each in models if (limit := each.config.longest_sequence)), default=None)
+    limit = min((limit for each in models if (limit := longest_sequence(each))), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(inputs, splits, tokenizer, limit))
-    describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
+    if family_of(model.config) is None:
+        describe_training_text(model.config, corpus, sample_pairs(splits, recipe.data, DESCRIBED_PAIRS))
     aligner = None
     if recipe.training.guided_alignment:
         from .optimization.guided_alignment import choose_head, learn_aligner
@@ -124,8 +133,8 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         encoded: EncodedPairs = first_on_each_machine(
             processes, lambda: encode_pairs(pairs, tokenizer, limit, "validation")
         )
-        scoring = scoring_of(recipe, tokenizer, direction)
-        return Validator(processes, tokenizer, encoded, recipe.training, pairs, scoring)
+        scoring, languages = scoring_of(recipe, tokenizer, direction), translated_languages(tokenizer, recipe.data)
+        return Validator(processes, tokenizer, encoded, recipe.training, pairs, scoring, languages)
 
     check_metric(recipe, splits)
     if splits.validations:

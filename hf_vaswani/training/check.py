@@ -20,9 +20,10 @@ from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import on_main_process
-from .optimization.optimizer import freeze
+from .optimization.optimizer import freeze, import_torchao
 from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs
+from .setup.memory import training_memory_errors
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
@@ -121,6 +122,8 @@ def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str
         from ..runtime.imports import import_extra
 
         collect_errors(errors, lambda: named("peft", lambda: import_extra("peft")))
+    if recipe.training.optim == "adam_8bit":
+        collect_errors(errors, lambda: named("training.optim", import_torchao))
     if not wrong_paths:
         tokenizer = collect_errors(errors, lambda: inputs.tokenizer)
         model = tokenizer and collect_errors(errors, lambda: inputs.model)
@@ -133,6 +136,8 @@ def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str
     errors += precision_errors(recipe, processes.device) + process_errors(processes.num_processes)
     config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
     errors += launcher_errors(recipe, processes, config)
+    if model:
+        errors += training_memory_errors(recipe, model, processes.device, processes.mixed_precision != "no")
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)
     return errors, sources

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from transformers import PreTrainedConfig
 
-from ..core.configuration_vaswani import VaswaniConfig
+from ..models.families import config_value
 from ..runtime.machine import describe_machine
 from ..runtime.processes import on_main_process
 from ..runtime.threads import STEPS_BETWEEN_LOOKS, AdaptiveThreads, begin_threads, feed_forward
@@ -46,9 +47,11 @@ class DeviceListener(StepListener):
     measures others at its start and when training becomes slow.
     """
 
-    def __init__(self, processes: Accelerator, config: VaswaniConfig, arguments: TrainingArguments, clock: Stopwatch):
+    def __init__(
+        self, processes: Accelerator, config: PreTrainedConfig, arguments: TrainingArguments, clock: Stopwatch
+    ):
         self.processes, self.arguments, self.clock = processes, arguments, clock
-        self.sizes = config.d_model, config.encoder_ffn_dim
+        self.sizes = config.d_model, config_value(config, "encoder_ffn_dim")
         self.threads: AdaptiveThreads | None = None
 
     def on_run_begin(self, progress: Progress) -> None:

@@ -27,7 +27,7 @@ from .build import TrainingSetup
 from .checkpoints.artifacts import CHECKPOINTS
 from .checkpoints.checkpoint import checkpoint_folders, gather_state, restore_state, save_checkpoint
 from .listeners import Stopwatch
-from .optimization.optimizer import make_optimizer
+from .optimization.optimizer import make_optimizer, set_learning_rate
 from .optimization.progress import Progress, StepListener, StepResult, ValidationResult
 from .optimization.sharding import shard_tied_embeddings, unsharded
 from .optimization.step_batches import StepBatches, StepDataset, pass_tokens, split_batch, steps_loader
@@ -155,15 +155,15 @@ class TrainingRun:
     def set_learning_rate(self) -> None:
         """Set the learning rate for the next step."""
         arguments, progress = self.arguments, self.progress
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(
-                arguments.lr_scheduler_type,
-                progress.step + 1,
-                peak=arguments.learning_rate,
-                warmup=arguments.warmup_steps,
-                max_steps=arguments.max_steps,
-                d_model=self.d_model,
-            )
+        rate = learning_rate(
+            arguments.lr_scheduler_type,
+            progress.step + 1,
+            peak=arguments.learning_rate,
+            warmup=arguments.warmup_steps,
+            max_steps=arguments.max_steps,
+            d_model=self.d_model,
+        )
+        set_learning_rate(self.optimizer, rate)
 
     def split_batch(self, batch: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
         """Split a batch into the forward passes that compute it."""
@@ -213,7 +213,7 @@ class TrainingRun:
         progress.skipped_in_a_row = 0
         for name in ("pairs", "source_tokens", "target_tokens"):
             progress.seen[name] = progress.seen.get(name, 0) + getattr(batches, name)
-        rate = self.optimizer.param_groups[0]["lr"]
+        rate = float(self.optimizer.param_groups[0]["lr"])
         result = StepResult(progress, loss, rate, batches.target_tokens, batches)
         for listener in self.listeners:
             listener.on_step_end(result)

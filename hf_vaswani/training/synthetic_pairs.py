@@ -86,9 +86,9 @@ def as_candidates(translator: Translator, line: Line, result: Result) -> str:
     """A text and its translations as JSON, each a [`Candidate`], best first."""
     if isinstance(result, Exception):
         return json.dumps({"text": line.text, "translations": None}, ensure_ascii=False)
-    longest = greatest_length(translator, line.text)
     found: list[Candidate] = []
     for hypothesis in result:
+        longest = greatest_length(translator, hypothesis.get("pivot_text", line.text))
         translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
         score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
         # The tokenizer adds an end token. A translation that was cut had none, and so becomes longer than `longest`.

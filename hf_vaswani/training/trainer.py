@@ -135,7 +135,7 @@ class RatesOfRun:
         pass
 
     def get_last_lr(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
 
 
 class StepCallback(TrainerCallback):

@@ -16,6 +16,8 @@ from ..data.encoding import Collator, EncodedPairs
 from ..data.sources.text_files import Pair
 from ..evaluation.score import Score, scores
 from ..evaluation.score_settings import ScoreSettings
+from ..text.languages import NO_LANGUAGES, Languages
+from .optimization.step_loss import likelihood
 from .recipe.arguments import METRICS, TrainingArguments
 
 # What computes the translations that are scored, as the pipeline's `engine`.
@@ -40,6 +42,7 @@ class Validator:
         arguments: of these, `max_tokens` (in a forward pass) and `eval_sentences` are used.
         texts: the same pairs as text; the first `eval_sentences` are translated.
         scoring: how their translations are scored.
+        languages: what the translations must name, see [`translated_languages`].
     """
 
     def __init__(
@@ -50,12 +53,13 @@ class Validator:
         arguments: TrainingArguments,
         texts: list[Pair],
         scoring: ScoreSettings,
+        languages: Languages = NO_LANGUAGES,
     ):
         self.accelerator = accelerator
         self.tokenizer = tokenizer
         self.pairs = pairs
         self.texts = texts[: arguments.eval_sentences]
-        self.scoring = scoring
+        self.scoring, self.languages = scoring, languages
         self.collate = Collator(tokenizer.pad_token_id)
         lengths = pairs.source_lengths, pairs.target_lengths
         budget = max(arguments.max_tokens, *(int(side.max()) for side in lengths))
@@ -92,10 +96,10 @@ class Validator:
         for batch in self.batches[self.accelerator.process_index :: self.accelerator.num_processes]:
             tensors = {name: tensor.to(device) for name, tensor in self.collate(self.pairs.rows(batch)).items()}
             with self.accelerator.autocast():
-                output = model(**tensors, num_items_in_batch=1)
+                loss, logits = likelihood(model, tensors)
             labels = tensors["labels"]
-            right = (output.logits.argmax(-1) == labels) & (labels != IGNORED_LABEL)
-            sums += torch.tensor([output.loss.item(), right.sum().item()], dtype=torch.float64)
+            right = (logits.argmax(-1) == labels) & (labels != IGNORED_LABEL)
+            sums += torch.tensor([loss.item(), right.sum().item()], dtype=torch.float64)
         model.train(was_training)
         loss, right = total(self.accelerator, sums.tolist())
         tokens = int(self.pairs.target_lengths.sum())
@@ -106,6 +110,7 @@ class Validator:
         from ..translator.pipeline import translate
 
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
+        options = {**self.languages.arguments(), **options}
         # Each process holds the whole model, and the number of batches may differ between processes.
         share = translate(model, self.tokenizer, texts[rank::processes], engine=ENGINE, synced_gpus=False, **options)
         translations = [""] * len(texts)

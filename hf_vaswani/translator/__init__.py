@@ -1,8 +1,9 @@
 """Text becomes translations here, and nowhere else.
 
 `pipeline.py` is the interface to transformers. `translator.py` runs the steps in `steps` around a search; `search.py`
-forms its batches, and `backends` compute them. The rest builds on these: lines and documents (`lines.py`,
-`documents.py`), scores and alignments of given pairs (`pairs.py`), reranking, and minimum Bayes risk decoding.
+forms its batches, and `backends` compute them. `chain.py` makes one translator of two. The rest builds on these: lines
+and documents (`lines.py`, `documents.py`), scores and alignments of given pairs (`pairs.py`), reranking, and minimum
+Bayes risk decoding.
 """
 
 from typing import TYPE_CHECKING, Any

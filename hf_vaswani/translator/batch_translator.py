@@ -34,6 +34,7 @@ class BatchTranslator:
         quantize: `"int8"` for 8-bit weights.
         engine: what computes the translations, as in the pipeline.
         src_lang, tgt_lang: languages, for multilingual models.
+        via, second_model: to translate over a third language, as in the pipeline.
         options: arguments of the pipeline call and of `generate()`, such as `num_beams=4` or `split_sentences=True`.
     """
 
@@ -49,13 +50,18 @@ class BatchTranslator:
         engine: str = "auto",
         src_lang: str | None = None,
         tgt_lang: str | None = None,
+        via: str | None = None,
+        second_model: str | PathLike | None = None,
         **options,
     ):
         self.column, self.output_column, self.error_column = column, output_column, error_column
-        given = {"src_lang": src_lang, "tgt_lang": tgt_lang}
+        given = {"src_lang": src_lang, "tgt_lang": tgt_lang, "via": via}
         spoken = {name: code for name, code in given.items() if code is not None}
         arguments = {"num_workers": num_workers, **options}
-        self.settings = TranslatorSettings((fspath(model),), dtype, quantize, engine, spoken, arguments)
+        second = None if second_model is None else fspath(second_model)
+        self.settings = TranslatorSettings(
+            (fspath(model),), dtype, quantize, engine, spoken, arguments, second_model=second
+        )
         self._translate: LineTranslator | None = None
         self._content = ""
 

@@ -17,7 +17,6 @@ from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
     fits_pair,
-    group_prefix,
     is_multilingual,
     mark_target,
     task_parameters,
@@ -161,7 +160,7 @@ def tokenize(
     max_length: int | None = None,
 ) -> dict[str, Any]:
     """The tokenizer's output for sources: lists of ids, without padding; arguments as in [`Encoder`]."""
-    texts = mark_target(texts, prefix or group_prefix(tokenizer, tgt_lang))
+    texts = mark_target(tokenizer, texts, tgt_lang, prefix)
     limits = {"truncation": truncation, "max_length": max_length} if truncation else {}
     tokenizer = private_copy(tokenizer)
     if is_multilingual(tokenizer) and tgt_lang is not None:

@@ -98,6 +98,17 @@ class TranslationOptions:
         "code of the target language, for multilingual models; a model of one pair rejects others",
         command="target_language",
     )
+    via: str | None = option(
+        "code of a third language to translate over, where no model has the pair: a multilingual model translates "
+        "into it and then out of it, or a second model does the latter",
+        "Each sentence is translated by itself. The text in the third language is returned as `pivot_text`; the "
+        "`score` is the sum of both steps', the `confidence` their product.",
+    )
+    zero_shot: bool | None = switch(
+        "also translate between languages of a model on whose pair it was not trained",
+        "By default, that is an error. Such translations are worse, and may be in another language.",
+        command="zero_shot",
+    )
     batch_tokens: int | None = number(
         "source tokens per batch, padding included", default="chosen by the model's size", most=1_000_000_000
     )

@@ -16,14 +16,14 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.tokenization_vaswani import private_copy
+from ..core.tokenization_vaswani import leading_marks, private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..engines.engine_model import EngineModel
 from ..generation.alignment import evaluation, to_tokens
 from ..generation.output_scores import align, decoder_start, forced_output, token_log_probabilities
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import check_many, check_number, check_text, text_pairs
-from ..text.languages import group_prefix, mark_target
+from ..text.languages import choose_languages, marked_sources
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans
 from ..text.words import Links, Span, word_spans, words_at
@@ -67,6 +67,7 @@ def score_pairs(
     with_tokens: bool = False,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
+    zero_shot: bool = False,
     engine: str = TORCH,
     report: Callable[[int, str], None] = lambda number, why: logger.warning("Pair %d is not scored: %s", number, why),
 ) -> Iterator[PairScore | None]:
@@ -77,7 +78,7 @@ def score_pairs(
         batch_tokens: limit on the pairs of a batch times the tokens of their longest side; default: 4096.
         max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
         with_tokens: also give the log-probability of each token.
-        src_lang, tgt_lang: languages, for multilingual tokenizers.
+        src_lang, tgt_lang, zero_shot: as in the pipeline.
         engine: what computes: `"torch"`; `"ctranslate2"`; or `"auto"`, CTranslate2 where it gives the same results
             and there is enough text.
         report: called with the number, from 1, of each pair that is not scored, and why; default: logs a warning.
@@ -96,18 +97,17 @@ def score_pairs(
     for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
         if code is not None:
             check_text(name, code)
-    task = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]
-    prefix = task["prefix"] or group_prefix(tokenizer, tgt_lang)
+    translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)  # refuses others than T5 has
+    languages = choose_languages(model, tokenizer, (src_lang, tgt_lang), zero_shot)
     selection = BackendSelection(engine)
     if engine != TORCH:  # which stands for the model itself, also an exported one
         selection.check(model)
     limit = _token_limit(model, max_length)
 
     def scores() -> Iterator[PairScore | None]:
-        texts = ((*mark_target([source], prefix), target) for source, target in text_pairs(pairs))
-        first = 1
+        first, texts = 1, iter(text_pairs(pairs))
         while window := list(islice(texts, PAIRS_AT_ONCE)):
-            encoded = dict(enumerate(encode_with_languages(tokenizer, window, src_lang, tgt_lang)))
+            encoded = dict(enumerate(encode_with_languages(model, tokenizer, window, *languages)[1]))
             longest = [max(map(len, pair)) for pair in encoded.values()]
             scored: list[PairScore | None] = [None] * len(window)
             for row, (source, labels) in list(encoded.items()):
@@ -124,7 +124,8 @@ def score_pairs(
                 scorer = selection.scorer_for(model, obstacle, sum(longest))
             by_length = sorted(encoded, key=longest.__getitem__)
             for batch in token_batches(by_length, longest.__getitem__, batch_tokens or BATCH_TOKENS):
-                values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens, scorer)
+                own = [encoded[row] for row in batch]
+                values = _score_batch(model, tokenizer, own, languages.target, with_tokens, scorer)
                 for row, score in zip(batch, values):
                     scored[row] = score
             yield from scored
@@ -154,7 +155,7 @@ class PairModel:
         if not pairs:
             return []
         model, tokenizer, targets = self.model, self.tokenizer, [target for _, target in pairs]
-        _, encoded = _encode(model, tokenizer, pairs, self.src_lang, self.tgt_lang)
+        _, encoded = encode_with_languages(model, tokenizer, pairs, self.src_lang, self.tgt_lang)
         limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
         rows = [row for row, length in enumerate(longest) if all(encoded[row]) and length <= limit]
         rows.sort(key=longest.__getitem__)
@@ -193,7 +194,7 @@ class PairModel:
         self, source: str, target: str, with_alignment: bool = False
     ) -> tuple[torch.LongTensor, dict[str, list]]:
         """The token ids of a translation, as from a search, and if requested its alignment, as in [`align`]."""
-        _, [pair] = _encode(self.model, self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
+        _, [pair] = encode_with_languages(self.model, self.tokenizer, [(source, target)], self.src_lang, self.tgt_lang)
         ids = forced_output(self.model, torch.tensor([pair[1]], device=self.model.device))[0]
         return ids, _align_batch(self.model, self.tokenizer, [pair])[0] if with_alignment else {}
 
@@ -218,7 +219,7 @@ def _engine_obstacle(model: PreTrainedModel, labels: Sequence[list[int]]) -> str
     return None
 
 
-def _encode(
+def encode_with_languages(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     pairs: Sequence[tuple[str, str]],
@@ -227,22 +228,15 @@ def _encode(
 ) -> tuple[list[str], list[EncodedPair]]:
     """Sources as the model reads them, with the prefix of its task or target language; and the token ids of pairs."""
     prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
-    marked = mark_target([source for source, _ in pairs], prefix or group_prefix(tokenizer, tgt_lang))
-    targets = [target for _, target in pairs]
-    return marked, encode_with_languages(tokenizer, list(zip(marked, targets)), src_lang, tgt_lang)
-
-
-def encode_with_languages(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
-    """The token ids of each pair's source and labels."""
+    # Given translations can be scored and aligned whatever the model was trained on.
+    languages = choose_languages(model, tokenizer, (src_lang, tgt_lang), zero_shot=True)
+    marked = marked_sources(model, tokenizer, [source for source, _ in pairs], languages, prefix)
     tokenizer = private_copy(tokenizer)
-    if src_lang:
-        tokenizer.src_lang = src_lang
-    if tgt_lang:
-        tokenizer.tgt_lang = tgt_lang
-    sources = [normalized(source, tokenizer) for source, _ in pairs]
+    for name, code in languages.arguments().items():
+        setattr(tokenizer, name, code)
     targets = [normalized(target, tokenizer, is_target=True) for _, target in pairs]
-    encoded = tokenizer(sources, text_target=targets)
-    return list(zip(encoded["input_ids"], encoded["labels"]))
+    encoded = tokenizer([normalized(source, tokenizer) for source in marked], text_target=targets)
+    return marked, list(zip(encoded["input_ids"], encoded["labels"]))
 
 
 @torch.inference_mode()
@@ -335,7 +329,7 @@ def align_pairs(
         raise ValueError(f"Alignments need attention weights, which {model.engine_name} does not return.")
     check_target_encoding(tokenizer)
     targets = [target for _, target in pairs]
-    marked, encoded = _encode(model, tokenizer, pairs, src_lang, tgt_lang)
+    marked, encoded = encode_with_languages(model, tokenizer, pairs, src_lang, tgt_lang)
     limit, longest = _token_limit(model, MOST_TOKENS), [max(map(len, pair)) for pair in encoded]
     links: list[Links | None] = [set() for _ in pairs]
     rows = []
@@ -348,10 +342,15 @@ def align_pairs(
     for batch in token_batches(rows, longest.__getitem__, ALIGNED_TOKENS):
         for row, aligned in zip(batch, _align_batch(model, tokenizer, [encoded[row] for row in batch])):
             added = len(marked[row]) - len(pairs[row][0])
-            texts = {"source_tokens": marked[row], "target_tokens": targets[row]}
+            # The marks are not among the tokens that are aligned.
+            sides = (("source_tokens", marked[row], len(leading_marks(tokenizer, marked[row]))),
+                     ("target_tokens", targets[row], 0))  # fmt: skip
             source_words, target_words = (
-                [words_at(words(text), span) for span in token_spans(readable_tokens(tokenizer, aligned[name]), text)]
-                for name, text in texts.items()
+                [
+                    words_at(words(text), span and (span[0] + start, span[1] + start))
+                    for span in token_spans(readable_tokens(tokenizer, aligned[name]), text[start:])
+                ]
+                for name, text, start in sides
             )
             before = len(words(marked[row][:added]))
             found = {

@@ -36,6 +36,8 @@ from ..text.inputs import check_many, check_text, shown
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
+    choose_languages,
+    is_multilingual,
     language_pairs,
 )
 from ..text.vocabularies import vocabularies
@@ -56,6 +58,8 @@ POSTPROCESS = ("return_tensors", "clean_up_tokenization_spaces")
 OWN = tuple(name for name in MEANINGS if name not in (*PREPROCESS, *FORWARD, *POSTPROCESS))
 # The methods that a batch passes through.
 STAGES = ("collate", "forward", "_forward", "postprocess")
+# Arguments of `pipeline()` that hold for all calls.
+OF_ALL_CALLS = ("engine", "quantize", "second_model")
 # Earlier names of options.
 RENAMED = {"on_unmet": "on_missing_term"}
 
@@ -79,6 +83,12 @@ class TranslationPipeline(Pipeline):
     accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts `engine`,
     what computes the translations (`"auto"`, `"torch"`, `"ctranslate2"` or `"onnx"`), and `quantize="int8"`, for 8-bit
     weights in CTranslate2 or ONNX Runtime. The model itself is not changed.
+
+    Attributes:
+        second: the pipeline of the second model, if any.
+
+    Where no model has a pair, two translate over a third language: `second_model`, a folder or Hub id that only
+    `pipeline()` accepts, translates what this model writes. A multilingual model does so by itself with `via="en"`.
     """
 
     _load_tokenizer = True
@@ -87,6 +97,13 @@ class TranslationPipeline(Pipeline):
     _load_feature_extractor = False
 
     def __init__(self, model, *args, task: str = "translation", **kwargs):
+        second, via, self._target = kwargs.pop("second_model", None), kwargs.get("via"), None
+        self._is_chain = second is not None or bool(via)
+        if self._is_chain:  # whose first step is into the third language
+            if languages := TRANSLATION_TASK.fullmatch(task):
+                kwargs = {"src_lang": languages["source"], "tgt_lang": languages["target"], **kwargs}
+            task, self._target = "translation", kwargs.pop("tgt_lang", None)
+            kwargs |= {"tgt_lang": via} if via else {}
         task, self.task_params = translation_task(model, task, kwargs.get("src_lang"), kwargs.get("tgt_lang"))
         self.prefix = self.task_params.pop("prefix")
         languages = TRANSLATION_TASK.fullmatch(task)
@@ -121,12 +138,39 @@ class TranslationPipeline(Pipeline):
         if warning := tokenizer_warning(self.model, self.tokenizer):
             warnings.warn(warning, UserWarning, stacklevel=2)
         # T5's prefix is chosen once, and with it the languages of all calls.
-        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
-        self._check_pair(self._preprocess_params)
+        self._pair = languages.groups() if self.prefix and languages else None
+        self._pairs = [self._pair] if self._pair else language_pairs(self.model, self.tokenizer)
+        self.second: TranslationPipeline | None = None
+        if not self._is_chain:
+            self._choose_languages(self._preprocess_params, bool(self._defaults.get("zero_shot")))
+            return
+        more: dict[str, Any] = {"device": kwargs.get("device")}
+        if second is not None:
+            model, tokenizer = self._open(second)
+            self.second = TranslationPipeline(model, tokenizer=tokenizer, engine=engine, quantize=quantize, **more)
+        elif self.prefix:  # T5 has another one for the other step
+            more |= {"src_lang": via, "tgt_lang": self._target, "engine": self.selection}
+            self.second = TranslationPipeline(self.model, tokenizer=self.tokenizer, **more)
+        from .chain import pivot_language
 
-    def _check_pair(self, preprocess: dict[str, object]) -> None:
-        remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
-        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
+        requested = self._preprocess_params.get("src_lang"), via, self._target
+        pivot_language(requested, self._pairs, (self.second or self)._pairs, self.second is None)
+
+    def _open(self, name: str | os.PathLike) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        """The second model, from its folder or the Hub; errors as in [`load`]."""
+        from ..models.load import load
+
+        if not isinstance(name, (str, os.PathLike)):
+            raise ValueError(f"second_model must be a folder or a Hub id, got {type(name).__name__}.")
+        is_engine = hasattr(self.model, "engine_name")
+        return load(os.fspath(name), None if is_engine else str(self.model.dtype).removeprefix("torch."))
+
+    def _choose_languages(self, preprocess: dict[str, Any], zero_shot: bool) -> dict[str, str]:
+        """The languages of a call, as arguments of `preprocess`; errors as in [`check_pair`]."""
+        requested = preprocess.get("src_lang"), preprocess.get("tgt_lang")
+        if self._pair:
+            check_pair(requested, [self._pair], "To use another prefix, make a new pipeline with its languages.")
+        return choose_languages(self.model, self.tokenizer, requested, zero_shot).arguments()
 
     def __call__(
         self, inputs, *, prefixes: Sequence[str] = (), terms: Terms | Sequence[Terms | None] = None, **options
@@ -193,16 +237,45 @@ class TranslationPipeline(Pipeline):
 
     def translator(self, **options) -> Translator:
         """Make what translates any number of texts with the arguments of a call, which are checked here."""
-        if misplaced := [name for name in ("engine", "quantize") if name in options]:
+        if misplaced := [name for name in OF_ALL_CALLS if name in options]:
             raise ValueError(f"{' and '.join(misplaced)}: chosen once for all calls. Pass it to pipeline().")
-        own = {**self._defaults, **_own_options(options)}
+        given = _own_options(options)
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
-        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
-        postprocess = {**self._postprocess_params, **postprocess}
-        self._check_pair(preprocess)
-        of_stages = {**preprocess, **forward, **postprocess}
-        given = TranslationOptions(**own, **{name: of_stages[name] for name in MEANINGS if name in of_stages})
-        generate_kwargs = {name: value for name, value in forward.items() if name not in FORWARD}
+        given |= {**preprocess, **forward, **postprocess}
+        stages = self._preprocess_params | self._forward_params | self._postprocess_params
+        together = self._defaults | stages | given
+        if not (self.second or together.get("via")):
+            return self.step(
+                together, {*preprocess, *self._preprocess_params}, {*postprocess, *self._postprocess_params}
+            )
+        if self.prefix and not self._is_chain:
+            raise ValueError("via: chosen once for all calls with this model. Pass it to pipeline().")
+        from .chain import Step, make_chain
+
+        target = self._target if self._is_chain else stages.get("tgt_lang")
+        steps = [Step(each.step, each._pairs, is_multilingual(each.tokenizer)) for each in (self, self.second or self)]
+        return make_chain(*steps, {**together, "tgt_lang": given.get("tgt_lang", target)})
+
+    def step(
+        self,
+        options: dict[str, Any],
+        of_preprocess: Iterable[str] = PREPROCESS,
+        of_postprocess: Iterable[str] = POSTPROCESS,
+    ) -> Translator:
+        """Make the translator of this model alone.
+
+        Args:
+            options: all of them, those of `pipeline()` included.
+            of_preprocess, of_postprocess: names of those that are arguments of these methods.
+        """
+        preprocess, postprocess = (
+            {name: options[name] for name in names if name in options} for names in (of_preprocess, of_postprocess)
+        )
+        preprocess |= self._choose_languages(preprocess, bool(options.get("zero_shot")))
+        own = {**options, **preprocess}
+        given = TranslationOptions(**{name: value for name, value in own.items() if name in MEANINGS})
+        others = MEANINGS.keys() | preprocess.keys() | postprocess.keys()
+        generate_kwargs = {name: value for name, value in options.items() if name not in others}
         return Translator(
             self.model, self.tokenizer, given, generate_kwargs, self.task_params, self.prefix, self.selection,
             self._shared, *self._own_stages(preprocess, postprocess),
@@ -254,10 +327,11 @@ class TranslationPipeline(Pipeline):
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
         if not isinstance(config := forward.get("generation_config"), GenerationConfig | None):
             raise ValueError(f"generation_config must be a GenerationConfig, got {type(config).__name__}.")
+        last = vars(self).get("second") or self
         if stop_sequence is not None:
-            forward["eos_token_id"] = self._first_token(stop_sequence, tgt_lang)
+            forward["eos_token_id"] = last._first_token(stop_sequence, tgt_lang)
         if forward.get("assistant_model") is not None:
-            forward["assistant_model"] = self._assistant(forward["assistant_model"])
+            forward["assistant_model"] = last._assistant(forward["assistant_model"])
         postprocess = {
             "return_tensors": return_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
@@ -486,7 +560,8 @@ def translate(
     # A model that is spread over several devices cannot be moved to one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # The pipeline must know the languages from the start to choose T5's prefix.
-    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "engine", "quantize") if name in options}
+    chosen = ("src_lang", "tgt_lang", "zero_shot", "engine", "quantize")
+    own = {name: options.pop(name) for name in chosen if name in options}
     translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}

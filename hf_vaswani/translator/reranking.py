@@ -13,7 +13,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from ..models.load import check_gives_probabilities, load
-from ..text.languages import LanguagePair, fits_pair, language_pairs, pairs_in_words
+from ..text.languages import (
+    LanguagePair,
+    choose_languages,
+    fits_pair,
+    language_pairs,
+    pairs_in_words,
+    unmarked_warning,
+)
 from .pairs import PairScore, score_pairs
 from .segments import Hypothesis, Result
 
@@ -97,9 +104,10 @@ def open_reranker(
                 f"{path} translates {pairs_in_words(known)}. Reranking needs a model of the other direction: "
                 f"{pairs_in_words(needed)}."
             )
-    names = {"src_lang": "tgt_lang", "tgt_lang": "src_lang"}
-    swapped = {names[name]: code for name, code in languages.items()}
-    return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, swapped)
+    chosen = choose_languages(other, other_tokenizer, requested[::-1])
+    if unmarked_warning(other_tokenizer, ["a"], chosen.target):
+        raise InputError(f"{path} translates into several languages. Name the source language of the translations.")
+    return Reranker(other, other_tokenizer, DEFAULT_WEIGHT if weight is None else weight, chosen.arguments())
 
 
 def beam_candidates(model: PreTrainedModel, num_beams: int | None = None) -> dict[str, int | bool]:

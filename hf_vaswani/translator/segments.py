@@ -33,6 +33,7 @@ class Hypothesis(TypedDict, total=False):
     source_tokens: list[str]
     target_tokens: list[str]
     warning: str
+    pivot_text: str
 
 
 Result = list[Hypothesis] | Exception

@@ -39,16 +39,11 @@ def place_terms(texts: Sequence[TermText], model: PairModel) -> list[Placement]:
         texts: each with the occurrences whose terms the translation lacks.
         model: scores and aligns pairs.
     """
-    placements, choices, all_drops = [], [], list(_drops(texts, model))
-    unsure = [
-        number for number, drops in enumerate(all_drops) if any(max(own, default=0) < TRANSLATED for own in drops)
-    ]
-    aligned = dict(zip(unsure, model.align([texts[number][:2] for number in unsure]) if unsure else ()))
-    for number, (text, drops) in enumerate(zip(texts, all_drops)):
-        choices.append(_edits(text, drops, aligned.get(number) or set()))
+    placements, (all_drops, choices) = [], _choices(texts, model)
+    for text, drops, own_choices in zip(texts, all_drops, choices):
         repeated = chain.from_iterable(
             _repeated(text.translation, occurrence, own, [edit for edit in edits if edit[0] < edit[1]])
-            for occurrence, own, edits in zip(text.occurrences, drops, choices[-1])
+            for occurrence, own, edits in zip(text.occurrences, drops, own_choices)
         )
         placements.append(Placement(text.translation, repeated=list(repeated)))
     # In one pass: each translation with the first choice of each term, and with one other choice each.
@@ -82,6 +77,25 @@ def place_terms(texts: Sequence[TermText], model: PairModel) -> list[Placement]:
             values = [sum(placement.score.words[word] for word in words_at(words, place)) for place in places]
             placement.is_probable = max(values, default=PROBABLE) > PROBABLE
     return placements
+
+
+def term_places(texts: Sequence[TermText], model: PairModel) -> list[list[Span | None]]:
+    """Where each source term is translated: its words in the translation, or `None` if they are not found; arguments
+    as in [`place_terms`]."""
+    _, choices = _choices(texts, model)
+    return [[(own[-1][0], own[-1][1]) if own[-1][0] < own[-1][1] else None for own in edits] for edits in choices]
+
+
+def _choices(texts: Sequence[TermText], model: PairModel) -> tuple[list[list[list[float]]], list[list[list[Edit]]]]:
+    """For each occurrence in each text, what [`_drops`] and [`_edits`] return."""
+    all_drops = list(_drops(texts, model))
+    unsure = [
+        number for number, drops in enumerate(all_drops) if any(max(own, default=0) < TRANSLATED for own in drops)
+    ]
+    aligned = dict(zip(unsure, model.align([texts[number][:2] for number in unsure]) if unsure else ()))
+    return all_drops, [
+        _edits(text, drops, aligned.get(number) or set()) for number, (text, drops) in enumerate(zip(texts, all_drops))
+    ]
 
 
 def are_placed(texts: Sequence[TermText], model: PairModel) -> list[list[bool]]:
@@ -251,4 +265,4 @@ def _is_apart(character: str) -> bool:
     return joins_words(character) or (character != "" and character in KEEPS)
 
 
-__all__ = ["are_placed", "place_terms"]
+__all__ = ["are_placed", "place_terms", "term_places"]

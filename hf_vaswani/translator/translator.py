@@ -21,7 +21,7 @@ from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
-from ..text.languages import check_languages, own_languages, unmarked_warning
+from ..text.languages import check_languages, check_marks, check_target, has_own_target, own_languages
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # only translations with terms, spans to be kept, or confiden
     from ..generation.confidence import Estimator
     from ..generation.term_spelling import TermSpeller
     from ..text.glossary import Glossary
+    from .pairs import PairModel
     from .steps.kept_spans import KeptSpans
     from .steps.terms import Terms
 
@@ -118,7 +119,8 @@ class Translator:
         self.options = options
         self.request = SearchRequest(arguments, options.n_best, options.return_scores, options.return_alignments)
         self.hypotheses = self.request.hypotheses
-        check_languages(tokenizer, options.src_lang, options.tgt_lang, arguments.get(FIRST_TOKEN) is not None)
+        has_target = has_own_target(tokenizer, arguments.get(FIRST_TOKEN), arguments.get("decoder_start_token_id"))
+        check_languages(tokenizer, options.src_lang, options.tgt_lang, has_target)
         if options.num_workers and (error := memory_error(options.num_workers)):
             raise ValueError(error)
         self.limits = source_limits(model, tokenizer, options.max_source_length)
@@ -132,6 +134,23 @@ class Translator:
 
             self.glossary = Glossary.of(options.terms)
             self._check_terms([self.glossary])
+
+    @property
+    def first(self) -> "Translator":
+        """What reads the texts: this translator, or the first one of a chain."""
+        return self
+
+    @property
+    def last(self) -> "Translator":
+        """What makes the final translation: this translator, or the second one of a chain."""
+        return self
+
+    @cached_property
+    def pair_model(self) -> "PairModel":
+        """What the model says of given translations."""
+        from .pairs import PairModel
+
+        return PairModel(self.model, self.tokenizer, self.options.src_lang, self.options.tgt_lang, self.selection)
 
     @cached_property
     def own_search(self) -> Search:
@@ -159,6 +178,7 @@ class Translator:
         first: int = 0,
         glossaries: "Sequence[Glossary]" = (),
         progress: Callable[[int], None] | None = None,
+        kept: Sequence[Sequence[str]] = (),
     ) -> list[Result]:
         """Translate texts together, and return the hypotheses of each, or its error.
 
@@ -167,6 +187,7 @@ class Translator:
             first: number of the first text, from which errors count.
             glossaries: the terms of each text, in place of the options'; or none at all.
             progress: in place of the options'.
+            kept: the spans to keep in each text, in place of what the options' patterns find; or none at all.
 
         Raises:
             ValueError: texts exceed the limit, with neither truncation nor returned errors; up to five are named.
@@ -177,7 +198,7 @@ class Translator:
         self._check_terms(glossaries)
         if self.glossary and not glossaries:
             glossaries = [self.glossary] * len(texts)
-        steps = self._steps(len(texts), first, glossaries)
+        steps = self._steps(len(texts), first, glossaries, kept)
         segments = [
             Segment(owner, Piece("" if is_blank(text) else clean(text)), prefix)
             for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
@@ -222,7 +243,9 @@ class Translator:
             self.tokenizer = with_markers(self.tokenizer)
         return KeptSpans(patterns, is_learned, self.empty)
 
-    def _steps(self, texts: int, first: int, glossaries: "Sequence[Glossary]") -> list[Step]:
+    def _steps(
+        self, texts: int, first: int, glossaries: "Sequence[Glossary]", spans: Sequence[Sequence[str]]
+    ) -> list[Step]:
         """The steps of a call, the outermost first."""
         kept, config = self.kept_spans if self.kept_spans and self.kept_spans.patterns else None, self.model.config
         steps: list[Step] = []
@@ -236,7 +259,7 @@ class Translator:
         steps.append(
             Sentences(
                 config, self.tokenizer, self.options.split_sentences, self.limits, self._length, penalty, self.empty,
-                kept.mask if kept else None,
+                (lambda each: kept.mask(each.piece.text, spans[each.owner] if spans else None)) if kept else None,
             )
         )  # fmt: skip
         terms = self._terms(glossaries, first, kept is not None) if glossaries or kept else None
@@ -254,10 +277,7 @@ class Translator:
         return [*steps, terms] if terms else steps
 
     def _terms(self, glossaries: "Sequence[Glossary]", first: int, keeps_spans: bool) -> "Terms":
-        from .pairs import PairModel
         from .steps.terms import Terms
-
-        model = PairModel(self.model, self.tokenizer, self.options.src_lang, self.options.tgt_lang, self.selection)
 
         def translate(segments: list[Segment]) -> None:
             filled = [segment for segment in segments if not is_blank(segment.piece.text)]
@@ -269,8 +289,9 @@ class Translator:
 
         tokens = self.encoder.source_tokens
         return Terms(
-            glossaries, self.own_search, model, translate, self._speller, tokens, self.empty, keeps_spans, first
-        )
+            glossaries, self.own_search, self.pair_model, translate, self._speller, tokens, self.empty, keeps_spans,
+            first,
+        )  # fmt: skip
 
     def _check_terms(self, glossaries: "Sequence[Glossary]") -> None:
         if any(glossary.entries for glossary in glossaries):
@@ -302,12 +323,15 @@ class Translator:
         self._warn_of_many_sentences(segments, first)
         sources = (segment.piece.text for segment in filled)
         target = self.options.tgt_lang or getattr(self.tokenizer, "tgt_lang", None)
-        if warning := unmarked_warning(self.tokenizer, sources, target):
-            if getattr(self.model.config, "language_pairs", None):
-                raise ValueError(warning)
+        if warning := check_target(self.model, self.tokenizer, sources, target):
             logger.warning_once(warning)
+        attempt(self._check_marks, filled, self.options.on_error)
         if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
             attempt(partial(self.encoder.add_prompts, model=self.model), with_prefix, self.options.on_error)
+
+    def _check_marks(self, segments: list[Segment]) -> None:
+        texts, zero_shot = (segment.piece.text for segment in segments), bool(self.options.zero_shot)
+        check_marks(self.model, self.tokenizer, texts, self.options.src_lang, zero_shot)
 
     def _limit_lengths(self, segments: list[Segment], first: int) -> None:
         """Cut or refuse texts beyond the limit."""

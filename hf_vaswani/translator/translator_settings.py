@@ -13,7 +13,7 @@ from ..errors import InputError, reason
 from ..models.load import load_ensemble
 from ..models.model_digest import adapter_base, content_digest
 from ..models.model_files import GENERATION_FILE, check_settings, has_weights
-from ..text.languages import group_languages, language_pairs
+from ..text.languages import fits_pair, group_languages, language_pairs
 from .backends.selection import BackendSelection, backend_of, note_files
 from .lines import Line, LineTranslator
 from .reranking import open_reranker
@@ -33,17 +33,18 @@ class TranslatorSettings:
     dtype: str | None = None  # dtype to compute in, as in [`load`]
     quantize: str | None = None  # `"int8"` for 8-bit weights
     engine: str = "auto"  # what computes the translations, as in the pipeline
-    languages: Mapping[str, str] = field(default_factory=dict)  # `src_lang` and `tgt_lang`, if given
+    languages: Mapping[str, str] = field(default_factory=dict)  # `src_lang`, `tgt_lang` and `via`, if given
     # Further arguments of [`LineTranslator`]; those that are None are left out.
     arguments: Mapping[str, Any] = field(default_factory=dict)
     # Folder or Hub id of a model of the other direction, which chooses among the translations.
     reranker: str | None = None
     rerank_weight: float | None = None  # as in [`open_reranker`]
+    second_model: str | None = None  # folder or Hub id of the model that translates out of a third language
     expected_bytes: int = 0  # of text, if known: a large one is worth converting the model at the start
 
     def content_digest(self) -> str:
         """Digest of the files of all models."""
-        others = [self.reranker, self.arguments.get("assistant_model")]
+        others = [self.reranker, self.second_model, self.arguments.get("assistant_model")]
         names = [*self.models, *(name for name in others if isinstance(name, str))]
         return " ".join(map(content_digest, names))
 
@@ -80,7 +81,7 @@ class TranslatorSettings:
         """The key of the model's conversion in the cache; `None` if it could not take the place of the model."""
         arguments = {name for name, value in self.arguments.items() if value not in (None, False)}
         [model, *others] = self.models
-        if others or self.dtype not in (None, "float32") or arguments & NEEDS_MODEL:
+        if others or self.second_model or self.dtype not in (None, "float32") or arguments & NEEDS_MODEL:
             return None
         if torch.accelerator.is_available() or not Path(model).is_dir():
             return None
@@ -123,12 +124,14 @@ class TranslatorSettings:
         try:
             translator = pipeline(
                 "translation", model=model, tokenizer=tokenizer, engine=self.engine, quantize=quantize,
-                **self.languages,
+                zero_shot=arguments.get("zero_shot"), **self.languages,
+                **({"second_model": self.second_model} if self.second_model else {}),
             )  # fmt: skip
-            translator.selection.work = self.expected_bytes // BYTES_A_TOKEN
+            for each in filter(None, (translator, translator.second)):
+                each.selection.work = self.expected_bytes // BYTES_A_TOKEN
             translate = LineTranslator(translator, **arguments)
-            text = "".join(f">>{code}<< " for code in group_languages(tokenizer)[:1]) + "a"
-            [result] = translate([Line(text, "a" if takes_prefixes else "")])
+            mark = "" if translate.translator.options.tgt_lang else self._some_mark(model, tokenizer)
+            [result] = translate([Line(mark + "a", "a" if takes_prefixes else "")])
             if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
                 raise result
         except ValueError as error:
@@ -136,6 +139,13 @@ class TranslatorSettings:
         except RuntimeError as error:  # a beam that does not fit in memory
             raise InputError(f"Nothing can be translated with these options: {reason(error)}.") from None
         return translate
+
+    def _some_mark(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
+        """A mark as texts may have it that name their target languages themselves."""
+        source, codes = self.languages.get("src_lang"), group_languages(tokenizer)
+        pairs = language_pairs(model, tokenizer)
+        possible = [code for code in codes if not pairs or any(fits_pair((source, code), pair) for pair in pairs)]
+        return "".join(f">>{code}<< " for code in possible[:1])
 
 
 def _in_one_line(error: Exception) -> str:

@@ -18,7 +18,8 @@ def page_files(side: Literal["browser", "server"], **values: str) -> dict[str, b
     """The content of each file by its name.
 
     Args:
-        values: what `index.html.jinja` needs: `title`, and in the browser `source_language` and `target_language`.
+        values: what `index.html.jinja` needs: `title`, and in the browser `source_language`, `target_language`, and
+            `pairs` of them in JSON, if there are several target languages.
     """
     files = {name: (FOLDER / name).read_bytes() for name in (*SHARED, *OWN[side])}
     return {INDEX: render(f"{INDEX}.jinja", side=side, **values).encode(), **files}

@@ -112,7 +112,16 @@ function done({ sentences, tokens, seconds }) {
 function nameLanguages() {
   for (const label of document.querySelectorAll("[data-language]")) {
     const code = label.dataset.language;
-    if (code) label.textContent = new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+    if (code) label.textContent = nameOf(code);
+  }
+}
+
+/** The English name of a language; its code if browsers do not know such codes. */
+export function nameOf(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code.replaceAll("_", "-"));
+  } catch {
+    return code;
   }
 }
 

@@ -157,16 +157,26 @@ async function translate({ id, text }) {
 }
 
 /** Shows what else the server says of a text. */
-function showNotes({ detectedLanguage, warnings = [], alternatives = [] }) {
+function showNotes({ detectedLanguage, via, warnings, alternatives = [] }) {
   const detected = detectedLanguage?.language;
-  const name = languages.find(({ code }) => code === detected)?.name;
+  const name = nameOf(detected);
   if (from.options.length) from.options[0].textContent = name ? `${name} (detected)` : "Any language";
   source.lang = detected || (from.value === AUTO ? "" : from.value);
   view.lang = to.value;
   element("swap").hidden = !languages.find(({ code }) => code === to.value)?.targets.includes(source.lang);
-  element("warnings").replaceChildren(...warnings.map((warning) => item(`${warning}.`)));
+  element("warnings").replaceChildren(...notesOf(via, warnings));
   element("alternatives").replaceChildren(...alternatives.map(item));
   element("alternatives").lang = to.value;
+}
+
+/** What to know of a translation, as items of a list: its warnings, and the third language that it went over. */
+function notesOf(via, warnings = []) {
+  const over = via ? [`Translated over ${nameOf(via)}`] : [];
+  return [...warnings, ...over].map((note) => item(`${note}.`));
+}
+
+function nameOf(language) {
+  return languages.find(({ code }) => code === language)?.name;
 }
 
 /** Links the words of the translation on display with those of the text, the first time that somebody wants them. */
@@ -218,13 +228,13 @@ async function translateFile({ target: { files: [file] } }) {
     await prepare();
     const form = new FormData();
     for (const [name, value] of Object.entries({ ...fields(), file })) form.append(name, value);
-    const { translatedFileUrl, warnings = [] } = await call("translate_file", form, signal);
+    const { translatedFileUrl, via, warnings } = await call("translate_file", form, signal);
     const link = document.createElement("a");
     // By the name alone: the server does not know where a proxy serves it.
     link.href = `download_file/${translatedFileUrl.split("/download_file/")[1]}`;
     link.textContent = `Download the translation of ${file.name}`;
     const notes = document.createElement("ul");
-    notes.append(...warnings.map((warning) => item(`${warning}.`)));
+    notes.append(...notesOf(via, warnings));
     result.replaceChildren(link, notes);
   } catch (error) {
     if (!signal.aborted) result.replaceChildren(paragraph(`${file.name}: ${error.message}`));

@@ -5,8 +5,6 @@ export class Translation {
   /** @param {HTMLElement} view; @param {import("./marks.js").Marks} marks of the text that was typed */
   constructor(view, marks) {
     Object.assign(this, { view, marks, source: "", pieces: [], results: [], spans: [], current: null });
-    // Chinese and Japanese are written without spaces.
-    this.space = /^(zh|ja|yue|lzh|wuu)\b/u.test(view.lang) ? "" : " ";
     const point = (event) => this.point(event);
     view.addEventListener("pointermove", point);
     view.addEventListener("click", point);
@@ -14,6 +12,11 @@ export class Translation {
     view.addEventListener("keydown", (event) => this.move(event));
     view.addEventListener("focus", () => view.matches(":focus-visible") && this.current === null && this.select(0, 0));
     view.addEventListener("blur", () => this.showNothing());
+  }
+
+  /** What is between sentences: Chinese and Japanese are written without spaces. */
+  get space() {
+    return /^(zh|ja|yue|lzh|wuu)\b/u.test(this.view.lang) ? "" : " ";
   }
 
   get text() {

@@ -18,7 +18,8 @@ const LONGEST = 128; // maximum tokens in a piece: models are trained on sentenc
 const REMEMBERED = 20000; // translations to cache
 const NOTHING = { text: "", source: [], target: [], links: [] }; // the translation of a text with nothing visible
 
-const translated = new Map(); // text of a piece → its translation
+const MARK = /^>>\S+<<$/u; // a token that names a target language
+const translated = new Map(); // a piece with the mark of its target language → its translation
 let latest = 0; // id of the latest text
 let working;
 
@@ -29,13 +30,13 @@ const model = load().catch((error) => {
   return null;
 });
 
-self.addEventListener("message", ({ data: { id, text } }) => {
+self.addEventListener("message", ({ data: { id, text, mark = "" } }) => {
   latest = id;
   const before = working;
   working = (async () => {
     await before;
     const loaded = await model;
-    if (loaded && id === latest) await translate(loaded, id, text);
+    if (loaded && id === latest) await translate(loaded, id, text, mark);
   })().catch((error) => {
     if (!(error instanceof Outdated)) postMessage({ type: "error", message: `${error.message ?? error}` });
   });
@@ -66,12 +67,13 @@ async function load() {
   const tokenizer = new Tokenizer(json("tokenizer.json"), json("tokenizer_config.json"));
   const orEnd = (ids) => (ids.length ? ids : [settings.eos_token_id].flat().slice(0, 1));
   const special = ["pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"];
+  const marks = json("tokenizer.json").added_tokens.flatMap(({ content, id }) => (MARK.test(content) ? [id] : []));
   const result = {
     tokenizer,
     // If the tokenizer returns no tokens for a text, treat the text as empty.
     encode: (text) => orEnd(text ? tokenizer.encode(text).ids : []),
     search: new Search(...sessions, config, settings),
-    words: new Words(tokenizer, special.flatMap((name) => settings[name] ?? config[name] ?? [])),
+    words: new Words(tokenizer, [...special.flatMap((name) => settings[name] ?? config[name] ?? []), ...marks]),
     blank: new RegExp(page.blank, "u"),
     longest: Math.min(config.max_position_embeddings ?? LONGEST, LONGEST),
   };
@@ -80,35 +82,38 @@ async function load() {
   return result;
 }
 
-/** Translates a text piece by piece, roughly in order, and posts the translations as they are done. */
-async function translate(loaded, id, text) {
+/**
+ * Translates a text piece by piece, roughly in order, and posts the translations as they are done.
+ * @param {string} mark what each piece begins with to name its target language, if the model has several
+ */
+async function translate(loaded, id, text, mark) {
   const started = performance.now();
   const { tokenizer, longest } = loaded;
   const fits = (part) => {
     if (part.length * 4 < longest) return true; // even one token per byte would fit
-    return part.length <= 8 * longest && tokenizer.encode(part).ids.length <= longest;
+    return part.length <= 8 * longest && tokenizer.encode(mark + part).ids.length <= longest;
   };
   const pieces = split(text, fits);
   const texts = pieces.map(([start, end]) => text.slice(start, end));
   const places = new Map(); // text → the indices of its pieces
   texts.forEach((part, i) => places.set(part, [...(places.get(part) ?? []), i]));
-  for (const part of places.keys()) if (loaded.blank.test(part)) remember(part, NOTHING);
-  const known = texts.flatMap((part, i) => (translated.has(part) ? [[i, translated.get(part)]] : []));
+  for (const part of places.keys()) if (loaded.blank.test(part)) remember(mark + part, NOTHING);
+  const known = texts.flatMap((part, i) => (translated.has(mark + part) ? [[i, translated.get(mark + part)]] : []));
   postMessage({ type: "pieces", id, pieces, translations: known });
-  const todo = [...places.keys()].filter((part) => !translated.has(part));
+  const todo = [...places.keys()].filter((part) => !translated.has(mark + part));
   let tokens = 0;
   const pause = async () => {
     await nextTask();
     if (id !== latest) throw new Outdated();
   };
-  for (const batch of batches(todo.map((part) => [part, loaded.encode(part)]))) {
+  for (const batch of batches(todo.map((part) => [part, loaded.encode(mark + part)]))) {
     const found = await loaded.search.run(batch.map(([, ids]) => ids), pause);
     const translations = found.flatMap(({ ids, links }, i) => {
       const [source, sourceIds] = batch[i];
       tokens += ids.length;
       const target = ids.length ? tokenizer.decode(ids, { skip_special_tokens: true }).trim() : "";
       const result = { text: target, ...loaded.words.align(source, sourceIds, target, ids, links) };
-      remember(source, result);
+      remember(mark + source, result);
       return places.get(source).map((place) => [place, result]);
     });
     postMessage({ type: "translations", id, translations });

@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.core.tokenization_vaswani import fold_capitals
+from hf_vaswani.core.tokenization_vaswani import fold_capitals, leading_marks
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS, TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
@@ -153,3 +153,38 @@ def test_sources_in_capitals_are_read_as_lower_case_on_request(tmp_path):
         assert tokenizer.encode("THE DOG") == tokenizer("the dog")["input_ids"]
         plain = train_tokenizer(pairs, arguments)
         assert plain("THE DOG")["input_ids"] != plain("the dog")["input_ids"]
+
+
+@pytest.fixture
+def marked():
+    """A tokenizer with tokens of two target languages and of a tag."""
+    tokenizer = VaswaniTokenizer(tokenizer_object=word_tokenizer(TARGET_WORDS), **SPECIAL_TOKENS)
+    tokenizer.add_tokens([">>de<<", ">>fr<<", "<law>"])
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [(">>de<< a dog", ">>de<< "), ("<law> a dog", "<law> "), (">>fr<<<law>a dog", ">>fr<<<law>"), ("a >>de<< dog", ""),
+     (">>es<< a dog", ""), ("<b> a dog", ""), ("<unk> a dog", "")],
+)  # fmt: skip
+def test_marks_of_a_text_are_tokens_of_a_language_or_a_tag(marked, text, marks):
+    assert leading_marks(marked, text) == marks
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("a dog", [">>fr<<", "a", "dog"]), (">>de<< a", [">>de<<", "a"]), ("<law> a", [">>fr<<", "<law>", "a"]),
+     (">>es<< a", [">>fr<<", "<unk>", "a"])],
+)  # fmt: skip
+def test_target_language_is_written_unless_the_text_names_one(marked, text, tokens):
+    marked.tgt_lang = "fr"
+    for tokenizer in (marked, pickle.loads(pickle.dumps(marked)), copy.deepcopy(marked)):
+        assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == [*tokens, "</s>"]
+
+
+def test_tokens_that_are_added_later_leave_the_languages(marked):
+    marked.tgt_lang = "de"
+    marked.add_special_tokens({"extra_special_tokens": ["<new>"]})
+    assert marked.supported_language_codes == [">>de<<", ">>fr<<"]
+    assert marked.convert_ids_to_tokens(marked("a <new>")["input_ids"]) == [">>de<<", "a", "<new>", "</s>"]

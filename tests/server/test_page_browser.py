@@ -21,6 +21,8 @@ uvicorn = pytest.importorskip("uvicorn")
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
+from hf_vaswani.server.catalog import Catalog, Pair, Route  # noqa: E402
+
 AXE = Path(os.environ.get("HF_VASWANI_NODE_MODULES", "nowhere")) / "axe-core" / "axe.min.js"
 SCREENSHOTS = os.environ.get("HF_VASWANI_SCREENSHOTS")
 PHONE = (390, 844)
@@ -124,6 +126,16 @@ def test_warnings_and_alternatives_stand_under_the_translation(page):
     assert page.items("warnings") == page.items("alternatives") == []
 
 
+def test_translation_over_a_third_language_says_so(page, client):
+    service = client.app.state.service
+    routes = service.catalog.routes | {Pair("de", "en"): Route("m", via="fr")}
+    service.use(Catalog(service.catalog.models, routes), None)
+    page.choose("source-language", "German")
+    page.paste("doubtful")
+    page.wait_for("translation", "DOUBTFUL")
+    assert page.items("warnings") == ["doubtful.", "Translated over French."]
+
+
 def test_pointed_word_is_marked_together_with_its_source_words(page, model):
     async def remote(pairs):
         return [{(0, 1), (1, 0)} for _ in pairs.texts]
@@ -152,7 +164,7 @@ def test_document_is_translated_and_downloaded(page, tmp_path):
     assert page.run("return document.querySelector('#document a').textContent") == (
         "Download the translation of ein Brief.txt"
     )
-    assert page.run("return document.querySelector('#document li').textContent") == "doubtful."
+    assert page.run("return document.querySelector('#document li').textContent") == "'doubtful': doubtful."
     code = "fetch(document.querySelector('#document a').href).then((a) => a.text()).then(arguments[0])"
     assert page.driver.execute_async_script(code) == "DOUBTFUL\nHUND\n"
     assert page.run("return document.querySelector('#document a').href").startswith(page.address)

@@ -272,7 +272,7 @@ def test_fine_tuning_another_systems_model_keeps_its_tokenizer(recipe, tmp_path)
     model, tokenizer = family("Marian", tmp_path)
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "marian")
-    options = (f"--start_from={tmp_path / 'marian'}", "--average_last=1")
+    options = (f"--start_from={tmp_path / 'marian'}", "--average_last=1", "--max_length=40")
     train(recipe(*options, "--max_steps=2"))
     folder = train(recipe(*options, "--max_steps=4")).folder
     assert json.loads((folder / "results.json").read_text())["tokenizer"] == {

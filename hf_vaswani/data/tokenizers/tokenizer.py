@@ -26,6 +26,8 @@ SAVED_FILES = (
     *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
     "*.model", "chat_template.jinja", "tokenization_*.py",
 )  # fmt: skip
+# The setting of a tokenizer that says what each source begins with.
+SOURCE_PREFIX = "source_prefix"
 # What transformers notes about the place that a tokenizer was loaded from, and would write into its saved files.
 WHERE_FROM = ("is_local", "local_files_only")
 

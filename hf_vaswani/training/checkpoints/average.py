@@ -33,7 +33,7 @@ MEANINGS = (
     "position_type", "sinusoid_layout", "sinusoid_exponent", "sinusoid_offset", "positions_skip_padding",
     "scale_embedding", "decoder_start_embedding"
 )  # fmt: skip
-LANGUAGES = ("source_language", "target_language")
+LANGUAGES = ("source_language", "target_language", "language_pairs")
 # Cosine similarity of the matrices of two models: near 0.01 from two seeds, but above 0.2 from the same start.
 RELATED = 0.1
 

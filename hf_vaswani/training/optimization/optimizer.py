@@ -1,12 +1,15 @@
 """Adam as in section 5.3 of the paper, AdamW, Muon, and the choice of parameters that they update."""
 
+import importlib
 import re
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ...errors import InputError
+from ...runtime.imports import import_extra
 from ..recipe.arguments import TrainingArguments
 from .sharding import StateDict, full_tensor, shard_like
 
@@ -129,14 +132,34 @@ def _adam(parameters: list[nn.Parameter], arguments: TrainingArguments, device: 
             {"params": [p for p in parameters if p.dim() > 1], "weight_decay": arguments.weight_decay},
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
         ]
+    used = [group for group in groups if group["params"]]
+    betas, epsilon = (arguments.adam_beta1, arguments.adam_beta2), arguments.adam_epsilon
+    if arguments.optim == "adam_8bit":
+        library = import_torchao()
+        kind = library.AdamW8bit if arguments.weight_decay else library.Adam8bit
+        return kind(used, lr=arguments.learning_rate, betas=betas, eps=epsilon)
     kind = torch.optim.AdamW if arguments.weight_decay else torch.optim.Adam
-    return kind(
-        [group for group in groups if group["params"]],
-        lr=arguments.learning_rate,
-        betas=(arguments.adam_beta1, arguments.adam_beta2),
-        eps=arguments.adam_epsilon,
-        fused=device.type in ("cpu", "cuda"),
-    )
+    fused = device.type in ("cpu", "cuda")
+    return kind(used, lr=arguments.learning_rate, betas=betas, eps=epsilon, fused=fused)
+
+
+def import_torchao() -> ModuleType:
+    """The optimizers of torchao, which compile their steps for each shape of parameter.
+
+    Raises:
+        InputError: the library is not installed.
+    """
+    import_extra("torchao")
+    return importlib.import_module("torchao.optim")
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate of all parameters."""
+    for group in optimizer.param_groups:
+        if torch.is_tensor(group["lr"]):  # torchao's
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 class CombinedOptimizer(Optimizer):

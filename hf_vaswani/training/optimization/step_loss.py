@@ -16,6 +16,8 @@ from ...fast.label_smoothing import (
     sequence_loss,
     softmax_into,
 )
+from ...generation.output_scores import forced_output
+from ...models.families import config_value, family_of
 
 if TYPE_CHECKING:
     from .word_distillation import WordTeacher
@@ -51,11 +53,14 @@ def training_loss(
         if not recorded:
             return loss
         return loss + guided_alignment * alignment_loss(**recorded, batch=batch, target_tokens=target_tokens)
-    if not r_drop and teacher is None:
-        return model(**batch, num_items_in_batch=target_tokens).loss
     own = getattr(model, "module", model)
-    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
+    if not r_drop and teacher is None:
+        if family_of(own.config) is None:
+            return model(**batch, num_items_in_batch=target_tokens).loss
+        logits, smoothing = model(**model_inputs(own, batch), use_cache=False).logits, label_smoothing(own)
+        with torch.autocast(logits.device.type, enabled=False):
+            return sequence_loss(logits, batch["labels"], smoothing, target_tokens)
+    inputs = model_inputs(own, batch)
     if teacher:
         from .word_distillation import distillation_loss
 
@@ -64,13 +69,39 @@ def training_loss(
         # Autocast would compute products of probabilities in 16 bits.
         with torch.autocast(logits.device.type, enabled=False):
             return distillation_loss(
-                logits, expected, batch["labels"], own.config.label_smoothing, target_tokens, teacher.weight
+                logits, expected, batch["labels"], label_smoothing(own), target_tokens, teacher.weight
             )
     doubled = {name: torch.cat([tensor, tensor]) for name, tensor in inputs.items()}
     logits = model(**doubled, use_cache=False).logits
     # Autocast would compute the divergence's products in 16 bits.
     with torch.autocast(logits.device.type, enabled=False):
-        return r_drop_loss(logits, batch["labels"], own.config.label_smoothing, target_tokens, r_drop)
+        return r_drop_loss(logits, batch["labels"], label_smoothing(own), target_tokens, r_drop)
+
+
+def label_smoothing(model: nn.Module) -> float:
+    """The label smoothing that a model is trained with."""
+    return config_value(model.config, "label_smoothing")
+
+
+def model_inputs(model: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The arguments with which a model computes the logits of a batch's labels, its decoder's input among them."""
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
+    shifted = forced_output(model, batch["labels"])[:, :-1]
+    inputs["decoder_input_ids"] = shifted.masked_fill(shifted == IGNORED_LABEL, model.config.pad_token_id)
+    return inputs
+
+
+def likelihood(model: nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The negative log-likelihood of a batch's labels, summed, `()`, and the logits; without label smoothing.
+
+    Args:
+        model: in evaluation mode.
+    """
+    if family_of(model.config) is None:
+        output = model(**batch, num_items_in_batch=1)
+        return output.loss, output.logits
+    logits = model(**model_inputs(model, batch), use_cache=False).logits
+    return sequence_loss(logits, batch["labels"], num_items_in_batch=1), logits
 
 
 def r_drop_loss(

@@ -20,6 +20,7 @@ from ...hub.model_card import unfinished_card
 from ...hub.pull import LAST_CHECKPOINT
 from ...hub.push import files_to_push, push
 from ...hub.repository import MODEL_PATTERNS, commit_folder
+from ...models.families import family_of
 from ...records import RESULTS_FILE
 from ...runtime.processes import print_main
 from ..build import TrainingSetup
@@ -204,7 +205,12 @@ class HubUploads(StepListener):
         is_adapter = setup.recipe.peft.is_used and not setup.recipe.peft.merge
         languages = [code for code in model_languages(setup.recipe.data) if code]
         card = unfinished_card(
-            self.repository, step_of(checkpoint), languages, setup.recipe.training.license, is_adapter
+            self.repository,
+            step_of(checkpoint),
+            languages,
+            setup.recipe.training.license,
+            is_adapter,
+            type(setup.model).__name__ if family_of(config) else None,
         )
         (folder / CARD_FILE).write_bytes(card.encode())
         make_readable(folder)

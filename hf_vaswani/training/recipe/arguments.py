@@ -268,6 +268,14 @@ class TrainingArguments(Section):
     start_from: str | None = Key(
         None, "fine-tune this model with its tokenizer: folder, Hub id or another toolkit's checkpoint"
     )
+    add_language: str | None = Key(
+        None, "language to add to a multilingual model of start_from that does not know it: gn_Latn; needs like"
+    )
+    like: str | None = Key(None, "language of that model, related to add_language, whose token it begins as: spa_Latn")
+    keep_languages: list[str] = Key(
+        [], "cut the vocabulary of a model of start_from to tokens in the characters of these languages, those of the "
+        "text: [spa_Latn, grn_Latn]"
+    )
     freeze: list[str] = Key([], "parameters to freeze, by name prefix: [model.encoder]")
     seed: int = Key(1, "random seed of initialization, data order and dropout", ge=0, lt=2**32)
     max_steps: int | None = Key(
@@ -295,9 +303,9 @@ class TrainingArguments(Section):
         le=1_000_000
     )
     warmup_steps: int = Key(4000, "steps of linear warm-up; 0 for none", ge=0, le=COUNTLESS)
-    optim: Literal["adam", "muon"] = Key(
-        "adam", "optimizer; muon: Muon for the matrices of hidden layers and Adam for all other parameters, at the "
-        "same rate"
+    optim: Literal["adam", "adam_8bit", "muon"] = Key(
+        "adam", "optimizer; adam_8bit: Adam with its two means in 8 bits, a quarter of their memory (torchao); muon: "
+        "Muon for the matrices of hidden layers and Adam for all other parameters, at the same rate"
     )
     adam_beta1: float = Key(0.9, "decay of Adam's mean of gradients", ge=0, lt=1)
     adam_beta2: float = Key(0.98, "decay of Adam's mean of squared gradients", ge=0, lt=1)
@@ -450,6 +458,13 @@ class TrainingArguments(Section):
                 f"training.r_drop={self.r_drop} and training.distill_from={self.teachers[0]} are both given; choose "
                 "one"
             )
+        if self.keep_languages and not self.start_from:
+            errors.append(f"training.keep_languages={self.keep_languages} needs a model to cut: training.start_from")
+        if bool(self.add_language) != bool(self.like):
+            given, other = ("add_language", "like") if self.add_language else ("like", "add_language")
+            errors.append(f"training.{given}={getattr(self, given)!r} needs training.{other}")
+        if self.add_language and not self.start_from:
+            errors.append(f"training.add_language={self.add_language!r} needs a model: training.start_from")
         if self.guided_alignment and self.torch_compile:
             errors.append(
                 f"training.guided_alignment={self.guided_alignment} does not work with training.torch_compile=True: "

@@ -133,6 +133,12 @@ class Recipe(BaseModel):
         peft, training, errors = self.peft, self.training, []
         if peft.is_used and not training.start_from:
             errors.append(f"peft.r={peft.r} needs a model to fine-tune: training.start_from")
+        for key in ("add_language", "keep_languages"):
+            if peft.is_used and not peft.merge and (value := getattr(training, key)):
+                errors.append(
+                    f"training.{key}={value!r} changes the model that the adapter would be loaded on: set peft.merge: "
+                    "true"
+                )
         if peft.is_used and training.freeze:
             errors.append(
                 f"training.freeze={training.freeze} has no effect with peft.r={peft.r}, which freezes the whole "

@@ -6,7 +6,7 @@ from statistics import fmean
 from textwrap import indent
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...cleaning.provenance import cleaned_from
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -19,6 +19,7 @@ from ...data.tokenizers.tokenizer import side_backends
 from ...errors import counted
 from ...evaluation.unreachable import unreachable
 from ...hub.repository import file_names, hub_id
+from ...models.families import config_value, family_of, longest_sequence
 from ...records.run_report import (
     AdapterInfo,
     Analysis,
@@ -34,6 +35,7 @@ from ...records.run_report import (
 )
 from ...records.trail import read_trail
 from ...runtime.machine import precision, versions
+from ...text.languages import is_multilingual, own_languages
 from ...text.vocabularies import target_vocab_size
 from ..build import TrainingSetup
 from ..optimization.progress import Progress
@@ -41,6 +43,7 @@ from ..optimization.weights import weights
 from ..scoring import ScoredTest
 from ..setup.run_fingerprint import run_inputs
 from ..setup.splits import TESTS, Splits
+from ..setup.tokenizer_and_model import drops_layers
 from ..validation import perplexity
 from .log import last_logged, logged
 
@@ -109,6 +112,7 @@ def make_report(
         },
         base_model=hub_id(recipe.training.start_from),
         inputs=run_inputs(recipe),
+        **({"class_name": type(model).__name__} if family_of(model.config) else {}),
         **describe_adapter(setup),
         text=recipe.data.name,
         pairs={
@@ -121,9 +125,9 @@ def make_report(
             for error, count, meaning in (issues_found(counts, settings) if counts else [])
         ],
         tokenizer=describe_tokenizer(setup.tokenizer),
-        languages=[model.config.source_language, model.config.target_language],
-        directions=model.config.language_pairs or [],
-        architecture=Architecture(**{name: getattr(model.config, name) for name in Architecture.model_fields}),
+        languages=languages_of(model, setup.tokenizer),
+        directions=getattr(model.config, "language_pairs", None) or [],
+        architecture=Architecture(**{name: config_value(model.config, name) for name in Architecture.model_fields}),
         seen=Seen(**progress.seen) if progress.seen else None,
         epochs=epochs(setup, progress.seen),
         flops=flops(setup, model, progress),
@@ -180,6 +184,13 @@ def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
         merged=recipe.peft.merge,
     )
     return {"adapter": info}
+
+
+def languages_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[str | None]:
+    """Source and target language of a model: those that its tokenizer marks texts with, or else its own."""
+    if is_multilingual(tokenizer):
+        return [tokenizer.src_lang, tokenizer.tgt_lang]
+    return list(own_languages(model.config, tokenizer))
 
 
 def describe_source(source: TextSource) -> Source:
@@ -248,9 +259,10 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
     sources, references = map(list, zip(*test))
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(setup.tokenizer), sources, hypotheses)
     lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
-    unknown, limit = setup.tokenizer.unk_token_id, setup.model.config.longest_sequence
+    unknown, limit = setup.tokenizer.unk_token_id, longest_sequence(setup.model)
     lowercase = setup.validator.scoring.lowercase
     longest = greatest_lengths(lengths, setup.recipe.generation.max_length_offset, limit)
+    is_own = family_of(setup.model.config) is None  # others have a limit of their own
     best, worst = best_and_worst(sources, hypotheses, references, lengths, lowercase=lowercase)
     trained = {}
     if isinstance(setup.corpus, TokenizedCorpus):
@@ -267,7 +279,7 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
         # A translation that was cut has the maximum number of tokens, plus the end token that encoding its text adds.
         # This is a lower bound: unknown tokens are left out of the text, which shortens some.
-        at_limit=int((hypothesis_lengths > longest).sum()),
+        at_limit=int((hypothesis_lengths > longest).sum()) if is_own else 0,
         sources_cut=int((lengths > limit).sum()) if limit else 0,
         **trained,
     )
@@ -298,10 +310,10 @@ def training_flops(
         passes: of each token through the network, averaged over all steps.
 
     Returns:
-        The FLOPs; `None` if training uses LayerDrop, for which the estimate would be too high.
+        The FLOPs; `None` if training uses LayerDrop, for which the estimate would be too high, and for layers with
+        other names (T5).
     """
-    config = model.config
-    if config.encoder_layerdrop or config.decoder_layerdrop:
+    if drops_layers(model.config) or not hasattr(model.get_encoder(), "layers"):
         return None
     source = target = 0
     for name, parameter in model.named_parameters():

@@ -22,7 +22,8 @@ from ...runtime.imports import import_extra
 from ..optimization.weights import weights
 from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
-from .tokenizer_and_model import is_own_model, named
+from .start_model import is_own_model, keeps_its_class
+from .tokenizer_and_model import named
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -154,7 +155,7 @@ def base_errors(arguments: PeftArguments, base: str) -> list[str]:
     errors = []
     if arguments.use_dora:
         errors.append("peft.use_dora needs peft.merge: true, since transformers cannot load adapters of this kind")
-    if not is_own_model(base):
+    if not (is_own_model(base) or keeps_its_class(base)):
         errors.append(
             f"peft: the adapter would be loaded on training.start_from={base}, which is another system's model. "
             "Convert it with hf-vaswani import and start from the result, or set peft.merge: true"

@@ -8,6 +8,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...generation.fast_model import VaswaniForConditionalGeneration
+from ...models.families import family_of
 from ..recipe.recipe import Recipe
 from .tokenizer_and_model import make_model
 from .training_batches import TEXT_FIELDS
@@ -33,9 +34,11 @@ class FinalModel:
 
             self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
             self.model = self._adapted.get_base_model()
-            if recipe.peft.merge:  # an adapter is loaded with the config of its base
+            if recipe.peft.merge and not family_of(config):  # an adapter is loaded with the config of its base
                 for name in TEXT_FIELDS:
                     setattr(self.model.config, name, getattr(config, name))
+        elif family_of(config):  # its buffers are not among the weights of a checkpoint
+            self.model = make_model(recipe, tokenizer)
         else:
             self.model = VaswaniForConditionalGeneration(config)
         self.model.generation_config = generation_config

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...errors import InputError
-from ...text.languages import check_languages, language_code
+from ...text.languages import check_languages, has_own_target, language_code
 from ..checkpoints.artifacts import RECIPE_FILE
 from ..recipe.arguments import COMPARED, RERANKER, TEACHER
 from ..recipe.recipe import Recipe
@@ -50,7 +50,7 @@ class RunInputs:
         if is_begun or not self.recipe.tokenizer_source:
             return None
         if training.start_from:
-            check_is_model("training.start_from", training.start_from)
+            check_is_model("training.start_from", training.start_from, is_start=True)
         return existing_tokenizer(self.recipe)
 
     @cached_property
@@ -119,7 +119,9 @@ class RunInputs:
 
 def _check_languages(key: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     try:
-        check_languages(tokenizer, None, None, model.generation_config.forced_bos_token_id is not None)
+        search = model.generation_config
+        has_target = has_own_target(tokenizer, search.forced_bos_token_id, search.decoder_start_token_id)
+        check_languages(tokenizer, None, None, has_target)
     except ValueError:
         raise InputError(
             f"{key} is multilingual, and a recipe has no key for its languages. Remove it, and use hf-vaswani evaluate"

@@ -20,6 +20,7 @@ from accelerate.utils import check_cuda_fp8_capability, is_bf16_available, is_fp
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.cache import cache_folder, read_note, write_note
 from ...errors import InputError
+from ...models.families import family_of
 from ...runtime.machine import cpu_name
 from ...runtime.processes import on_main_process, print_main
 from ...runtime.threads import feed_forward, requested_threads, serving_number, threads_set
@@ -93,7 +94,7 @@ def choose_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForCo
     """
 
     def is_bf16_found() -> bool:
-        if known_precision(recipe) is not None:
+        if known_precision(recipe) is not None or (processes.device.type == "cpu" and family_of(model.config)):
             return False
         if processes.device.type != "cpu":
             if processes.mixed_precision == "bf16":

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
@@ -16,6 +16,7 @@ from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, l
 from ...errors import InputError, reason
 from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import spare_ids, vocabulary_error
+from ...models.families import config_value
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind
 from ...text.languages import fits_pair, is_multilingual, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
@@ -24,16 +25,11 @@ from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
 from .splits import learns_both_directions, model_directions, model_languages, model_marks
+from .start_model import FREE_FIELDS, add_language, is_own_model, keeps_its_class, load_start_model, set_direction
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-# Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
-FREE_FIELDS = {
-    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
-    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing"
-}  # fmt: skip
 
 
 def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> PreTrainedTokenizerBase:
@@ -46,7 +42,7 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         path = Path(recipe.training.output_dir) / TOKENIZER
         if not has_tokenizer(path):
             raise InputError(f"{path} is missing or empty. Restore it, or set --overwrite true to delete the run.")
-        return require_trainable(load_tokenizer(str(path)), str(path))
+        return require_trainable(load_tokenizer(str(path)), str(path), recipe)
     augmentation = recipe.augmentation
     return existing_tokenizer(recipe) or train_tokenizer(
         pairs,
@@ -59,11 +55,16 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
 
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     """The tokenizer that the recipe names, or that of the model that it starts from; `None` if it names neither."""
-    tokenizer = None
+    tokenizer, training = None, recipe.training
     if source := recipe.tokenizer.path:
-        tokenizer = named("tokenizer.path", lambda: require_trainable(load_tokenizer(source), source))
-    elif source := recipe.training.start_from:
-        tokenizer = named("training.start_from", lambda: require_trainable(tokenizer_of(source), source))
+        tokenizer = named("tokenizer.path", lambda: load_tokenizer(source))
+    elif source := training.start_from:
+        tokenizer = named("training.start_from", lambda: tokenizer_of(source))
+    if tokenizer is not None:
+        if training.add_language:
+            add_language(tokenizer, recipe)
+        key = "tokenizer.path" if recipe.tokenizer.path else "training.start_from"
+        named(key, lambda: require_trainable(tokenizer, source, recipe))
     if tokenizer is not None and (
         missing := [mark for mark in model_marks(recipe.data) if mark not in tokenizer.get_added_vocab()]
     ):
@@ -108,14 +109,17 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def require_trainable(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokenizerBase:
-    """Return a tokenizer after checking that training can use it.
+def require_trainable(tokenizer: PreTrainedTokenizerBase, source: str, recipe: Recipe) -> PreTrainedTokenizerBase:
+    """Return a tokenizer after checking that training can use it; that of a model which keeps its class with the
+    recipe's languages.
 
     Raises:
         InputError: if it has no padding or end-of-sentence token, needs to know the languages of each text, cannot
             encode targets, or does not end them with the end-of-sentence token.
     """
-    if is_multilingual(tokenizer):
+    if (start := recipe.training.start_from) and keeps_its_class(start):
+        set_direction(tokenizer, start, recipe.data)
+    elif is_multilingual(tokenizer):
         raise InputError(
             f"{source}: {type(tokenizer).__name__} marks each text with its language, as only multilingual models "
             "read it. Choose another tokenizer, or leave out tokenizer.path to learn one."
@@ -135,13 +139,36 @@ def require_trainable(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTra
     return tokenizer
 
 
-def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """The model that training begins with, new or the one to start from, with parameters frozen as the recipe says.
 
     Raises:
         InputError: if the model to start from cannot be read, or does not fit the recipe or the tokenizer.
     """
     set_seed(recipe.training.seed)
+    source = recipe.training.start_from
+    if source and keeps_its_class(source):
+        if recipe.tokenizer.path and not _has_tokenizer_of(source, tokenizer):
+            raise InputError(
+                f"training.start_from={source} has a different tokenizer; remove tokenizer.path to use it"
+            )
+        model = load_start_model(recipe, tokenizer)
+    else:
+        model = make_own_model(recipe, tokenizer)
+    # With this flag set, transformers would drop unknown settings on loading.
+    model.generation_config._from_model_config = False
+    try:
+        model.generation_config.validate(strict=True)
+    except ValueError as error:  # which saving it would raise, hours later
+        raise InputError(
+            f"training.start_from={recipe.training.start_from}, generation_config: {reason(error)}"
+        ) from None
+    freeze(model, recipe.training.freeze)
+    return model
+
+
+def make_own_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The same for a model of this package, with the recipe's languages and search."""
     if recipe.training.start_from:
         model = load_start(recipe, tokenizer)
     else:
@@ -155,15 +182,6 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         model.config.language_pairs = [list(pair) for pair in directions] if len(directions) > 1 else None
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
-    # With this flag set, transformers would drop unknown settings on loading.
-    model.generation_config._from_model_config = False
-    try:
-        model.generation_config.validate(strict=True)
-    except ValueError as error:  # which saving it would raise, hours later
-        raise InputError(
-            f"training.start_from={recipe.training.start_from}, generation_config: {reason(error)}"
-        ) from None
-    freeze(model, recipe.training.freeze)
     return model
 
 
@@ -255,11 +273,12 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     return model.float()
 
 
-def check_is_model(key: str, source: str) -> None:
+def check_is_model(key: str, source: str, is_start: bool = False) -> None:
     """Refuse what is not a model that can be trained: a checkpoint, an adapter, or a model of another architecture.
 
     Args:
         key: the recipe's key that names it.
+        is_start: whether it is trained itself, so that it may keep its class.
 
     Raises:
         InputError: if it is one of these.
@@ -275,6 +294,8 @@ def check_is_model(key: str, source: str) -> None:
             f"{key}={source} is an adapter, not a whole model. Specify its base model, or the model that its run "
             "saves with --merge"
         )
+    if is_start and keeps_its_class(source):
+        return
     if ((folder / CONFIG_FILE).exists() or not folder.exists()) and not is_own_model(source):
         from ...interop import check_model_type
 
@@ -296,19 +317,6 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     return load_model(VaswaniForConditionalGeneration, source)
 
 
-def is_own_model(source: str) -> bool:
-    """Whether a folder or a Hub id is that of a model of this package."""
-    path = Path(source)
-    if (path / CONFIG_FILE).exists():
-        return model_kind(path) == VaswaniConfig.model_type
-    if path.exists():
-        return False
-    try:
-        return VaswaniConfig.get_config_dict(source)[0].get("model_type") == VaswaniConfig.model_type
-    except Exception:  # import_model says what is wrong
-        return False
-
-
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     """The model's default search settings, as fields of its `generation_config`."""
     settings = {"num_beams": arguments.num_beams, "max_length_offset": arguments.max_length_offset}
@@ -322,6 +330,6 @@ def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     return {**settings, **penalty, "early_stopping": arguments.early_stopping}
 
 
-def drops_layers(config: VaswaniConfig) -> bool:
+def drops_layers(config: PreTrainedConfig) -> bool:
     """Whether layers are dropped in training (LayerDrop), so that some parameters get no gradient."""
-    return bool(config.encoder_layerdrop or config.decoder_layerdrop)
+    return any(config_value(config, f"{side}_layerdrop") for side in ("encoder", "decoder"))

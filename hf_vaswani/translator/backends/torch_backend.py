@@ -91,7 +91,7 @@ def search_batch(
     """
     generate_kwargs = dict(arguments.generate_kwargs)
     first_token = inputs.pop(FIRST_TOKEN, None)
-    if first_token is not None:
+    if first_token is not None and first_token != arguments.get("decoder_start_token_id"):  # as mBART's decoder does
         generate_kwargs.setdefault(FIRST_TOKEN, first_token)
     if n_best:
         generate_kwargs["num_return_sequences"] = n_best

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...core.sentence_splitting import Piece
 from ...text.glossary import Term, TermConstraint, words
-from ...text.keep_patterns import find_kept
+from ...text.keep_patterns import find_kept, literal_patterns
 from ...text.markers import END, KEEPS, TERM, without_markers
 from ...text.words import word_spans
 from ..search import Search
@@ -48,10 +48,14 @@ class KeptSpans:
         if self.patterns and search.options.return_tensors:
             raise ValueError("keep needs translations as text, not as token ids: leave out return_tensors.")
 
-    def mask(self, text: str) -> tuple[str, list[str]]:
-        """A text with [`MASK`], which has no end of a sentence in it, for each span to be kept; and these spans."""
+    def mask(self, text: str, given: Sequence[str] | None = None) -> tuple[str, list[str]]:
+        """A text with [`MASK`], which has no end of a sentence in it, for each span to be kept; and these spans.
+
+        Args:
+            given: the spans to be kept, in place of what the patterns find.
+        """
         text = without_markers(text)
-        spans = find_kept(text, self.patterns)
+        spans = find_kept(text, self.patterns if given is None else literal_patterns(given))
         bounds = [0, *(place for span in spans for place in span), len(text)]
         masked = MASK.join(text[start:end] for start, end in zip(bounds[::2], bounds[1::2]))
         return masked, [text[start:end] for start, end in spans]

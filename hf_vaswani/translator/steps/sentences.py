@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from ...core.sentence_splitting import Piece, join_texts, split_like_training_text, split_text
-from ...text.languages import GROUP_MARK, group_languages
+from ...core.tokenization_vaswani import leading_marks
 from ...text.normalization import is_blank
 from ..encoder import SourceLimits
 from ..segments import MASK, Hypothesis, Segment
@@ -23,7 +23,7 @@ class Sentences:
         length: returns the number of tokens in a text.
         penalty: the divisor of a log-probability for a given length, which makes it a score.
         empty: hypotheses of a text with nothing to translate.
-        mask: hides spans of a text that are to be kept, and returns them, too.
+        mask: hides spans of a segment's text that are to be kept, and returns them, too.
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class Sentences:
         length: Callable[[str], int],
         penalty: Callable[[int], float],
         empty: Callable[[], list[Hypothesis]],
-        mask: Callable[[str], tuple[str, list[str]]] | None,
+        mask: Callable[[Segment], tuple[str, list[str]]] | None,
     ):
-        self.config, self.has_groups, self.split_sentences = config, bool(group_languages(tokenizer)), split_sentences
+        self.config, self.tokenizer, self.split_sentences = config, tokenizer, split_sentences
         self.limits, self.length, self.penalty, self.empty, self.mask = limits, length, penalty, empty, mask
 
     def before(self, segments: list[Segment]) -> list[Segment]:
@@ -47,7 +47,7 @@ class Sentences:
         return [self._joined(list(parts)) for _, parts in groupby(segments, key=lambda segment: segment.owner)]
 
     def _split(self, segment: Segment) -> list[Segment]:
-        text, kept = self.mask(segment.piece.text) if self.mask else (segment.piece.text, [])
+        text, kept = self.mask(segment) if self.mask else (segment.piece.text, [])
         contents = iter(kept)
         return [
             Segment(
@@ -58,10 +58,9 @@ class Sentences:
         ]  # fmt: skip
 
     def _pieces(self, text: str, prefix: str) -> list[Piece]:
-        if self.has_groups and (mark := GROUP_MARK.match(text)):  # each piece needs it
-            pieces = self._divided(text[mark.end() :], prefix)
-            return [Piece(mark.group() + piece.text, piece.space) for piece in pieces]
-        return self._divided(text, prefix)
+        marks = leading_marks(self.tokenizer, text)  # each piece needs them
+        pieces = self._divided(text[len(marks) :], prefix)
+        return [Piece(marks + piece.text, piece.space) for piece in pieces] if marks else pieces
 
     def _divided(self, text: str, prefix: str) -> list[Piece]:
         if self.split_sentences:

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import PegasusConfig
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
@@ -74,12 +75,18 @@ def test_card_of_an_earlier_version_with_stages_is_one_clear_error(first, tmp_pa
     assert "is the card of a run in stages, which this version cannot replay" in error
 
 
-@pytest.mark.parametrize("name", ["M2M100", "NLLB", "mBART", "T5", "Bart"])
-def test_model_of_another_architecture_is_refused_with_what_fine_tunes_it(recipe, tmp_path, name):
-    for part in family(name, tmp_path):
-        part.save_pretrained(tmp_path / "other")
+def test_model_of_an_unknown_architecture_is_refused_with_what_fine_tunes_it(recipe, tmp_path):
+    PegasusConfig().save_pretrained(tmp_path / "other")
     with pytest.raises(InputError, match=r"^training.start_from: .* of type '\w+'. .* Seq2SeqTrainer fine-tunes it"):
         train(recipe(f"--start_from={tmp_path / 'other'}"))
+
+
+def test_other_architecture_cannot_be_distilled_but_fine_tuned(recipe, tmp_path):
+    for part in family("T5", tmp_path):
+        part.save_pretrained(tmp_path / "other")
+    other = tmp_path / "other"
+    with pytest.raises(InputError, match=r"^training.distill_from: .* and training.start_from fine-tunes it as it is"):
+        train(recipe(f"--distill_from={other}", f"--tokenizer.path={other}"))
 
 
 @pytest.mark.parametrize("name", ["M2M100", "NLLB", "mBART", "mBART-50"])

@@ -1,0 +1,310 @@
+"""A model of another class of transformers that training starts from, with its tokenizer: M2M100, NLLB, mBART, T5, …
+
+Class, tokenizer and files stay as they are, so that everything that loads the model loads what a run makes of it.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...data.sources.text_files import Pair
+from ...data.tokenizers.tokenizer import SOURCE_PREFIX, load_tokenizer
+from ...errors import InputError, reason
+from ...generation.output_scores import forced_output
+from ...models.families import FAMILIES, Family, longest_sequence
+from ...models.load import check_vocabularies, unfit_weights
+from ...models.model_files import CONFIG_FILE, check_settings, model_kind
+from ...models.model_loading import damage_errors, read_weights
+from ...text.languages import (
+    NO_LANGUAGES,
+    Languages,
+    check_languages,
+    fits_pair,
+    group_prefix,
+    is_multilingual,
+    is_same_language,
+    language_codes,
+    pairs_in_words,
+    task_parameters,
+    translation_tasks,
+)
+from ..recipe.arguments import DataArguments, GenerationArguments
+from ..recipe.recipe import Recipe
+from .cut_vocabulary import cut_model, cut_tokenizer, rows_of
+from .memory import weight_memory_errors
+from .splits import learns_both_directions, model_directions
+
+# Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
+FREE_FIELDS = {
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
+    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing"
+}  # fmt: skip
+
+
+def model_type(source: str) -> str | None:
+    """The `model_type` of a model in a folder or on the Hub; `None` for anything else, and for what cannot be read."""
+    path = Path(source)
+    if (path / CONFIG_FILE).exists():
+        return model_kind(path)
+    if path.exists():
+        return None
+    try:
+        return PreTrainedConfig.get_config_dict(source)[0].get("model_type")
+    except Exception:  # reading the model says what is wrong
+        return None
+
+
+def is_own_model(source: str) -> bool:
+    """Whether a folder or a Hub id is that of a model of this package."""
+    return model_type(source) == VaswaniConfig.model_type
+
+
+def keeps_its_class(source: str) -> bool:
+    """Whether a model of another class is fine-tuned as it is, and not imported."""
+    return model_type(source) in FAMILIES
+
+
+def read_config(source: str) -> PreTrainedConfig:
+    """The config of a model that keeps its class.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    if Path(source).is_dir():
+        check_settings(Path(source))
+    try:
+        return AutoConfig.from_pretrained(source)
+    except Exception as error:  # of many types, for values of the wrong type
+        raise InputError(f"{source}/{CONFIG_FILE}: {reason(error)}") from None
+
+
+def set_direction(tokenizer: PreTrainedTokenizerBase, source: str, data: DataArguments) -> None:
+    """Have a tokenizer encode pairs as its model reads them: with the tokens of their languages, or with a prefix.
+
+    Args:
+        source: the model that keeps its class.
+
+    Raises:
+        InputError: the model does not know the recipe's languages, or must be told them.
+    """
+    languages = Languages(*data.text_languages)
+    if is_multilingual(tokenizer):
+        languages = Languages(*(own_code(tokenizer, code) for code in languages))
+    try:
+        check_languages(tokenizer, *languages, has_own_target=False)
+        prefix = source_prefix(read_config(source), tokenizer, languages)
+    except ValueError as error:
+        keys = ("data.source_language", "data.target_language")[:: -1 if data.reversed else 1]
+        message = str(error)
+        for name, key in zip(("src_lang", "tgt_lang"), keys):
+            message = message.replace(name, key)
+        raise InputError(f"{source}: {message}") from None
+    if is_multilingual(tokenizer):
+        tokenizer.src_lang, tokenizer.tgt_lang = languages
+    tokenizer.init_kwargs.pop(SOURCE_PREFIX, None)
+    if prefix:
+        tokenizer.init_kwargs[SOURCE_PREFIX] = prefix
+
+
+def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
+    """Add the recipe's new language to a tokenizer, as a token that no text can spell.
+
+    Raises:
+        InputError: the tokenizer has it already, or a list of languages that cannot grow, or lacks the related one.
+    """
+    training, kind = recipe.training, type(tokenizer).__name__
+    code, key = training.add_language, f"training.add_language={training.add_language!r}"
+    if not is_multilingual(tokenizer):
+        raise InputError(f"{key}: the {kind} of {training.start_from} has no tokens of languages; remove it")
+    if hasattr(tokenizer, "id_to_lang_token") or hasattr(tokenizer, "_build_language_code_mappings"):
+        raise InputError(f"{key}: the languages of a {kind} cannot be changed. NLLB's and mBART's can")
+    if code in tokenizer.get_vocab():
+        raise InputError(f"{key}: {training.start_from} has this language already; remove it")
+    if training.like not in {*language_codes(tokenizer), *tokenizer.get_added_vocab()}:
+        try:
+            check_languages(tokenizer, training.like, training.like, has_own_target=False)
+        except ValueError as error:
+            raise InputError(str(error).partition(" and ")[0].replace("src_lang", "training.like")) from None
+    tokenizer.add_special_tokens({"extra_special_tokens": [code]}, replace_extra_special_tokens=False)
+
+
+def begin_like(model: PreTrainedModel, new: int, like: int) -> None:
+    """Give a new token all weights of another one; those of all other tokens stay as they are.
+
+    Args:
+        new, like: ids of these tokens; the new one may be beyond the model's embeddings.
+    """
+    if new >= len(model.get_input_embeddings().weight):
+        model.resize_token_embeddings(new + 1, mean_resizing=False)
+    with torch.no_grad():
+        for module in (model.get_input_embeddings(), model.get_output_embeddings()):
+            module.weight[new] = module.weight[like]
+        if (bias := getattr(model, "final_logits_bias", None)) is not None:
+            bias[:, new] = bias[:, like]
+
+
+def cut_to_languages(
+    tokenizer: PreTrainedTokenizerBase, recipe: Recipe, texts: Iterable[Pair]
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of a new run, cut to the recipe's languages.
+
+    Raises:
+        InputError: it cannot be cut, or the recipe keeps a language in which it has no text.
+    """
+    training, kept = recipe.training, set(recipe.training.keep_languages)
+    if not keeps_its_class(training.start_from):
+        raise InputError(f"training.keep_languages: {training.start_from} is for few languages; remove the key")
+    given = {code for code in recipe.data.text_languages if code}
+    if is_multilingual(tokenizer):
+        kept = {own_code(tokenizer, code) for code in kept}
+        given = {tokenizer.src_lang, tokenizer.tgt_lang}
+    if kept != given:
+        raise InputError(
+            f"training.keep_languages={training.keep_languages} must be the languages of the text, "
+            f"{' and '.join(sorted(given))}: in others, it is not known which tokens they need"
+        )
+    cut = cut_tokenizer(tokenizer, texts, sorted(given))
+    set_direction(cut, training.start_from, recipe.data)
+    return cut
+
+
+def own_code(tokenizer: PreTrainedTokenizerBase, code: str | None) -> str | None:
+    """A language as a multilingual tokenizer spells it: `es` is mBART's `es_XX`, `spa` NLLB's `spa_Latn`.
+
+    The code itself, if the tokenizer does not know it.
+
+    Raises:
+        ValueError: several of the tokenizer's languages fit.
+    """
+    known = language_codes(tokenizer)
+    if code is None or {code, f"__{code}__"} & known:
+        return code
+    fitting = sorted(own for own in known if is_same_language(code, own.strip("_")))
+    if len(fitting) > 1:
+        raise InputError(f"{code!r} may be {' or '.join(fitting)}: choose one")
+    return fitting[0].strip("_") if fitting else code
+
+
+def source_prefix(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, languages: Languages) -> str:
+    """What each source begins with: T5's name of the task, or Marian's mark of one of several target languages.
+
+    Raises:
+        ValueError: the model has none for these languages.
+    """
+    tasks = translation_tasks(config)
+    if not tasks:
+        return getattr(config, "prefix", None) or group_prefix(tokenizer, languages.target)
+    fitting = [name for name, pair in tasks.items() if fits_pair(languages, pair)]
+    if len(fitting) != 1:
+        given = f"src_lang={languages.source} and tgt_lang={languages.target}"
+        raise ValueError(f"{given}: this model translates {pairs_in_words(list(tasks.values()))}. Choose one pair.")
+    return task_parameters(config)[fitting[0]].get("prefix") or ""
+
+
+def translated_languages(tokenizer: PreTrainedTokenizerBase, data: DataArguments) -> Languages:
+    """The languages that must be named to translate in a run, since they choose the prefix of sources."""
+    return Languages(*data.text_languages) if tokenizer.init_kwargs.get(SOURCE_PREFIX) else NO_LANGUAGES
+
+
+def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """The model of another class that a recipe starts from, with the dropout and the search that the recipe says.
+
+    Raises:
+        InputError: it cannot be read, does not fit the tokenizer, or contradicts the recipe.
+    """
+    source, config = recipe.training.start_from, read_config(recipe.training.start_from)
+    errors = unsupported_keys(recipe) + set_fields(config, recipe.model, source) + weight_memory_errors(source, config)
+    if errors:
+        raise InputError.of(errors)
+    model, report = read_weights(AutoModelForSeq2SeqLM, source, config=config, dtype=torch.float32)
+    if errors := unfit_weights(source, model, report) + damage_errors(source, model.named_parameters()):
+        raise InputError.of(errors)
+    if recipe.training.keep_languages:
+        cut_model(model, rows_of(tokenizer, load_tokenizer(recipe.tokenizer.path or source), recipe.training.like))
+    elif recipe.training.add_language:
+        begin_like(model, *(tokenizer.convert_tokens_to_ids([recipe.training.add_language, recipe.training.like])))
+    check_vocabularies(source, model, tokenizer)
+    errors = [
+        f"training.start_from={source}: {kind} is {getattr(tokenizer, kind)} in the tokenizer and "
+        f"{getattr(config, kind)} in {CONFIG_FILE}"
+        for kind in ("pad_token_id", "eos_token_id")
+        if getattr(tokenizer, kind) != getattr(config, kind)
+    ]
+    limit = longest_sequence(model)
+    if limit and (recipe.data.max_length or 0) > limit:
+        errors.append(
+            f"data.max_length={recipe.data.max_length} exceeds the {limit} positions of training.start_from={source}; "
+            "lower it"
+        )
+    if errors:
+        raise InputError.of(errors)
+    set_search(model, tokenizer, recipe.generation)
+    return model
+
+
+def unsupported_keys(recipe: Recipe) -> list[str]:
+    """An error for each key that only models of this package support."""
+    training, evaluation = recipe.training, recipe.evaluation
+    keys: dict[str, Any] = {
+        "tokenizer.bpe_dropout": recipe.tokenizer.bpe_dropout,
+        **{f"augmentation.{name}": share for name, share in recipe.augmentation.shares.items()},
+        "training.distill_from": training.teachers,
+        "training.guided_alignment": training.guided_alignment,
+        "training.shortlist": training.shortlist,
+        "evaluation.confidence": evaluation.confidence,
+        "evaluation.attention": evaluation.attention,
+        "evaluation.compare_with": evaluation.compared,
+        "data.text": learns_both_directions(recipe.data) and recipe.data.text,
+        "data.train": len(model_directions(recipe.data)) > 1 and recipe.data.train,
+    }
+    return [
+        f"{key}={value!r} needs a model of this package, which training.start_from={training.start_from} is not; "
+        "remove it"
+        for key, value in keys.items()
+        if value
+    ]
+
+
+def set_fields(config: PreTrainedConfig, fields: dict[str, Any], source: str) -> list[str]:
+    """Set the recipe's dropout and label smoothing in a config; errors for other fields that differ from it.
+
+    Args:
+        fields: the recipe's section `model`.
+    """
+    family: Family = FAMILIES[config.model_type]
+    errors = []
+    for name, value in fields.items():
+        own = family.value(config, name)
+        if name in FREE_FIELDS and own is not None:
+            setattr(config, family.name(name), value)
+        elif own != value:
+            has = "has no such field" if own is None else f"has {own!r}"
+            errors.append(f"model.{name}={value!r} contradicts training.start_from={source}, which {has}; remove it")
+    return errors
+
+
+def set_search(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, arguments: GenerationArguments) -> None:
+    """Set the recipe's search, as far as transformers has it, and that translations begin as targets do in training.
+
+    All other settings of the model stay as they are.
+    """
+    settings, defaults = model.generation_config, type(model.generation_config)()
+    settings.num_beams, settings.early_stopping = arguments.num_beams, arguments.early_stopping
+    if arguments.length_penalty_type == "length":
+        settings.length_penalty = arguments.length_penalty
+    if arguments.num_beams == 1:
+        for name in ("length_penalty", "early_stopping", "num_return_sequences"):
+            setattr(settings, name, getattr(defaults, name))
+    if is_multilingual(tokenizer):
+        labels = tokenizer(text_target="a")["input_ids"]
+        named = tokenizer._build_translation_inputs(
+            ["a"], return_tensors=None, src_lang=tokenizer.src_lang, tgt_lang=tokenizer.tgt_lang
+        )
+        language = int(named["forced_bos_token_id"])
+        # mBART's decoder starts with the language itself.
+        settings.forced_bos_token_id = language if labels[0] == language else None
+        settings.decoder_start_token_id = int(forced_output(model, torch.tensor([labels]))[0, 0])

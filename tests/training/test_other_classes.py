@@ -1,0 +1,138 @@
+"""Models of transformers' other classes are fine-tuned as they are, and stay what they were."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.training.checkpoints.checkpoint import weights_file
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from ..families import FAMILIES, LANGUAGES, family
+from .helpers import same_weights
+from .test_resume import kill_at_random_moments
+from .test_trainer import assert_same_run
+
+OTHERS = [name for name in FAMILIES if name != "Vaswani"]
+# The slowest first: every kind of tokenizer, and of what a decoder starts with.
+EACH_KIND = [
+    name if name in ("NLLB", "mBART", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS
+]
+STEPS = ("--max_steps=4", "--save_steps=2", "--eval_steps=2", "--max_length=40", "--eval_sentences=2")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Saves a small random model, and returns its folder."""
+
+    def save(name, **changes):
+        folder = tmp_path / "start"
+        folder.mkdir()
+        for part in family(name, tmp_path, **changes):
+            part.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture
+def tuned(recipe, start):
+    """Loads a recipe that fine-tunes a model."""
+
+    def load(name, *options, **changes):
+        folder = start(name, **changes)
+        languages = zip(("source", "target"), LANGUAGES.get(name, ()))
+        given = [f"--{side}_language={code}" for side, code in languages]
+        return lambda *more, output="out": recipe(
+            f"--start_from={folder}", *given, *STEPS, *options, *more, output=output
+        )
+
+    return load
+
+
+@pytest.mark.parametrize("name", EACH_KIND)
+def test_loop_trainer_and_a_resumed_run_take_the_same_steps(tuned, name):
+    load = tuned(name, "--label_smoothing=0.1", "--max_tokens=60", "--gradient_accumulation_steps=2")
+    whole = train(load(output="whole"))
+    train(load("--max_steps=2", output="parts"))
+    resumed = train(load(output="parts"))
+    assert same_weights(resumed.folder, whole.folder)
+    by_trainer = train_with_trainer(load(output="trainer"))
+    assert_same_run(by_trainer.folder, whole.folder)
+
+
+@pytest.mark.parametrize("name", EACH_KIND)
+def test_tuned_model_keeps_class_and_files_and_translates_everywhere(tuned, name, tmp_path):
+    report = train(tuned(name, "--average_last=1", "--keep_best=0")())
+    folder, start = report.folder, tmp_path / "start"
+    before, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(start), AutoTokenizer.from_pretrained(start)
+    after, tuned_tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert (type(after), type(tuned_tokenizer)) == (type(before), type(tokenizer))
+    assert tuned_tokenizer.get_vocab() == tokenizer.get_vocab()
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [type(before).__name__]
+    assert f"It is a `{type(before).__name__}`" in (folder / "README.md").read_text()
+    assert "fine-tuned from start" in (folder / "README.md").read_text()
+    # The last checkpoint's weights in the model that the run started from.
+    last = load_file(weights_file(folder / "checkpoints" / "update-00000004"))
+    assert not before.load_state_dict(last, strict=False).unexpected_keys
+    inputs = tuned_tokenizer(["ein hund läuft", "katze"], text_target=["die katze", "haus"], padding=True)
+    inputs = {key: torch.tensor(value) for key, value in inputs.items() if key != "token_type_ids"}
+    with torch.no_grad():
+        assert torch.equal(after.eval()(**inputs).logits, before.eval()(**inputs).logits)
+    expected = (folder / "test_translations.txt").read_text()
+    sources = (tmp_path / "test.x").read_text().splitlines()
+    translator = pipeline("translation", model=str(folder))
+    found = [result["translation_text"] for result in translator(sources)]
+    assert [" ".join(text.split()) for text in found] == [" ".join(line.split()) for line in expected.splitlines()]
+    output = tmp_path / "output"
+    assert main(["translate", str(folder), "--input", str(tmp_path / "test.x"), "--output", str(output)]) == 0
+    assert output.read_text() == expected
+
+
+@pytest.mark.parametrize("name", ["M2M100", *(pytest.param(name, marks=pytest.mark.slow) for name in ("T5", "mBART"))])
+def test_adapter_is_trained_loaded_and_merged(tuned, name, tmp_path):
+    pytest.importorskip("peft")
+    load = tuned(name, "--r=2", "--learning_rate=0.1", "--average_last=1", "--keep_best=0")
+    folder = train(load()).folder
+    assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
+    output = tmp_path / "output"
+    assert main(["translate", str(folder), "--input", str(tmp_path / "test.x"), "--output", str(output)]) == 0
+    assert output.read_text() == (folder / "test_translations.txt").read_text()
+    adapted = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start").eval()
+    ids = torch.tensor([[5, 6, 7, 2]])
+    before = adapted(input_ids=ids, labels=ids).logits
+    adapted.load_adapter(str(folder))
+    after = adapted(input_ids=ids, labels=ids).logits
+    merged = AutoModelForSeq2SeqLM.from_pretrained(train(load("--merge=true")).folder).eval()
+    torch.testing.assert_close(after, merged(input_ids=ids, labels=ids).logits, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(after, before, atol=0.1)
+
+
+@pytest.mark.parametrize("cut", [(), ("--keep_languages=deu_Latn,gn_Latn",)])
+def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned, tmp_path, cut):
+    load = tuned("NLLB", "--add_language=gn_Latn", "--like=spa_Latn", "--target_language=gn_Latn", *cut)
+    whole = train(load(output="whole")).folder
+    train(load("--max_steps=2", output="parts"))
+    parts = train(load(output="parts")).folder
+    assert same_weights(parts, whole)
+    output = tmp_path / "output"
+    languages = ["--source_language=deu_Latn", "--target_language=gn_Latn"]
+    assert (
+        main(["translate", str(whole), "--input", str(tmp_path / "test.x"), "--output", str(output), *languages]) == 0
+    )
+    assert output.read_text() == (whole / "test_translations.txt").read_text()
+    assert AutoModelForSeq2SeqLM.from_pretrained(whole).config.vocab_size == (36 if cut else 240)
+
+
+@pytest.mark.slow
+def test_killed_run_resumes_bit_for_bit(tuned, recipe, tmp_path):
+    load = tuned("M2M100", "--max_steps=60", "--save_steps=3")
+    whole = train(load(output="whole")).folder
+    options = [f"--start_from={tmp_path / 'start'}", "--source_language=de", "--target_language=en", *STEPS]
+    options += ["--max_steps=60", "--save_steps=3"]
+    assert kill_at_random_moments(recipe, tmp_path / "parts", 2, options)
+    assert same_weights(train(load(output="parts")).folder, whole)
