@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.modeling_vaswani import IGNORED_LABEL
 from ..core.tokenization_vaswani import FOLDS_CAPITALS, fold_capitals
 from ..errors import InputError, counted
-from ..text.languages import own_mark
+from ..text.languages import GROUP_MARK, mark_target
 from ..text.normalization import is_blank
 from .sources.text_files import Pair
 from .tokenizers.tokenizer import SOURCE_PREFIX, side_backends
@@ -76,11 +76,11 @@ class EncodedPairs:
 
 def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
     """Return an encoder that uses the tokenizer's own encoding, without randomness."""
-    prefix = tokenizer.init_kwargs.get(SOURCE_PREFIX)
+    prefix = tokenizer.init_kwargs.get(SOURCE_PREFIX) or ""
+    language = mark[1] if (mark := GROUP_MARK.match(prefix)) else None
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
-        if prefix:
-            sources = [prefix + text if own_mark(tokenizer, text) is None else text for text in sources]
+        sources = mark_target(tokenizer, sources, language, "" if language else prefix) if prefix else sources
         columns = tokenizer(sources, text_target=targets)
         return columns["input_ids"], columns["labels"]
 

@@ -271,9 +271,9 @@ class TranslationPipeline(Pipeline):
         preprocess, postprocess = (
             {name: options[name] for name in names if name in options} for names in (of_preprocess, of_postprocess)
         )
-        preprocess |= self._choose_languages(preprocess, bool(options.get("zero_shot")))
-        own = {**options, **preprocess}
-        given = TranslationOptions(**{name: value for name, value in own.items() if name in MEANINGS})
+        chosen = self._choose_languages(options, bool(options.get("zero_shot")))
+        options, preprocess = {**options, **chosen}, {**preprocess, **chosen}
+        given = TranslationOptions(**{name: value for name, value in options.items() if name in MEANINGS})
         others = MEANINGS.keys() | preprocess.keys() | postprocess.keys()
         generate_kwargs = {name: value for name, value in options.items() if name not in others}
         return Translator(

@@ -1,6 +1,7 @@
 """A run on several directions: one model, one vocabulary, scores of each direction."""
 
 import json
+import re
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
@@ -78,7 +79,10 @@ def test_each_direction_is_scored_in_validation_and_at_the_end(trained, capsys):
     results = json.loads((trained / "results.json").read_text())
     assert set(results["tests"]) == set(names)
     assert results["directions"] == [["en", "xx"], ["en", "yy"], ["yy", "en"]]
-    assert "en-yy" in (trained / "README.md").read_text()
+    card = (trained / "README.md").read_text()
+    assert "en-yy" in card and "single sentences from en to xx, en to yy, yy to en." in card
+    mean = sum(results["tests"][name]["chrf2"] for name in names) / 3
+    assert re.search(rf"\| mean of 3 directions \| 18 \| .* \| {mean:.2f} \|", card)
 
 
 def test_best_weights_are_those_of_the_direction_that_is_named(directions, tmp_path):
