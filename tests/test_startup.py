@@ -55,7 +55,7 @@ def test_training_loads_only_a_part_of_the_package(tmp_path):
     command = [sys.executable, "-c", AT_FIRST_STEP, *options]
     process = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
     files, lines = map(int, process.stderr.splitlines()[-1].split())
-    assert files <= 140 and lines <= 22_000
+    assert files <= 145 and lines <= 23_000
 
 
 def test_help_of_all_commands_needs_neither_torch_nor_transformers():

@@ -139,6 +139,13 @@ class DataArguments(Section):
         return any(isinstance(entry, dict) and any(map(entry.get, LANGUAGE_KEYS)) for entry in entries)
 
     @property
+    def has_marks(self) -> bool:
+        """Whether sources may begin with marks of languages or tags."""
+        entries = self.train if isinstance(self.train, list) else [self.train]
+        entries = [*entries, *(self.text.values() if isinstance(self.text, dict) else ())]
+        return self.has_directions or any(isinstance(entry, dict) and entry.get("tag") for entry in entries)
+
+    @property
     def text_languages(self) -> tuple[str | None, str | None]:
         """The languages of the source and target sides of all texts, in the direction that is trained."""
         languages = self.source_language, self.target_language

@@ -290,13 +290,12 @@ def model_languages(data: DataArguments) -> Languages:
 
 def model_directions(data: DataArguments) -> list[Direction]:
     """The directions of a model whose sources name their languages; none for a model of one pair."""
-    sources = parse_sources(data)
-    return directions_of(data, sources["train"]) if has_directions(sources) else []
+    return directions_of(data, parse_sources(data)["train"]) if data.has_directions else []
 
 
 def model_marks(data: DataArguments) -> list[str]:
     """The tokens that name target languages and tags in the training text."""
-    return mark_tokens(data, parse_sources(data)["train"])
+    return mark_tokens(data, parse_sources(data)["train"]) if data.has_marks else []
 
 
 def learns_both_directions(data: DataArguments) -> bool:

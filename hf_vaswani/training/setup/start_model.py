@@ -14,11 +14,8 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import SOURCE_PREFIX, load_tokenizer
 from ...errors import InputError, reason
-from ...generation.output_scores import forced_output
 from ...models.families import FAMILIES, Family, longest_sequence
-from ...models.load import check_vocabularies, unfit_weights
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind
-from ...models.model_loading import damage_errors, read_weights
 from ...text.languages import (
     NO_LANGUAGES,
     Languages,
@@ -34,8 +31,6 @@ from ...text.languages import (
 )
 from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
-from .cut_vocabulary import cut_model, cut_tokenizer, rows_of
-from .memory import weight_memory_errors
 from .splits import learns_both_directions, model_directions
 
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
@@ -155,6 +150,8 @@ def cut_to_languages(
     Raises:
         InputError: it cannot be cut, or the recipe keeps a language in which it has no text.
     """
+    from .cut_vocabulary import cut_tokenizer
+
     training, kept = recipe.training, set(recipe.training.keep_languages)
     if not keeps_its_class(training.start_from):
         raise InputError(f"training.keep_languages: {training.start_from} is for few languages; remove the key")
@@ -216,6 +213,11 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
     Raises:
         InputError: it cannot be read, does not fit the tokenizer, or contradicts the recipe.
     """
+    from ...models.load import check_vocabularies, unfit_weights
+    from ...models.model_loading import damage_errors, read_weights
+    from .cut_vocabulary import cut_model, rows_of
+    from .memory import weight_memory_errors
+
     source, config = recipe.training.start_from, read_config(recipe.training.start_from)
     errors = unsupported_keys(recipe) + set_fields(config, recipe.model, source) + weight_memory_errors(source, config)
     if errors:
@@ -296,6 +298,8 @@ def set_search(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, argum
 
     All other settings of the model stay as they are.
     """
+    from ...generation.output_scores import forced_output
+
     settings, defaults = model.generation_config, type(model.generation_config)()
     settings.num_beams, settings.early_stopping = arguments.num_beams, arguments.early_stopping
     if arguments.length_penalty_type == "length":
