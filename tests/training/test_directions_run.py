@@ -3,10 +3,13 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.data.augmentation.arguments import AugmentationArguments
+from hf_vaswani.data.augmentation.augmenter import augmented_encoder
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
@@ -123,3 +126,15 @@ def test_run_on_a_tokenizer_without_the_marks_is_refused(recipe, directions, tmp
     train(recipe(output="plain"))
     with pytest.raises(InputError, match="has no token for >>xx<<, >>yy<<, >>en<<"):
         train(directions(f"--tokenizer.path={tmp_path / 'plain'}"))
+
+
+def test_augmentation_and_dropout_leave_marks_alone(trained):
+    tokenizer = AutoTokenizer.from_pretrained(trained)
+    arguments = AugmentationArguments(uppercase=1, typos=1, no_punctuation=1)
+    encode = augmented_encoder(arguments, 0.5, tokenizer, [], None)
+    sources = [">>yy<< abcde, fgh!", "abcd"]
+    ids, _ = encode(sources * 20, ["a"] * 40, np.random.default_rng(0))
+    firsts = [tokenizer.convert_ids_to_tokens(row)[0] for row in ids]
+    assert set(firsts[::2]) == {">>yy<<"}
+    assert ">>" not in "".join(firsts[1::2])
+    assert len({tuple(row) for row in ids[::2]}) > 1

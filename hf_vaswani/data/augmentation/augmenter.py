@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from ...core.tokenization_vaswani import leading_marks
 from ...errors import InputError
 from ...text.glossary import Glossary, words
+from ...text.languages import without_mark
 from ...text.markers import (
     KEEP_TOKENS,
     TERM_TOKENS,
@@ -197,14 +199,20 @@ def augmented_encoder(
         sample: pairs from which word translations are learned.
         glossary: the one that the recipe names, if any.
     """
-    aligner = WordAligner.learn(sample) if arguments.terms or arguments.placeholders else None
+    aligner = None
+    if arguments.terms or arguments.placeholders:
+        aligner = WordAligner.learn((without_mark(source), target) for source, target in sample)
     augment = Augmenter(arguments, aligner, glossary)
     marked = with_markers(tokenizer) if any(arguments.markers) else tokenizer
     inner = dropout_encoder(marked, bpe_dropout) if bpe_dropout else plain_encoder(marked)
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator):
-        pairs = [augment(source, target, generator) for source, target in zip(sources, targets)]
-        return inner([source for source, _ in pairs], [target for _, target in pairs], generator)
+        rows = []
+        for source, target in zip(sources, targets):
+            mark = leading_marks(tokenizer, source)  # which stays
+            changed, target = augment(source[len(mark) :], target, generator)
+            rows.append((mark + changed, target))
+        return inner([source for source, _ in rows], [target for _, target in rows], generator)
 
     return encode
 

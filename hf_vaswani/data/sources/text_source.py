@@ -55,7 +55,7 @@ class TextSource:
         both_directions: whether it is read in the opposite direction, too.
         tag: what its sources begin with, for example to tell text that was made by translation: `bt`, for `<bt>`.
         reversed: whether the pairs are read in the opposite direction, with targets as sources.
-        made: whether the pairs were made from training text, in which case none of them may be held out.
+        made: whether the pairs were made from training text, or by a model, so that none of them may be held out.
         weight: relative share among several sources.
         name: for reports: by default, the location.
         prefix: the marks that each source text begins with, see [`mark_sources`].
