@@ -8,8 +8,8 @@ pairs that its setting drops, or would drop.
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..text.languages import without_mark
 from ..text.normalization import is_blank
 from .sources.tables import Languages
 from .sources.text_files import Pair
-from .sources.text_source import TextSource, iterate_numbered_pairs, iterate_pairs, marked
+from .sources.text_source import TextSource, iterate_pairs
 
 # Name → description of the pairs, and the setting that drops them. The last two are checked after tokenization.
 ISSUES = {
@@ -245,20 +245,22 @@ class HeldOut:
             return "validation"
         return "test" if position < self.validation + self.test else "train"
 
-    def select(self, pairs: Iterable[Pair], part: str) -> Iterator[Pair]:
-        """The pairs of a part, in order."""
-        return (pair for pair in pairs if self.part_of(pair) == part) if self else iter(pairs)
+    def select(
+        self, pairs: Iterable[Pair], part: str, in_files: Callable[[Pair], Pair] = lambda pair: pair
+    ) -> Iterator[Pair]:
+        """The pairs of a part, in order.
+
+        Args:
+            in_files: gives a pair as its files have it, by which it is held out.
+        """
+        return (pair for pair in pairs if self.part_of(in_files(pair)) == part) if self else iter(pairs)
 
     def pairs_of(self, source: TextSource, languages: Languages, part: str, streaming: bool = False) -> Iterator[Pair]:
         """The pairs of a source that belong to a part, regardless of the direction in which the source is read.
 
         Nothing is held out of a source whose pairs were made from training text: all of them are for training.
         """
+        pairs = iterate_pairs(source, languages, streaming)
         if source.made:
-            yield from iterate_pairs(source, languages, streaming) if part == "train" else ()
-            return
-        # Whether a pair is held out does not depend on its direction.
-        plain = replace(source, reversed=False, prefix="", reserved=())
-        for number, pair in iterate_numbered_pairs(plain, languages, streaming):
-            if not self or self.part_of(pair) == part:
-                yield marked(source, number, pair[::-1] if source.reversed else pair)
+            return pairs if part == "train" else iter(())
+        return self.select(pairs, part, source.in_files)

@@ -46,8 +46,8 @@ def test_pairs_that_are_also_in_the_text_are_counted(source, tmp_path, monkeypat
 
 def test_prepared_text_is_cached_by_content_and_settings(source, tmp_path, monkeypatch):
     reads = []
-    original = filters.iterate_numbered_pairs
-    monkeypatch.setattr(filters, "iterate_numbered_pairs", lambda *args: reads.append(1) or original(*args))
+    original = filters.iterate_pairs
+    monkeypatch.setattr(filters, "iterate_pairs", lambda *args: reads.append(1) or original(*args))
     settings, cache = FilterSettings(), tmp_path / "cache"
     first = prepare_text([source("a", LINES)], LANGUAGES, settings, cache)
     moved = prepare_text([source("moved", LINES)], LANGUAGES, settings, cache)

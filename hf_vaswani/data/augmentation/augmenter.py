@@ -10,7 +10,6 @@ from transformers import PreTrainedTokenizerBase
 from ...core.tokenization_vaswani import leading_marks
 from ...errors import InputError
 from ...text.glossary import Glossary, words
-from ...text.languages import without_mark
 from ...text.markers import (
     KEEP_TOKENS,
     TERM_TOKENS,
@@ -201,7 +200,8 @@ def augmented_encoder(
     """
     aligner = None
     if arguments.terms or arguments.placeholders:
-        aligner = WordAligner.learn((without_mark(source), target) for source, target in sample)
+        plain = ((source.removeprefix(leading_marks(tokenizer, source)), target) for source, target in sample)
+        aligner = WordAligner.learn(plain)
     augment = Augmenter(arguments, aligner, glossary)
     marked = with_markers(tokenizer) if any(arguments.markers) else tokenizer
     inner = dropout_encoder(marked, bpe_dropout) if bpe_dropout else plain_encoder(marked)

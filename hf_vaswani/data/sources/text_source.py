@@ -128,6 +128,12 @@ class TextSource:
             return f"{data} ({self.split})" if self.split else data
         return self.file or " and ".join(", ".join(side) for side in (self.source, self.target))
 
+    def in_files(self, pair: Pair) -> Pair:
+        """A pair of this source as its files have it: without marks, and in their direction."""
+        text, translation = pair
+        plain = text.removeprefix(f"{self.prefix} ") if self.prefix else text, translation
+        return plain[::-1] if self.reversed else plain
+
     def is_among(self, others: Iterable["TextSource"]) -> bool:
         """Whether this source is one of others, however it is named and weighted."""
 
@@ -170,7 +176,7 @@ def iterate_numbered_pairs(
     if source.prefix or source.reserved:
         plain = replace(source, prefix="", reserved=())
         for number, pair in iterate_numbered_pairs(plain, languages, streaming):
-            yield number, marked(source, number, pair)
+            yield number, _marked(source, number, pair)
         return
     languages = source.source_language or languages[0], source.target_language or languages[1]
     if source.reversed:
@@ -190,7 +196,7 @@ def iterate_numbered_pairs(
         yield from _pairs_of_records(source, languages, streaming)
 
 
-def marked(source: TextSource, number: int, pair: Pair) -> Pair:
+def _marked(source: TextSource, number: int, pair: Pair) -> Pair:
     """A pair whose source text begins with the marks of its source.
 
     Args:

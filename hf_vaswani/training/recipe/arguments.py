@@ -135,15 +135,18 @@ class DataArguments(Section):
     @property
     def has_directions(self) -> bool:
         """Whether sources name languages of their own, so that a model learns several directions."""
-        entries = self.train if isinstance(self.train, list) else [self.train]
-        return any(isinstance(entry, dict) and any(map(entry.get, LANGUAGE_KEYS)) for entry in entries)
+        return self._have_any(*LANGUAGE_KEYS)
 
     @property
     def has_marks(self) -> bool:
         """Whether sources may begin with marks of languages or tags."""
+        return self._have_any(*LANGUAGE_KEYS, "tag")
+
+    def _have_any(self, *keys: str) -> bool:
+        """Whether sources of the training text have any of some keys."""
         entries = self.train if isinstance(self.train, list) else [self.train]
         entries = [*entries, *(self.text.values() if isinstance(self.text, dict) else ())]
-        return self.has_directions or any(isinstance(entry, dict) and entry.get("tag") for entry in entries)
+        return any(isinstance(entry, dict) and any(map(entry.get, keys)) for entry in entries)
 
     @property
     def text_languages(self) -> tuple[str | None, str | None]:

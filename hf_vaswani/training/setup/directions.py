@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import combinations
 
 from ...data.sources.text_source import TextSource
 from ...text.languages import is_same_language, language_code
@@ -25,14 +25,6 @@ def directions_of(data: DataArguments, sources: Iterable[TextSource]) -> list[Di
     return list(dict.fromkeys(direction_of(data, source) for source in sources))
 
 
-def has_directions(sources: Sources) -> bool:
-    """Whether sources name languages of their own, so that a model learns several directions."""
-    return any(
-        source.source_language or source.target_language or source.both_directions
-        for source in chain.from_iterable(sources.values())
-    )
-
-
 def in_both_directions(sources: Iterable[TextSource]) -> list[TextSource]:
     """The sources, and after each that is read in both directions the same in the opposite one."""
     return [
@@ -49,7 +41,7 @@ def name_of(direction: Direction) -> str:
 
 def direction_errors(data: DataArguments, sources: Sources) -> list[str]:
     """What is wrong with the languages of a recipe's sources."""
-    if not has_directions(sources):
+    if not data.has_directions:
         return []
     errors, trained = [], set(directions_of(data, sources["train"]))
     if REVERSED in (data.text or ()):

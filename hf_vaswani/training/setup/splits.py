@@ -25,7 +25,6 @@ from .directions import (
     direction_errors,
     direction_of,
     directions_of,
-    has_directions,
     in_both_directions,
     mark_sources,
     mark_tokens,
@@ -155,7 +154,7 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
         "train": _digest([train.digest, str(weights)] if train else description),
         "validation": _digest(f"{source}\t{target}" for source, target in validation),
     }
-    if not has_directions(sources):
+    if not data.has_directions:
         validations = {}
     return Splits(
         sources["train"], weights, train, validation, tests.pop(MAIN_TEST, None), tests, digests, validations
@@ -192,7 +191,7 @@ def _by_direction(
     data: DataArguments, sources: dict[str, list[TextSource]], split: str, texts: list[list[Pair]]
 ) -> dict[str, list[Pair]]:
     """The pairs of a split's sources by the name of their direction, which is "" for all if there are not several."""
-    if not has_directions(sources):
+    if not data.has_directions:
         return {"": [pair for text in texts for pair in text]}
     parts: dict[str, list[Pair]] = {}
     for source, text in zip(sources[split] if split in sources else held_out_sources(data), texts):
@@ -268,8 +267,7 @@ def own_sources(data: DataArguments) -> list[TextSource]:
     Raises:
         InputError: as in [`parse_sources`].
     """
-    own = data.model_copy(update={"text": None, "reversed": False})
-    return [replace(source, weight=None) for source in parse_sources(own)["train"]]
+    return held_out_sources(data.model_copy(update={"reversed": False}))
 
 
 def held_out_sources(data: DataArguments) -> list[TextSource]:
