@@ -29,7 +29,13 @@ ENCODINGS = {
 }  # fmt: skip
 COMPRESSED_STARTS = {b"\x1f\x8b\x08": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 TO_UTF_8 = "iconv -f ISO-8859-1 -t UTF-8"
-OTHER_COMPRESSIONS = (".bz2", ".xz", ".lzma", ".lz4", ".7z", ".zip", ".rar", ".tar", ".tgz")
+# (name, offset, mark). An archive is known by its content, not by its suffix: a text in Rarámuri is text.tar.
+ARCHIVES = [
+    ("bzip2", 4, b"1AY&SY"), ("xz", 0, b"\xfd7zXZ\0"), ("lz4", 0, b"\x04\x22\x4d\x18"),
+    ("7-Zip", 0, b"7z\xbc\xaf\x27\x1c"), ("ZIP", 0, b"PK\x03\x04"), ("RAR", 0, b"Rar!\x1a\x07"),
+    ("tar", 257, b"ustar\0"), ("tar", 257, b"ustar  \0"),
+]  # fmt: skip
+OTHER_COMPRESSIONS = (".bz2", ".xz", ".lzma", ".lz4", ".7z", ".zip", ".rar", ".tgz")
 
 Report = Callable[[int, str], None]
 Pair = tuple[str, str]
@@ -105,7 +111,10 @@ def _split_lines(chunks: Iterable[bytes], name: str, report: Report | None) -> I
 
 
 def _check_kind(start: bytes, name: str) -> None:
-    """Refuse the beginning of a file in UTF-16 or UTF-32, or of one that is not text; single NULs are allowed."""
+    """Refuse the beginning of an archive, of a file in UTF-16 or UTF-32, or not of text; single NULs are allowed."""
+    archive = next((archive for archive, offset, mark in ARCHIVES if start.startswith(mark, offset)), None)
+    if archive:
+        raise InputError(f"{name} is a {archive} archive. Decompress it, or compress its text as .gz or .zst.")
     encoding = next((encoding for mark, encoding in ENCODINGS.items() if start.startswith(mark)), None)
     even, odd = start[::2].count(0), start[1::2].count(0)
     if encoding is None and max(even, odd) > len(start) / 4 > 10 * min(even, odd):
@@ -174,10 +183,6 @@ def read_chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
         InputError: the file is missing, empty, or damaged.
     """
     check_file(path, any_kind)
-    # An archive may also be inside: text.tar.gz.
-    inner = Path(path).with_suffix("") if Path(path).suffix.lower() in COMPRESSED else Path(path)
-    if inner.suffix.lower() in OTHER_COMPRESSIONS:
-        raise InputError(f"{path}: unsupported compression. Decompress it, or compress it as .gz or .zst.")
     try:
         with open(path, "rb") as file:
             yield from _reader(file, Path(path).suffix.lower())(file)

@@ -1,6 +1,10 @@
+import bz2
 import gzip
+import io
 import lzma
+import tarfile
 import tracemalloc
+import zipfile
 
 import pytest
 import zstandard
@@ -15,6 +19,16 @@ CONTENT = "\ufeffHund\u2028Katze\r\n\nläuft".encode()
 
 def pack(content: bytes, suffix: str) -> bytes:
     return {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}[suffix](content)
+
+
+def archived() -> dict[str, bytes]:
+    """The same file as a ZIP and as a tar archive."""
+    zipped, tarred = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("text.de", "ein Hund\n")
+    with tarfile.open(fileobj=tarred, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("text.de"))
+    return {"ZIP": zipped.getvalue(), "tar": tarred.getvalue()}
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
@@ -118,7 +132,11 @@ OTHER_KINDS = {
     "UTF-16BE": ("ein Hund läuft – schnell\n".encode("utf-16-be"), "iconv -f UTF-16BE -t UTF-8"),
     "UTF-32": ("ein Hund\n".encode("utf-32"), "iconv -f UTF-32 -t UTF-8"),
     "safetensors": (BINARY, "not a text file"),
-    "xz": (lzma.compress(b"ein Hund\n"), "not a text file"),
+    "xz": (lzma.compress(b"ein Hund\n"), "xz archive"),
+    "bzip2": (bz2.compress(b"ein Hund\n"), "bzip2 archive"),
+    "ZIP": (archived()["ZIP"], "ZIP archive"),
+    "tar": (archived()["tar"], "tar archive"),
+    "tar.gz": (gzip.compress(archived()["tar"]), "tar archive"),
     "compressed binary": (gzip.compress(BINARY), "not a text file"),
     "old Mac": (b"ein Hund\rzwei\r", r"carriage returns.* tr '\\r' '\\n'"),
 }
@@ -149,9 +167,14 @@ def test_compression_is_recognized_without_suffix(tmp_path, suffix):
     assert list(iterate_lines(path)) == ["ein Hund"]
 
 
-@pytest.mark.parametrize("suffix", [".xz", ".bz2", ".zip"])
-def test_unsupported_compression_is_rejected_by_suffix(tmp_path, suffix):
-    path = tmp_path / f"text{suffix}"
-    path.write_bytes(b"PK")
-    with pytest.raises(InputError, match="unsupported compression"):
-        list(iterate_lines(path))
+@pytest.mark.parametrize("name", ["text.tar", "text.tar.gz", "text.zip", "text.xz"])
+def test_text_is_read_whatever_its_suffix(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(pack(b"ein Hund\n", ".gz") if name.endswith(".gz") else b"ein Hund\n")
+    assert list(iterate_lines(path)) == ["ein Hund"]
+
+
+def test_a_word_where_tar_has_its_mark_is_text(tmp_path):
+    path, line = tmp_path / "text.es", "a" * 255 + " ustar es un verbo"
+    path.write_text(line + "\n")
+    assert list(iterate_lines(path)) == [line]

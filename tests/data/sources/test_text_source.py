@@ -124,13 +124,6 @@ def test_csv_cell_may_be_very_long(write):
     assert read(write("text.csv", f"de,en\n{'a' * 200_000},b\n")) == [("a" * 200_000, "b")]
 
 
-@pytest.mark.parametrize("name", ["text.tar.gz", "text.tgz", "text.tar.zst"])
-def test_archive_is_not_read_as_text(tmp_path, name):
-    (tmp_path / name).write_bytes(gzip.compress(b"text"))
-    with pytest.raises(InputError, match="unsupported compression"):
-        list(iterate_lines(tmp_path / name))
-
-
 def test_pipe_is_not_taken_for_a_missing_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="is a pipe or a device.*Save its text to a file"):
