@@ -27,6 +27,7 @@ from .setup.memory import training_memory_errors
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
+from .setup.start_model import start_targets
 from .setup.tokenizer_and_model import drops_layers, named, new_config
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
+    if start_targets(recipe.training.start_from):
+        recipe.data.mark_targets = True  # as the model to start from reads its sources
     inputs = RunInputs(recipe)
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
@@ -60,6 +61,56 @@ def test_model_knows_its_directions_and_translates_into_each(trained):
         translator("a b", src_lang="xx", tgt_lang="en")
     with pytest.raises(ValueError, match="several languages: en, xx, yy. Choose one with tgt_lang"):
         translator("a b")
+
+
+def one_direction(directions, trained, code, *more):
+    """Fine-tune the model on one of its directions, or on a new one."""
+    folder = trained.parent
+    text = [f"--{split}_{side}={folder / f'{size}.{name}'}" for split, size in (("train", 60), ("validation", 8))
+            for side, name in (("source", "xx.en"), ("target", "xx"))]  # fmt: skip
+    languages = ["--source_language=en", f"--target_language={code}", "--temperature=null"]
+    recipe = directions(*text, *languages, "--test=null", f"--start_from={trained}", *more, output="tuned")
+    train(recipe)
+    return folder / "tuned"
+
+
+def test_fine_tuned_on_one_direction_it_keeps_the_others(directions, trained, capsys):
+    capsys.readouterr()
+    tuned = one_direction(directions, trained, "xx")
+    config = AutoModelForSeq2SeqLM.from_pretrained(tuned).config
+    assert config.language_pairs == [["en", "xx"], ["en", "yy"], ["yy", "en"]]
+    assert (config.source_language, config.target_language) == (None, None)
+    first = capsys.readouterr().out.partition("first pair: ")[2]
+    assert first.startswith(">>xx<<")
+
+
+def test_a_language_is_added_that_begins_as_another(directions, trained):
+    with pytest.raises(InputError, match="no token for >>zz<<.*training.add_language adds one"):
+        one_direction(directions, trained, "zz")
+    with pytest.raises(InputError, match="like='zz': .* translates into en, xx, yy"):
+        one_direction(directions, trained, "zz", "--add_language=zz", "--like=zz")
+    tuned = one_direction(directions, trained, "zz", "--add_language=zz", "--like=xx", "--learning_rate=1e-12")
+    config = AutoModelForSeq2SeqLM.from_pretrained(tuned).config
+    assert config.language_pairs == [["en", "xx"], ["en", "yy"], ["yy", "en"], ["en", "zz"]]
+    before, after = pipeline("translation", str(trained)), pipeline("translation", str(tuned))
+    texts = ["a b", "c d e"]
+    assert after(texts, tgt_lang="xx") == before(texts, tgt_lang="xx") == after(texts, tgt_lang="zz")
+
+
+def test_a_tag_that_the_start_model_lacks_begins_as_the_mean_of_all_tokens(directions, trained, tmp_path):
+    made = tmp_path / "made.jsonl"
+    made.write_text(json.dumps({"source": "a b", "target": "A B"}) + "\n", encoding="utf-8")
+    keys = {"tag": "bt", "source_language": "en", "target_language": "xx"}
+    text = json.dumps({"own": None, str(made): keys})
+    train(directions(f"--text={text}", f"--start_from={trained}", "--learning_rate=1e-12", output="tagged"))
+    before, after = (
+        AutoModelForSeq2SeqLM.from_pretrained(folder).get_input_embeddings().weight.detach()
+        for folder in (trained, tmp_path / "tagged")
+    )
+    new = AutoTokenizer.from_pretrained(tmp_path / "tagged").convert_tokens_to_ids("<bt>")
+    assert new == len(before) == len(after) - 1
+    torch.testing.assert_close(after[new], before.mean(dim=0))
+    torch.testing.assert_close(after[:new], before)
 
 
 def test_marks_are_whole_tokens_that_the_tokenizer_writes(trained):

@@ -110,7 +110,7 @@ def train_tokenizer(
         texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731
         tokens = list(dict.fromkeys(markers[0] + markers[1]))
         backend = learn_vocabulary(texts, arguments, arguments.vocab_size - len(marks), "training", tokens)
-        return _with_marks(VaswaniTokenizer(tokenizer_object=backend, **settings), marks)
+        return with_marks(VaswaniTokenizer(tokenizer_object=backend, **settings), marks)
     sizes = {"source": arguments.vocab_size, "target": arguments.target_vocab_size or arguments.vocab_size}
     backends = [
         learn_vocabulary(
@@ -122,7 +122,7 @@ def train_tokenizer(
         )
         for side, (name, size) in enumerate(sizes.items())
     ]
-    return _with_marks(VaswaniTokenizer.from_backends(*backends, **settings), marks)
+    return with_marks(VaswaniTokenizer.from_backends(*backends, **settings), marks)
 
 
 class Unmarked:
@@ -138,7 +138,8 @@ class Unmarked:
             yield source, target
 
 
-def _with_marks(tokenizer: VaswaniTokenizer, marks: Sequence[str]) -> VaswaniTokenizer:
+def with_marks(tokenizer: VaswaniTokenizer, marks: Sequence[str]) -> VaswaniTokenizer:
+    """A tokenizer after adding tokens of target languages and tags to it."""
     # The space before a tag belongs to it; that before a word begins the word.
     tokens = [AddedToken(mark, normalized=False, lstrip=True) for mark in marks]
     tokenizer.add_tokens(tokens)

@@ -90,13 +90,17 @@ class DataArguments(Section):
     text: dict | list | None = Key(
         None, "what to train on: own, the training text that these keys name; reversed, the same with its sides "
         "swapped; and files of pairs that hf-vaswani translate --pairs wrote. A list, or a weight for each: {own: 2, "
-        "pairs.jsonl.gz: 1}, also with a tag that the sources of a file begin with: {own: 2, pairs.jsonl.gz: {weight: "
-        "1, tag: bt}}; default: own", resumable=True, is_path=True
+        "pairs.jsonl.gz: 1}, also with a tag that the sources of a file begin with: {own: null, pairs.jsonl.gz: {tag: "
+        "bt}}; default: own", resumable=True, is_path=True
     )
     temperature: float | None = Key(
         None, "how often each direction is drawn, in a model for several: in proportion to its number of pairs to the "
         "power of 1 / temperature; 1: each pair once per epoch; 5 favors small ones, in the vocabulary, too", ge=1,
         le=1000, resumable=True
+    )
+    mark_targets: bool = Key(
+        False, "begin each source text with a token of its target language, even if there is only one; always true "
+        "with several, and with training.start_from a model of several"
     )
     reversed: bool = Key(False, "train the opposite direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
@@ -134,13 +138,13 @@ class DataArguments(Section):
 
     @property
     def has_directions(self) -> bool:
-        """Whether sources name languages of their own, so that a model learns several directions."""
-        return self._have_any(*LANGUAGE_KEYS)
+        """Whether a model learns several directions, or may: sources name their own, or targets are marked."""
+        return self.mark_targets or self._have_any(*LANGUAGE_KEYS)
 
     @property
     def has_marks(self) -> bool:
         """Whether sources may begin with marks of languages or tags."""
-        return self._have_any(*LANGUAGE_KEYS, "tag")
+        return self.has_directions or self._have_any("tag")
 
     def _have_any(self, *keys: str) -> bool:
         """Whether sources of the training text have any of some keys."""
@@ -250,6 +254,8 @@ class DataArguments(Section):
         if isinstance(text, dict):
             for name, value in text.items():
                 weight = value.get("weight") if isinstance(value, dict) else value
+                if weight is None:
+                    continue
                 if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
                     errors.append(f"data.text: the weight of {name} must be a number above 0, got {weight!r}")
                 if isinstance(value, dict) and name in (OWN, REVERSED):

@@ -25,6 +25,12 @@ def directions_of(data: DataArguments, sources: Iterable[TextSource]) -> list[Di
     return list(dict.fromkeys(direction_of(data, source) for source in sources))
 
 
+def common_languages(directions: Iterable[Direction]) -> Direction:
+    """The source and the target language that all of some directions share; `None` where they differ."""
+    source, target = (side.pop() if len(side) == 1 else None for side in map(set, zip(*directions)))
+    return source, target
+
+
 def in_both_directions(sources: Iterable[TextSource]) -> list[TextSource]:
     """The sources, and after each that is read in both directions the same in the opposite one."""
     return [
@@ -97,9 +103,9 @@ def tag_token(tag: str) -> str:
 
 
 def mark_tokens(data: DataArguments, sources: Sequence[TextSource]) -> list[str]:
-    """The tokens that training text needs for its target languages, if there are several, and for its tags."""
+    """The tokens that training text needs for its target languages, if these are marked, and for its tags."""
     targets = dict.fromkeys(target for _, target in directions_of(data, sources) if target)
-    marks = [target_mark(code) for code in targets] if len(targets) > 1 else []
+    marks = [target_mark(code) for code in targets] if len(targets) > 1 or data.mark_targets else []
     return marks + list(dict.fromkeys(tag_token(source.tag) for source in sources if source.tag))
 
 

@@ -22,6 +22,7 @@ from ...files import collect_errors
 from ..recipe.arguments import MAIN_TEST, OWN, REVERSED, SPLITS, DataArguments
 from .directions import (
     Direction,
+    common_languages,
     direction_errors,
     direction_of,
     directions_of,
@@ -281,8 +282,7 @@ def model_languages(data: DataArguments) -> Languages:
     if learns_both_directions(data):
         return None, None
     if pairs := model_directions(data):
-        source, target = (side.pop() if len(side) == 1 else None for side in map(set, zip(*pairs)))
-        return source, target
+        return common_languages(pairs)
     return data.text_languages
 
 
@@ -366,19 +366,18 @@ def mixed_sources(text: dict[str, Any] | list[str], own: list[TextSource]) -> li
         own: sources of the recipe's own text.
 
     Raises:
-        InputError: if either the mixture or the own text's sources have weights and the other has none, so that these
-            cannot be combined; a single source needs no weight.
+        InputError: some of the sources have a weight, and others have none.
     """
-    given = text if isinstance(text, dict) else dict.fromkeys(text)
-    keys = {name: value if isinstance(value, dict) else {"weight": value} for name, value in given.items()}
-    parts = {name: mixture_part(name, own, keys[name]) for name in given}
-    if isinstance(text, list):
-        if any(source.weight is not None for source in own):
-            raise InputError(
-                "data.text: the sources of data.train have weights, so its parts need weights, too: {own: 2, …}"
-            )
-        return [source for sources in parts.values() for source in sources]
-    return [source for name, sources in parts.items() for source in _weighted(sources, float(keys[name]["weight"]))]
+    sources = []
+    for name, value in (text if isinstance(text, dict) else dict.fromkeys(text)).items():
+        keys = value if isinstance(value, dict) else {"weight": value}
+        part, weight = mixture_part(name, own, keys), keys.get("weight")
+        sources += part if weight is None else _weighted(part, float(weight))
+    if len({source.weight is None for source in sources}) > 1:
+        raise InputError(
+            "data.text: give all parts a weight, or none. Without one, own has those of the sources of data.train"
+        )
+    return sources
 
 
 def swapped(source: TextSource) -> TextSource:

@@ -31,6 +31,7 @@ from ...text.languages import (
 )
 from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
+from .directions import Direction
 from .splits import learns_both_directions, model_directions
 
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
@@ -47,10 +48,27 @@ def model_type(source: str) -> str | None:
         return model_kind(path)
     if path.exists():
         return None
+    return _field(source, "model_type")
+
+
+def _field(source: str, name: str) -> Any:
+    """A field of the config of a model in a folder or on the Hub; `None` for what cannot be read."""
     try:
-        return PreTrainedConfig.get_config_dict(source)[0].get("model_type")
+        return PreTrainedConfig.get_config_dict(source)[0].get(name)
     except Exception:  # reading the model says what is wrong
         return None
+
+
+def start_directions(source: str | None) -> list[Direction]:
+    """The directions of a model of this package to start from; none for a model of one, and for other models."""
+    pairs = _field(source, "language_pairs") if source and is_own_model(source) else None
+    return [(one, other) for one, other in pairs or ()]
+
+
+def start_targets(source: str | None) -> set[str]:
+    """The target languages that such a model marks; none for a model of one."""
+    targets = {target for _, target in start_directions(source)}
+    return targets if len(targets) > 1 else set()
 
 
 def is_own_model(source: str) -> bool:
@@ -113,6 +131,14 @@ def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
     """
     training, kind = recipe.training, type(tokenizer).__name__
     code, key = training.add_language, f"training.add_language={training.add_language!r}"
+    if known := start_targets(training.start_from):
+        if code in known:
+            raise InputError(f"{key}: {training.start_from} has this language already; remove it")
+        if training.like not in known:
+            raise InputError(
+                f"training.like={training.like!r}: {training.start_from} translates into {', '.join(sorted(known))}"
+            )
+        return  # its token is added with those of tags
     if not is_multilingual(tokenizer):
         raise InputError(f"{key}: the {kind} of {training.start_from} has no tokens of languages; remove it")
     if hasattr(tokenizer, "id_to_lang_token") or hasattr(tokenizer, "_build_language_code_mappings"):
@@ -127,19 +153,21 @@ def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
     tokenizer.add_special_tokens({"extra_special_tokens": [code]}, replace_extra_special_tokens=False)
 
 
-def begin_like(model: PreTrainedModel, new: int, like: int) -> None:
+def begin_like(model: PreTrainedModel, new: int, like: int | None) -> None:
     """Give a new token all weights of another one; those of all other tokens stay as they are.
 
     Args:
-        new, like: ids of these tokens; the new one may be beyond the model's embeddings.
+        new, like: ids of these tokens; the new one may be beyond the model's embeddings. `None` for the mean of all.
     """
+    known = min(new, len(model.get_input_embeddings().weight))
+    others = slice(known) if like is None else [like]
     if new >= len(model.get_input_embeddings().weight):
         model.resize_token_embeddings(new + 1, mean_resizing=False)
     with torch.no_grad():
         for module in (model.get_input_embeddings(), model.get_output_embeddings()):
-            module.weight[new] = module.weight[like]
+            module.weight[new] = module.weight[others].mean(dim=0)
         if (bias := getattr(model, "final_logits_bias", None)) is not None:
-            bias[:, new] = bias[:, like]
+            bias[:, new] = bias[:, others].mean(dim=1)
 
 
 def cut_to_languages(

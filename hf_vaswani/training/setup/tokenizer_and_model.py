@@ -12,7 +12,13 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 from ...core.configuration_vaswani import VaswaniConfig
 from ...data.encoding import dropout_encoder
 from ...data.sources.text_files import Pair
-from ...data.tokenizers.tokenizer import check_target_encoding, has_tokenizer, load_tokenizer, train_tokenizer
+from ...data.tokenizers.tokenizer import (
+    check_target_encoding,
+    has_tokenizer,
+    load_tokenizer,
+    train_tokenizer,
+    with_marks,
+)
 from ...errors import InputError, reason
 from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import spare_ids, vocabulary_error
@@ -22,10 +28,19 @@ from ...text.languages import fits_pair, is_multilingual, language_code, pairs_i
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
-from ..recipe.arguments import GenerationArguments
+from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
-from .splits import learns_both_directions, model_directions, model_languages, model_marks
-from .start_model import FREE_FIELDS, add_language, is_own_model, keeps_its_class, load_start_model, set_direction
+from .directions import common_languages, tag_token, target_mark
+from .splits import learns_both_directions, model_directions, model_languages, model_marks, parse_sources
+from .start_model import (
+    FREE_FIELDS,
+    add_language,
+    begin_like,
+    is_own_model,
+    keeps_its_class,
+    load_start_model,
+    set_direction,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +78,13 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     if tokenizer is not None:
         if training.add_language:
             add_language(tokenizer, recipe)
+        with_marks(tokenizer, list(new_marks(recipe)))
         key = "tokenizer.path" if recipe.tokenizer.path else "training.start_from"
         named(key, lambda: require_trainable(tokenizer, source, recipe))
-    if tokenizer is not None and (
-        missing := [mark for mark in model_marks(recipe.data) if mark not in tokenizer.get_added_vocab()]
-    ):
+    if tokenizer is not None and (missing := missing_marks(recipe, tokenizer)):
         raise InputError(
             f"{recipe.tokenizer_source} has no token for {', '.join(missing)}, which the sources of data.train need. "
-            "Learn a new tokenizer, or train on the languages and tags that it knows."
+            "Learn a new tokenizer, or train on the languages and tags that it knows; training.add_language adds one."
         )
     if tokenizer is not None and recipe.augmentation.shares:
         from ...data.augmentation.augmenter import check_tokens
@@ -79,6 +93,26 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     if tokenizer is not None and (probability := recipe.tokenizer.bpe_dropout):
         named("tokenizer.bpe_dropout", lambda: dropout_encoder(tokenizer, probability))
     return tokenizer
+
+
+def missing_marks(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The tokens of target languages and tags that the training text needs and a tokenizer does not have."""
+    return [mark for mark in model_marks(recipe.data) if mark not in tokenizer.get_added_vocab()]
+
+
+def new_marks(recipe: Recipe) -> dict[str, str | None]:
+    """The tokens that a run adds to those of the model of this package that it starts from.
+
+    Returns:
+        For each, the token that it begins as: a new language as a related one; a tag as the mean of all, `None`.
+    """
+    training = recipe.training
+    if not training.start_from or recipe.tokenizer.path or not is_own_model(training.start_from):
+        return {}
+    new = {target_mark(training.add_language): target_mark(training.like)} if training.add_language else {}
+    missing = missing_marks(recipe, tokenizer_of(training.start_from))
+    tags = [tag_token(source.tag) for source in parse_sources(recipe.data)["train"] if source.tag]
+    return new | {tag: None for tag in missing if tag in tags}
 
 
 def named(key: str, work: Callable[[], T]) -> T:
@@ -174,15 +208,25 @@ def make_own_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Vaswan
     else:
         model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
         model.generation_config = GenerationConfig.from_model_config(model.config)
-    for name, language in zip(("source_language", "target_language"), model_languages(recipe.data)):
-        # A language may be the name of a column. A model for both directions has none, whatever it starts from.
-        if (code := language_code(language)) or learns_both_directions(recipe.data):
-            setattr(model.config, name, code)
-    if directions := model_directions(recipe.data):
-        model.config.language_pairs = [list(pair) for pair in directions] if len(directions) > 1 else None
+    set_directions(model.config, recipe.data)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
     return model
+
+
+def set_directions(config: VaswaniConfig, data: DataArguments) -> None:
+    """Name in a config the languages that a run trains, besides those of the model that it starts from."""
+    known = [(source, target) for source, target in config.language_pairs or ()]
+    directions, languages = model_directions(data), model_languages(data)
+    if known:
+        directions = list(dict.fromkeys([*known, *(directions or [languages])]))
+        languages = common_languages(directions)
+    for name, language in zip(("source_language", "target_language"), languages):
+        # A language may be the name of a column. A model for several has none, whatever it starts from.
+        if (code := language_code(language)) or known or learns_both_directions(data):
+            setattr(config, name, code)
+    if len(directions) > 1 or data.mark_targets:
+        config.language_pairs = [list(pair) for pair in directions]
 
 
 def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniConfig:
@@ -227,6 +271,8 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """
     source = recipe.training.start_from
     model = named("training.start_from", lambda: read_model(source))
+    for mark, like in new_marks(recipe).items():
+        begin_like(model, *(mark and tokenizer.convert_tokens_to_ids(mark) for mark in (mark, like)))
     config, errors = model.config, []
     languages = config.source_language, config.target_language
     if not fits_pair(tuple(map(language_code, model_languages(recipe.data))), languages):

@@ -83,8 +83,23 @@ def test_weight_of_the_own_text_is_divided_among_its_sources(data, write_lines):
     plain = [{name: path for name, path in source.items() if name != "weight"} for source in (first, second)]
     with pytest.raises(InputError, match="give each source of data.train a weight"):
         parse_sources(DataArguments(train=plain, text={"own": 2, "reversed": 1}))
-    with pytest.raises(InputError, match="so its parts need weights, too"):
-        parse_sources(DataArguments(train=[first, second], text=["own", "reversed"]))
+
+
+def test_parts_without_a_weight_keep_those_of_their_sources(data, write_lines):
+    own = {"source": write_lines("own.a", ["x"]), "target": write_lines("own.b", ["y"]), "weight": 3}
+    pairs = {"weight": 2, "tag": "bt"}
+
+    def weights(**keys):
+        return [source.weight for source in parse_sources(DataArguments(**keys))["train"]]
+
+    assert weights(train=[own], text={"own": None, "x.jsonl": pairs}) == [3, 2]
+    assert weights(train=[own], text=["own", "reversed"]) == [3, 3]
+    plain = [{key: own[key] for key in ("source", "target")}]
+    assert weights(train=plain, text={"own": None, "x.jsonl": {"tag": "bt"}}) == [None, None]
+    with pytest.raises(InputError, match="give all parts a weight, or none"):
+        weights(train=plain, text={"own": None, "x.jsonl": pairs})
+    with pytest.raises(InputError, match="give all parts a weight, or none"):
+        weights(train=[own], text=["own", "x.jsonl"])
 
 
 def test_file_of_pairs_may_have_a_tag(data):
@@ -100,7 +115,7 @@ def test_file_of_pairs_may_have_a_tag(data):
     [
         ({"own": {"weight": 1, "tag": "a"}}, "own has only a weight"),
         ({"own": 1, "x.jsonl": {"weight": 1, "tags": "bt"}}, "unknown key 'tags'"),
-        ({"own": 1, "x.jsonl": {"tag": "bt"}}, "the weight of x.jsonl must be a number"),
+        ({"own": 1, "x.jsonl": {"weight": 0}}, "the weight of x.jsonl must be a number"),
     ],
 )
 def test_wrong_keys_of_a_text_are_refused(data, text, message):
