@@ -69,7 +69,7 @@ class Builder:
         """End the current sentence, and add something that is not part of any."""
         pieces, self._pieces = list(_divided(self._pieces, self.escaping)), []
         if not self._is_ordered:
-            pieces = list(_with_marks(pieces, self.escaping))
+            pieces = list(with_marks(pieces, self.escaping))
         first, last = _inner(pieces)
         if first < last:
             before, inner, after = pieces[:first], pieces[first:last], pieces[last:]
@@ -109,7 +109,7 @@ def _divided(pieces: Sequence[str | Piece], escaping: Escaping) -> Iterator[Piec
         start += len(text)
 
 
-def _with_marks(pieces: Sequence[Piece], escaping: Escaping) -> list[Piece]:
+def with_marks(pieces: Sequence[Piece], escaping: Escaping) -> list[Piece]:
     """The pieces, with marks around single tags as a part of them that mean nothing without them.
 
     These are a pair with nothing else inside, as in "({name})", and a mark after another, as in "It is: {name}, then".

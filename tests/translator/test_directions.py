@@ -12,7 +12,7 @@ from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.cli import main
 from hf_vaswani.core.pipeline_translation import TranslationPipeline as SmallPipeline
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
-from hf_vaswani.data.tokenizers.tokenizer import _with_marks
+from hf_vaswani.data.tokenizers.tokenizer import with_marks
 from hf_vaswani.engines.checked_export import export_model, page_languages
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop.marian import write
@@ -32,7 +32,7 @@ MARKS = [">>en<<", ">>de<<", ">>fr<<"]
 
 def save_model(folder, pairs, marks):
     settings = {**SPECIAL_TOKENS, "split_special_tokens": True}
-    tokenizer = _with_marks(VaswaniTokenizer(tokenizer_object=word_tokenizer(WORDS), **settings), marks)
+    tokenizer = with_marks(VaswaniTokenizer(tokenizer_object=word_tokenizer(WORDS), **settings), marks)
     size = len(tokenizer)
     model = tiny_model(vocab_size=size, decoder_vocab_size=size, language_pairs=pairs)
     model.generation_config.max_new_tokens = 8

@@ -211,6 +211,10 @@ def make_own_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Vaswan
     set_directions(model.config, recipe.data)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
+    if marks := model_marks(recipe.data):  # sources begin with them; a translation must not have any
+        of_start = model.generation_config.suppress_tokens or []
+        marks = [*of_start, *tokenizer.convert_tokens_to_ids(marks)]
+        model.generation_config.suppress_tokens = list(dict.fromkeys(marks))
     return model
 
 

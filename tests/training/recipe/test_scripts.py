@@ -18,7 +18,7 @@ from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
 
 PROJECT = Path(__file__).parents[3]
 SCRIPTS = bundled_scripts()
-ARGUMENTS = {"distill.sh": ("teacher", "text.jsonl")}
+ARGUMENTS = {"distill.sh": ("teacher", "text.jsonl"), "back_translation.sh": ("quickstart", "de:en=mono.de")}
 LISTING = "import json, sys; open('commands.jsonl', 'a').write(json.dumps(sys.argv[1:]) + '\\n')"
 TINY = """
 data: {dataset: built-in, source_language: en, target_language: de}
@@ -60,7 +60,7 @@ def recipes(commands: list[list[str]]) -> dict[str, Recipe]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_commands_are_valid_and_read_only_what_those_before_them_made(commands, name):
-    made = {*ARGUMENTS.get(name, ())}
+    made = {argument.rpartition("=")[2] for argument in ARGUMENTS.get(name, ())}
     for command in commands(name):
         if command[0] == "train":
             recipe = load_recipe(command[1], command[2:])
@@ -115,6 +115,44 @@ def test_variables_change_folder_steps_and_search(commands):
     translate, train = commands("distill.sh", OUT="here", RECIPE="my.yaml", TRANSLATE="--n_best 4 --keep_closest bleu")
     assert translate[-4:] == ["--n_best", "4", "--keep_closest", "bleu"]
     assert load_recipe(train[1], train[2:]).model["d_model"] == 16
+
+
+def test_monolingual_text_is_back_translated_by_the_model_of_the_round_before(commands):
+    found = commands(
+        "back_translation.sh", "en:de=mono.en", "--seed", "3", OUT="out", ROUNDS="3", TRUSTED="quickstart", WEIGHT="2",
+        CONTINUE="--max_steps 7", TRANSLATE="--sample 1",
+    )  # fmt: skip
+    runs = recipes(found)
+    assert list(runs) == ["start", "round_1", "round_2", "round_3", "trusted"]
+    assert [run.training.start_from for run in runs.values()] == [
+        None, "out/start", "out/round_1", "out/round_2", "out/round_3"
+    ]  # fmt: skip
+    assert [run.training.max_steps for run in runs.values()][1:] == [7] * 4
+    assert {run.training.seed for run in runs.values()} == {3}
+    assert runs["round_2"].data.text == {
+        "own": None,
+        "out/round_2.en-de.jsonl.gz": {
+            "tag": "bt", "source_language": "en", "target_language": "de", "weight": 2
+        },
+        "out/round_2.de-en.jsonl.gz": {
+            "tag": "bt", "source_language": "de", "target_language": "en", "weight": 2
+        },
+    }  # fmt: skip
+    assert runs["trusted"].data.text is None
+    translations = [command for command in found if command[0] == "translate"]
+    assert [command[1] for command in translations] == [f"out/{run}" for run in list(runs)[:3] for _ in range(2)]
+    assert translations[1][2:] == [
+        "--source_language", "en", "--target_language", "de", "--input", "mono.en", "--side", "target",
+        "--pairs", "out/round_1.de-en.jsonl.gz", "--sample", "1",
+    ]  # fmt: skip
+
+
+def test_trusted_text_may_come_last_without_monolingual_text(commands, monkeypatch):
+    monkeypatch.setitem(ARGUMENTS, "back_translation.sh", ("quickstart",))
+    runs = recipes(commands("back_translation.sh", TRUSTED="quickstart"))
+    assert list(runs) == ["start", "trusted"]
+    with pytest.raises(subprocess.CalledProcessError):
+        commands("back_translation.sh", "mono.de")
 
 
 def test_scripts_are_listed_printed_and_named_by_train(capsys):
@@ -182,6 +220,24 @@ def test_distillation_says_what_is_finished_and_which_input_has_changed(tmp_path
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 2 and "input text.jsonl has changed" in output
     assert products(tmp_path / "new") == before
+
+
+@pytest.mark.slow
+def test_back_translation_killed_five_times_ends_with_the_same_bits(tmp_path):
+    (tmp_path / "mono.de").write_text("das rote Haus\nder alte Mann\n" * 10)
+    built_in = {split: f"{{dataset: built-in, split: {split}, both_directions: true}}" for split in ("train", "test")}
+    arguments = ["tiny.yaml", "de:en=mono.de", "--dataset=null", "--validation_share=0.1"]
+    arguments += [f"--{split}={text}" for split, text in built_in.items()]
+    variables = {"TRUSTED": "tiny.yaml", "TRANSLATE": "--sample 1 --n_best 8"}
+    run("back_translation.sh", tmp_path, *arguments, OUT="whole", **variables)
+    for number in range(5):
+        process = start("back_translation.sh", tmp_path, *arguments, OUT="parts", **variables)
+        time.sleep(6 + 7 * number)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    run("back_translation.sh", tmp_path, *arguments, OUT="parts", **variables)
+    whole = products(tmp_path / "whole")
+    assert len(whole) > 6 and products(tmp_path / "parts") == whole
 
 
 @pytest.mark.slow
