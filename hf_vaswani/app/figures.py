@@ -18,7 +18,7 @@ from ..evaluation.attention import (
 )
 from ..evaluation.beam_tree import beam_tree, search_errors
 from ..evaluation.beam_tree_figure import beam_tree_svg, settings_line, stop_line
-from ..text.languages import mark_target
+from ..text.language_marks import mark_target
 from ..text.normalization import is_blank
 from .limits import LONGEST_FIGURE, MOST_BEAMS, check_text, user_errors
 from .models import NO_LANGUAGES, Languages, LoadedModel

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     )
     from ..evaluation.token_text import save_figure
     from ..models.load import check_not_exported, load
-    from ..text.languages import marked_sources
+    from ..text.language_marks import marked_sources
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.token_text import figure_path_errors
     from ..files import replace_files
     from ..models.load import load
-    from ..text.languages import marked_sources
+    from ..text.language_marks import marked_sources
 
     output = Path(options.output)
     errors = text_errors(options.text, None) + figure_path_errors(output, SUFFIXES)

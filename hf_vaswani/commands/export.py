@@ -107,7 +107,7 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
     from ..hub.export_card import export_card, read_origin
     from ..interop.marian import lost_settings
     from ..models.load import load
-    from ..text.languages import marked_sources
+    from ..text.language_marks import marked_sources
     from ..text.normalization import is_blank
 
     model, tokenizer = load(options.model)
@@ -177,7 +177,8 @@ def _compare(
     from ..evaluation.score import scores
     from ..evaluation.score_settings import score_settings
     from ..hub.export_card import Comparison, MetricLoss, ShortlistGain
-    from ..text.languages import mark_target, own_languages
+    from ..text.language_marks import mark_target
+    from ..text.languages import own_languages
     from ..text.normalization import is_blank
     from ..translator.pipeline import translate
 

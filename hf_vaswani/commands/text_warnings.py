@@ -20,7 +20,8 @@ from ..files import is_same_file
 from ..text.glossary import Glossary
 from ..text.inputs import mojibake_warning
 from ..text.keep_patterns import Keep, keep_patterns, without_kept
-from ..text.languages import LanguagePair, check_target, own_languages
+from ..text.language_marks import check_target
+from ..text.languages import LanguagePair, own_languages
 from ..text.normalization import clean, normalized
 from ..text.source_warnings import have_unknown
 from .options import option_names, with_option_names

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.modeling_vaswani import IGNORED_LABEL
 from ..core.tokenization_vaswani import FOLDS_CAPITALS, fold_capitals
 from ..errors import InputError, counted
-from ..text.languages import GROUP_MARK, mark_target
+from ..text.language_marks import GROUP_MARK, mark_target
 from ..text.normalization import is_blank
 from .sources.text_files import Pair
 from .tokenizers.tokenizer import SOURCE_PREFIX, side_backends

@@ -15,7 +15,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ..errors import counted
-from ..text.languages import without_mark
+from ..text.language_marks import without_mark
 from ..text.normalization import is_blank
 from .sources.tables import Languages
 from .sources.text_files import Pair

@@ -17,7 +17,8 @@ from ..errors import InputError
 from ..models.model_files import CONFIG_FILE, weights_size
 from ..records import RESULTS_FILE
 from ..records.run_report import read_report
-from ..text.languages import GROUP_MARK, LanguagePair, own_languages
+from ..text.language_marks import GROUP_MARK
+from ..text.languages import LanguagePair, own_languages
 from .markdown import (
     direction_words,
     fenced,

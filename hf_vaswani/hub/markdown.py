@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from ..text.languages import GROUP_MARK, MOST_NAMED, LanguagePair, without_mark
+from ..text.language_marks import GROUP_MARK, without_mark
+from ..text.languages import MOST_NAMED, LanguagePair
 
 # What begins markup in Markdown, including GitHub's tables and strikethrough, and formulas (GitHub's and the Hub's).
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")

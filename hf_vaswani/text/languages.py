@@ -1,10 +1,9 @@
 """The languages that a model and its tokenizer know, and whether they include a call's languages."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InputError
 from .inputs import check_text
 
 if TYPE_CHECKING:  # importing it takes seconds
@@ -13,9 +12,6 @@ if TYPE_CHECKING:  # importing it takes seconds
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
 LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
-# What a text begins with to name its target language itself.
-GROUP_MARK = re.compile(r">>(\S+?)<<\s*")
-LEADING_MARKS = re.compile(r">>\S+?<<\s*(<[\w-]+>\s*)?")
 USE_OWN = "Use its own languages, or none."
 MOST_NAMED = 20  # language pairs in a message
 # Column names that look like such codes.
@@ -197,90 +193,8 @@ def group_prefix(tokenizer: "PreTrainedTokenizerBase", language: str | None) -> 
     if code not in codes and len(alike := [each for each in codes if is_same_language(each, code)]) == 1:
         [code] = alike
     if code not in codes:
-        raise ValueError(f"tgt_lang={language!r} is unknown: this model translates into {_examples(codes)}.")
+        raise ValueError(f"tgt_lang={language!r} is unknown: this model translates into {examples(codes)}.")
     return f">>{code}<< "
-
-
-def own_mark(tokenizer: "PreTrainedTokenizerBase", text: str) -> str | None:
-    """The target language that a text names itself, for a model with several; `None` if it names none."""
-    if not GROUP_MARK.match(text):
-        return None
-    from ..core.tokenization_vaswani import leading_marks  # importing it takes seconds
-
-    mark = GROUP_MARK.match(leading_marks(tokenizer, text))
-    return mark.group(1) if mark else None
-
-
-def mark_target(
-    tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None, prefix: str = ""
-) -> list[str]:
-    """Texts as a model reads them: with the prefix of its task, or else with [`group_prefix`] where they have none."""
-    if prefix:
-        return [prefix + text for text in texts]
-    mark = group_prefix(tokenizer, language)
-    return [mark + text if mark and own_mark(tokenizer, text) is None else text for text in texts]
-
-
-def without_mark(text: str) -> str:
-    """A text without the marks that it begins with: of its target language, and tags."""
-    mark = LEADING_MARKS.match(text)
-    return text[mark.end() :] if mark else text
-
-
-def check_marks(
-    model: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerBase",
-    texts: Iterable[str],
-    source: str | None,
-    zero_shot: bool = False,
-) -> None:
-    """Refuse texts that name a language themselves into which a model was not trained to translate their own.
-
-    Raises:
-        ValueError: there are such texts.
-    """
-    if pairs := getattr(model.config, "language_pairs", None):
-        for code in dict.fromkeys(own_mark(tokenizer, text) for text in texts):
-            check_pair((source, code), pairs, zero_shot=zero_shot)
-
-
-def check_target(
-    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None
-) -> str | None:
-    """The [`unmarked_warning`] of texts, if any.
-
-    Raises:
-        InputError: there is one, and the model is of this package, which never saw such texts.
-    """
-    warning = unmarked_warning(tokenizer, texts, language)
-    if warning and getattr(model.config, "language_pairs", None):
-        raise InputError(warning)
-    return warning
-
-
-def marked_sources(
-    model: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerBase",
-    texts: Sequence[str],
-    languages: LanguagePair,
-    prefix: str = "",
-) -> list[str]:
-    """Texts as [`mark_target`] returns them; errors as in [`check_target`]."""
-    check_target(model, tokenizer, texts, languages[1])
-    return mark_target(tokenizer, texts, languages[1], prefix)
-
-
-def unmarked_warning(
-    tokenizer: "PreTrainedTokenizerBase", texts: Iterable[str], language: str | None = None
-) -> str | None:
-    """A warning if a model for several target languages is given texts, but not the language to translate into."""
-    codes = group_languages(tokenizer)
-    if language or len(codes) < 2 or all(own_mark(tokenizer, text) for text in texts):
-        return None
-    return (
-        f"This model translates into several languages: {_examples(codes)}. Choose one with tgt_lang, or begin each "
-        f"text with its mark, such as >>{codes[0]}<<."
-    )
 
 
 def is_multilingual(tokenizer: "PreTrainedTokenizerBase") -> bool:
@@ -314,7 +228,7 @@ def check_languages(
     if errors:
         raise ValueError(
             f"{' and '.join(errors)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
-            f"{len(codes)} languages, such as {_examples(codes, 8)}."
+            f"{len(codes)} languages, such as {examples(codes, 8)}."
         )
 
 
@@ -331,7 +245,8 @@ def has_own_target(tokenizer: "PreTrainedTokenizerBase", first_token: int | None
     return start in (ids.values() if ids else tokenizer.convert_tokens_to_ids(sorted(language_codes(tokenizer))))
 
 
-def _examples(codes: Collection[str], most: int = 20) -> str:
+def examples(codes: Collection[str], most: int = 20) -> str:
+    """Some of many codes, from all parts of the alphabet, for a message."""
     return ", ".join(sorted(codes)[:: -(-len(codes) // most) or 1])
 
 

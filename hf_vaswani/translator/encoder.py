@@ -13,12 +13,12 @@ from ..generation.alignment import text_mask, to_tokens
 from ..generation.output_scores import decoder_start
 from ..generation.settings import LONGEST_SOURCE, GenerateArguments, position_limit
 from ..text.inputs import check_text, listed
+from ..text.language_marks import mark_target
 from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
     fits_pair,
     is_multilingual,
-    mark_target,
     task_parameters,
     translation_tasks,
 )

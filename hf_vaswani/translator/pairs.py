@@ -23,7 +23,8 @@ from ..generation.alignment import evaluation, to_tokens
 from ..generation.output_scores import align, decoder_start, forced_output, token_log_probabilities
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import check_many, check_number, check_text, text_pairs
-from ..text.languages import choose_languages, marked_sources
+from ..text.language_marks import marked_sources
+from ..text.languages import choose_languages
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans
 from ..text.words import Links, Span, word_spans, words_at

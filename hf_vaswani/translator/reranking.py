@@ -13,14 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from ..models.load import check_gives_probabilities, load
-from ..text.languages import (
-    LanguagePair,
-    choose_languages,
-    fits_pair,
-    language_pairs,
-    pairs_in_words,
-    unmarked_warning,
-)
+from ..text.language_marks import unmarked_warning
+from ..text.languages import LanguagePair, choose_languages, fits_pair, language_pairs, pairs_in_words
 from .pairs import PairScore, score_pairs
 from .segments import Hypothesis, Result
 

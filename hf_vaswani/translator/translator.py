@@ -21,7 +21,8 @@ from ..core.sentence_splitting import Piece, split_text
 from ..generation.model_checks import spare_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
-from ..text.languages import check_languages, check_marks, check_target, has_own_target, own_languages
+from ..text.language_marks import check_own_marks, check_target
+from ..text.languages import check_languages, has_own_target, own_languages
 from ..text.normalization import clean, is_blank
 from .backends.selection import BackendSelection, backend_of
 from .encoder import FIRST_TOKEN, Encoder, source_limits, too_long_error
@@ -331,7 +332,7 @@ class Translator:
 
     def _check_marks(self, segments: list[Segment]) -> None:
         texts, zero_shot = (segment.piece.text for segment in segments), bool(self.options.zero_shot)
-        check_marks(self.model, self.tokenizer, texts, self.options.src_lang, zero_shot)
+        check_own_marks(self.model, self.tokenizer, texts, self.options.src_lang, zero_shot)
 
     def _limit_lengths(self, segments: list[Segment], first: int) -> None:
         """Cut or refuse texts beyond the limit."""
