@@ -128,7 +128,7 @@ def _read_config(path: Path) -> PreTrainedConfig:
         raise InputError(f"{path}: a model of type {kind!r} is not an encoder-decoder. Choose one that translates.")
     try:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
-        errors = memory_errors(config) if isinstance(config, VaswaniConfig) else []
+        errors = memory_errors(parameter_count(config)) if isinstance(config, VaswaniConfig) else []
     except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
     if errors:
@@ -156,9 +156,9 @@ def parameter_count(config: VaswaniConfig) -> int:
     return model.num_parameters() + more
 
 
-def memory_errors(config: VaswaniConfig) -> list[str]:
-    """An error if a model's weights do not fit into free memory; empty if they do."""
-    count, free = parameter_count(config), free_memory()
+def memory_errors(count: int) -> list[str]:
+    """An error if this many parameters do not fit into free memory; empty if they do."""
+    free = free_memory()
     if count * FLOAT_BYTES <= free:
         return []
     need = f"{count * FLOAT_BYTES / 1e9:,.0f} GB for its weights"

@@ -14,14 +14,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import TypeVar
 
 import torch
 
+from ..runtime.machine import free_memory
+
 # Memory that a worker takes besides the weights: a batch's caches and scores, and the pages that Python writes to.
 WORKER_BYTES = 200 * 2**20
-MEMORY_FILE = Path("/proc/meminfo")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,13 +44,12 @@ def can_fork() -> bool:
 
 def memory_error(workers: int) -> str | None:
     """The error if there is not enough memory for this many workers, else `None`; also if that is unknown."""
-    lines = MEMORY_FILE.read_text().splitlines() if MEMORY_FILE.exists() else []
-    available = next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
-    if workers < 2 or available is None or workers * WORKER_BYTES <= available:
+    free = free_memory()
+    if workers < 2 or workers * WORKER_BYTES <= free:
         return None
     return (
         f"num_workers={workers} needs about {workers * WORKER_BYTES / 2**30:.1f} GiB of memory, but only "
-        f"{available / 2**30:.1f} GiB is available. Choose {max(1, available // WORKER_BYTES)} or fewer."
+        f"{free / 2**30:.1f} GiB is available. Choose {max(1, int(free // WORKER_BYTES))} or fewer."
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import pipeline
 
+from hf_vaswani.runtime import machine
 from hf_vaswani.translator import search as engine
-from hf_vaswani.translator import workers as worker_processes
 from hf_vaswani.translator.workers import WorkerDied, can_fork, in_parallel, memory_error
 
 from ..conftest import slow_but
@@ -191,12 +191,13 @@ def test_no_forking_outside_linux_or_inside_a_worker(monkeypatch):
 
 
 def test_more_workers_than_memory_allows_are_rejected(translator, tmp_path, monkeypatch):
-    (tmp_path / "meminfo").write_text("MemTotal: 8000000 kB\nMemAvailable: 1048576 kB\n")
-    monkeypatch.setattr(worker_processes, "MEMORY_FILE", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    monkeypatch.setattr(machine, "MEMORY_FILE", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemTotal: 8000000 kB\nMemAvailable: 1048576 kB\nSwapFree: 0 kB\n")
     with pytest.raises(ValueError, match=r"num_workers=6 needs .* 1.0 GiB is available. Choose 5 or fewer"):
         translator("w1", num_workers=6)
     assert memory_error(5) is None
-    monkeypatch.setattr(worker_processes, "MEMORY_FILE", tmp_path / "missing")
+    (tmp_path / "meminfo").unlink()
     assert memory_error(1000) is None
 
 

@@ -3,7 +3,7 @@
 import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
 
-from ...models.model_files import FLOAT_BYTES
+from ...models.model_files import FLOAT_BYTES, memory_errors
 from ...runtime.machine import free_memory
 from ..optimization.step_batches import CPU_PASS_TOKENS
 from ..recipe.recipe import Recipe
@@ -16,11 +16,7 @@ def weight_memory_errors(source: str, config: PreTrainedConfig) -> list[str]:
     """An error if the weights of a model do not fit into free memory; none of them is read."""
     with torch.device("meta"):
         count = AutoModelForSeq2SeqLM.from_config(config).num_parameters()
-    free = free_memory()
-    if count * FLOAT_BYTES <= free:
-        return []
-    need = gigabytes(count * FLOAT_BYTES)
-    return [f"training.start_from={source}: its weights need {need}, but {gigabytes(free)} are free"]
+    return [f"training.start_from={source}: {error}" for error in memory_errors(count)]
 
 
 def training_memory_errors(recipe: Recipe, model: PreTrainedModel, device: torch.device, is_mixed: bool) -> list[str]:

@@ -6,6 +6,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.data.encoding import plain_encoder
 from hf_vaswani.errors import InputError
+from hf_vaswani.models import model_files
 from hf_vaswani.training.recipe.recipe import Recipe
 from hf_vaswani.training.setup import memory
 from hf_vaswani.training.setup.start_model import load_start_model, set_direction
@@ -155,8 +156,8 @@ def test_what_does_not_fit_into_memory_is_said_before_it_starts(opened, monkeypa
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
         errors = memory.training_memory_errors(recipe, model, torch.device("cpu"), is_mixed=False)
         assert errors == [] if is_enough else "train an adapter (peft.r: 8)" in errors[0]
-    monkeypatch.setattr(memory, "free_memory", lambda: 4 * size - 1)
-    with pytest.raises(InputError, match="its weights need 0.0 GB, but 0.0 GB are free"):
+    monkeypatch.setattr(model_files, "free_memory", lambda: 4 * size - 1)
+    with pytest.raises(InputError, match=f"the model has {size:,} parameters and needs 0 GB for its weights"):
         load_start_model(recipe, tokenizer)
 
 
