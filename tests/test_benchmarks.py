@@ -21,6 +21,7 @@ SMALL = {
     "measuring": {"SIDE": 32},
     "grown_models": {"SIZES": {"tiny": (3, 64, 96, 70)}},
     "training": {"SIZES": {"tiny": (1, 32, 2, 32)}, "VOCABULARY": 60, "TOKENS": 64},
+    "fine_tuning": {"D_MODEL": 32},
     "families": {
         "SIZE": {"d_model": 16, "ffn_dim": 16, "layers": 1, "heads": 2, "vocab_size": 60},
         "LIMIT": 8,
@@ -114,6 +115,14 @@ def test_engines(benchmark, saved_model, text):
     kinds.insert(3, "CTranslate2 shortlist")
     options = ["--source", text, "--reference", text, "--rounds", 1, "--shortlist", text, text, "--kinds", *kinds]
     assert list(contestants(benchmark("engines", "--model", saved_model, *options))) == kinds
+
+
+@pytest.mark.slow
+def test_fine_tuning(benchmark, text):
+    text.write_text("".join(f"{line} {number}\n" for number in range(150) for line in TEXT))
+    options = ["--source", text, "--target", text, "--rounds", 1, "--seconds", 1, "--tokens", 64, "--vocabulary", 30]
+    output = benchmark("run", "--parts", "fine_tuning", *options)
+    assert list(contestants(output)) == ["Seq2SeqTrainer", "Seq2SeqTrainer, grouped by length", "hf_vaswani"]
 
 
 @pytest.mark.slow

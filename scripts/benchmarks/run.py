@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import fine_tuning
 import preparation
 import scaling
 import step_memory
@@ -21,7 +22,7 @@ import translation
 from grown_models import SIZES
 from measuring import Table, machine, write
 
-PARTS = ("training", "translation", "preparation", "memory", "scaling")
+PARTS = ("training", "fine_tuning", "translation", "preparation", "memory", "scaling")
 
 
 def main() -> None:
@@ -47,10 +48,12 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1_000_000, help="to prepare, and half as many")
     parser.add_argument("--output", type=Path, help="JSON file of all results")
     options = parser.parse_args()
-    missing = [f"--{name}" for part, names in (("training", ("source", "target")), ("translation", ("model", "test")))
-               if part in options.parts for name in names if getattr(options, name) is None]  # fmt: skip
+    text = ("source", "target")
+    needed = {"training": text, "fine_tuning": text, "translation": ("model", "test")}
+    missing = [f"--{name}" for part, names in needed.items() if part in options.parts for name in names
+               if getattr(options, name) is None]  # fmt: skip
     if missing:
-        parser.error(f"{', '.join(missing)} missing: name the files, or choose other --parts")
+        parser.error(f"{', '.join(dict.fromkeys(missing))} missing: name the files, or choose other --parts")
     start, made = time.monotonic(), []
     for part in options.parts:
         with tempfile.TemporaryDirectory() as folder:
@@ -67,6 +70,8 @@ def main() -> None:
 def tables_of(part: str, folder: Path, options: argparse.Namespace) -> list[Table]:
     if part == "training":
         return training.tables(folder, options)
+    if part == "fine_tuning":
+        return fine_tuning.tables(folder, options)
     if part == "translation":
         return translation.tables(folder, options)
     if part == "preparation":

@@ -117,24 +117,28 @@ def train_hf_vaswani(options: argparse.Namespace) -> tuple[float, float, str]:
     layers, d_model, heads, ffn_dim = SIZES[options.size]
     sizes = {"layers": layers, "attention_heads": heads, "ffn_dim": ffn_dim}
     model = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
-    data = {"source_language": "xx", "target_language": "yy", "validation_share": 0.01}
-    data |= {f"train_{side}": str(options.folder / f"train.{side}") for side in ("source", "target")}
-    training = {
-        "max_tokens": options.tokens,
-        "max_steps": 100_000,
-        "max_minutes": options.seconds / 60,
-        "logging_steps": 5,
-    }
-    training |= {"eval_steps": 100_000, "save_steps": 100_000, "average_last": 1, "eval_sentences": 0}
+    training = {}
     if not options.contestant.endswith("as it comes"):
         training["mixed_precision"] = "bf16" if "bf16" in options.contestant else "no"
         training["torch_compile"] = options.contestant in COMPILED
+    tokenizer = {"path": str(options.folder / "tokenizer")}
+    model |= {"d_model": d_model, "dropout": DROPOUT, "label_smoothing": SMOOTHING}
+    data = {"source_language": "xx", "target_language": "yy"}
+    return run_recipe(options, {"data": data, "tokenizer": tokenizer, "model": model, "training": training})
+
+
+def run_recipe(options: argparse.Namespace, sections: dict[str, dict]) -> tuple[float, float, str]:
+    """Train on the folder's text for some seconds; the speed, the memory, and the precision."""
+    data = {"validation_share": 0.01, **sections["data"]}
+    data |= {f"train_{side}": str(options.folder / f"train.{side}") for side in ("source", "target")}
+    training = {
+        "max_tokens": options.tokens, "max_steps": 100_000, "max_minutes": options.seconds / 60, "logging_steps": 5,
+        "eval_steps": 100_000, "save_steps": 100_000, "average_last": 1, "eval_sentences": 0, **sections["training"],
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         training["output_dir"] = f"{folder}/output"
         recipe = Path(folder) / "recipe.yaml"
-        tokenizer = {"path": str(options.folder / "tokenizer")}
-        model |= {"d_model": d_model, "dropout": DROPOUT, "label_smoothing": SMOOTHING}
-        recipe.write_text(yaml.safe_dump({"data": data, "tokenizer": tokenizer, "model": model, "training": training}))
+        recipe.write_text(yaml.safe_dump({**sections, "data": data, "training": training}))
         command = [sys.executable, "-m", "hf_vaswani", "train", str(recipe)]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
@@ -161,23 +165,14 @@ def memory_of(process: int) -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
-def sentences_a_batch(pairs: list, tokens: int) -> int:
+def sentences_a_batch(targets: list, tokens: int) -> int:
     """The number of sentences that have this many target tokens on average."""
-    return round(tokens * len(pairs) / sum(len(target) for _, target in pairs))
+    return round(tokens * len(targets) / sum(map(len, targets)))
 
 
 def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -> float:
     """MarianMT with transformers' Seq2SeqTrainer."""
-    from datasets import Dataset
-    from transformers import (
-        DataCollatorForSeq2Seq,
-        MarianConfig,
-        MarianMTModel,
-        PreTrainedTokenizerFast,
-        Seq2SeqTrainer,
-        Seq2SeqTrainingArguments,
-        TrainerCallback,
-    )  # fmt: skip
+    from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
     layers, d_model, heads, ffn_dim = SIZES[options.size]
     tokenizer = PreTrainedTokenizerFast.from_pretrained(options.folder / "tokenizer")
@@ -190,6 +185,19 @@ def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -
             decoder_start_token_id=tokenizer.pad_token_id, forced_eos_token_id=tokenizer.eos_token_id,
         )
     )  # fmt: skip
+    columns = {"input_ids": [pair[0] for pair in pairs], "labels": [pair[1] for pair in pairs]}
+    columns["attention_mask"] = [[1] * len(ids) for ids in columns["input_ids"]]
+    return run_trainer(
+        options, model, tokenizer, columns, learning_rate=1e-3, label_smoothing_factor=SMOOTHING,
+        bf16=dtype == torch.bfloat16, torch_compile=options.contestant in COMPILED,
+    )  # fmt: skip
+
+
+def run_trainer(options: argparse.Namespace, model, tokenizer, columns: dict[str, list], **arguments) -> float:
+    """Train with transformers' Seq2SeqTrainer for some seconds; the speed."""
+    from datasets import Dataset
+    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
+
     counted = Counter(DataCollatorForSeq2Seq(tokenizer, model=model), options.seconds)
 
     class Clock(TrainerCallback):
@@ -199,14 +207,11 @@ def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -
     grouped = "grouped" in options.contestant
     with tempfile.TemporaryDirectory() as folder:
         arguments = Seq2SeqTrainingArguments(
-            folder, per_device_train_batch_size=sentences_a_batch(pairs, options.tokens), num_train_epochs=1000,
-            learning_rate=1e-3, label_smoothing_factor=SMOOTHING,
-            train_sampling_strategy="group_by_length" if grouped else "random", bf16=dtype == torch.bfloat16,
-            torch_compile=options.contestant in COMPILED, use_cpu=DEVICE == "cpu", report_to=[], save_strategy="no",
-            logging_steps=100_000, disable_tqdm=True,
+            folder, per_device_train_batch_size=sentences_a_batch(columns["labels"], options.tokens),
+            num_train_epochs=1000, train_sampling_strategy="group_by_length" if grouped else "random",
+            use_cpu=DEVICE == "cpu", report_to=[], save_strategy="no", logging_steps=100_000, disable_tqdm=True,
+            **arguments,
         )  # fmt: skip
-        columns = {"input_ids": [pair[0] for pair in pairs], "labels": [pair[1] for pair in pairs]}
-        columns["attention_mask"] = [[1] * len(ids) for ids in columns["input_ids"]]
         trainer = Seq2SeqTrainer(
             model, arguments, train_dataset=Dataset.from_dict(columns), data_collator=counted, callbacks=[Clock()]
         )
@@ -252,7 +257,7 @@ def train_plain(pairs: list, options: argparse.Namespace, dtype: torch.dtype) ->
     weights = chain(transformer.parameters(), embedding.parameters(), positions.parameters())
     optimizer = torch.optim.Adam(weights, 1e-3, fused=True)
     loss_function = nn.CrossEntropyLoss(ignore_index=0, label_smoothing=SMOOTHING)
-    size = sentences_a_batch(pairs, options.tokens)
+    size = sentences_a_batch([target for _, target in pairs], options.tokens)
 
     def embed(ids):
         return embedding(ids) * d_model**0.5 + positions(torch.arange(ids.shape[1], device=DEVICE))
