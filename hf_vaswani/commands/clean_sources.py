@@ -90,16 +90,21 @@ def _of_recipe(
     path: str, given: tuple[str | None, str | None], tests: list[TextSource], trusted: list[TextSource]
 ) -> CleanSources:
     from ..training.recipe.recipe import load_data
-    from ..training.setup.splits import column_languages, parse_sources
+    from ..training.setup.directions import directions_of, name_of
+    from ..training.setup.splits import described_sources
 
-    data = load_data(path)
-    # The text is read in its own direction, and without what models have made of it.
-    sources = parse_sources(data.model_copy(update={"text": None, "reversed": False}))
+    data = load_data(path).model_copy(update={"reversed": False})
+    sources = described_sources(data)
     train = sources.pop("train", [])
     if not train:
         raise InputError(f"{path} has no training text: give it data.train, or data.train_source and _target.")
+    directions = directions_of(data, train)
+    if len(directions) > 1:
+        raise InputError(
+            f"{path} has text in {', '.join(map(name_of, directions))}. Clean each by itself: --source and --target."
+        )
     own = [source for entries in sources.values() for source in entries]
-    return CleanSources(train, own + tests, trusted, _languages(given, column_languages(data)))
+    return CleanSources(train, own + tests, trusted, _languages(given, directions[0]))
 
 
 def _languages(given: tuple[str | None, str | None], own: tuple[str | None, str | None]) -> tuple[str, str]:

@@ -106,10 +106,39 @@ def iterate_texts(options: argparse.Namespace) -> "Iterator[Text]":
 
     data, sources = _open_input(options.input)
     if data:
+        sources = _in_language(options, data, sources)
         return texts_from_pairs((pair for source in sources for pair in stream_of(data, source)), options.side)
     if sources:
         return texts_from_pairs(iterate_pairs(sources[0], (None, None)), options.side)
     return ((line, []) for line in iterate_lines(options.input) if not is_blank(line))
+
+
+def _in_language(
+    options: argparse.Namespace, data: "DataArguments", sources: "list[TextSource]"
+) -> "list[TextSource]":
+    """The sources of a run that have the languages to translate, turned such that the text is on its side.
+
+    Raises:
+        InputError: there are several pairs of languages, and none is chosen, or the run has no such text.
+    """
+    from ..training.setup.directions import direction_of, name_of
+    from ..training.setup.splits import swapped
+
+    if not data.has_directions:
+        return sources
+    chosen, found = (options.source_language, options.target_language), {}
+    for source in sources:
+        for each in (source, swapped(source)) if any(chosen) else (source,):
+            text, translation = direction_of(data, each)[:: 1 if options.side == "source" else -1]
+            if all(code in (None, own) for code, own in zip(chosen, (text, translation))):
+                found.setdefault((text, translation), []).append(each)
+    if len(found) != 1:
+        names = ", ".join(name_of(direction_of(data, source)) for source in sources)
+        raise InputError(
+            f"--input {options.input} has text in {names}: choose what to translate with --source_language and "
+            "--target_language."
+        )
+    return next(iter(found.values()))
 
 
 def _open_input(path: str) -> "tuple[DataArguments | None, list[TextSource]]":

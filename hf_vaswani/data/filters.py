@@ -9,7 +9,7 @@ pairs that its setting drops, or would drop.
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..text.language_marks import without_mark
 from ..text.normalization import is_blank
 from .sources.tables import Languages
 from .sources.text_files import Pair
-from .sources.text_source import TextSource, iterate_pairs
+from .sources.text_source import TextSource, iterate_pairs, languages_of
 
 # Name → description of the pairs, and the setting that drops them. The last two are checked after tokenization.
 ISSUES = {
@@ -234,26 +234,39 @@ class HeldOut:
     validation: float = 0.0
     test: float = 0.0
     seed: int = 1  # a different seed holds out different pairs; at least 0 and below 2^64
+    # The language that all sources share, if the others differ: its sentences are held out of all of them, as the same
+    # ones are often in several, such as the verses of a Bible.
+    language: str | None = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.validation or self.test)
 
-    def part_of(self, pair: Pair) -> str:
-        """The part that a pair belongs to: `"train"`, `"validation"` or `"test"`."""
-        position = hash_of_pair(*pair, self.seed) / 2**64
+    def part_of(self, pair: Pair, side: int | None = None) -> str:
+        """The part that a pair belongs to: `"train"`, `"validation"` or `"test"`.
+
+        Args:
+            side: the one that decides, 0 or 1; by default, both.
+        """
+        texts = pair if side is None else (pair[side], "")
+        position = hash_of_pair(*texts, self.seed) / 2**64
         if position < self.validation:
             return "validation"
         return "test" if position < self.validation + self.test else "train"
 
     def select(
-        self, pairs: Iterable[Pair], part: str, in_files: Callable[[Pair], Pair] = lambda pair: pair
+        self,
+        pairs: Iterable[Pair],
+        part: str,
+        in_files: Callable[[Pair], Pair] = lambda pair: pair,
+        side: int | None = None,
     ) -> Iterator[Pair]:
         """The pairs of a part, in order.
 
         Args:
             in_files: gives a pair as its files have it, by which it is held out.
+            side: as in [`part_of`].
         """
-        return (pair for pair in pairs if self.part_of(in_files(pair)) == part) if self else iter(pairs)
+        return (pair for pair in pairs if self.part_of(in_files(pair), side) == part) if self else iter(pairs)
 
     def pairs_of(self, source: TextSource, languages: Languages, part: str, streaming: bool = False) -> Iterator[Pair]:
         """The pairs of a source that belong to a part, regardless of the direction in which the source is read.
@@ -263,4 +276,7 @@ class HeldOut:
         pairs = iterate_pairs(source, languages, streaming)
         if source.made:
             return pairs if part == "train" else iter(())
-        return self.select(pairs, part, source.in_files)
+        side = None
+        if self.language:
+            side = int(languages_of(source, languages)[0] != self.language)
+        return self.select(pairs, part, source.in_files, side)

@@ -77,8 +77,8 @@ def page_languages(
     model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[LanguagePair, list[LanguagePair]]:
     """The languages of a model, and its language pairs if it must be given the target, as a page needs them."""
-    has_choice = len(group_languages(tokenizer)) > 1
-    return own_languages(model.config, tokenizer), language_pairs(model, tokenizer) if has_choice else []
+    is_marked = bool(group_languages(tokenizer))
+    return own_languages(model.config, tokenizer), language_pairs(model, tokenizer) if is_marked else []
 
 
 def write_checked(

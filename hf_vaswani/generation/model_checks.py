@@ -1,5 +1,6 @@
 """Whether a model can translate with its tokenizer, and how long a source may be."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -8,8 +9,11 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..core.tokenization_vaswani import VaswaniTokenizer
 from ..text.vocabularies import target_vocab_size, vocabularies
 
+# The token of a target language or of a tag.
+MARK = re.compile(r">>\S+<<|<[\w-]+>")
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -70,3 +74,13 @@ def spare_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> lis
     """Ids of a Vaswani model that no target token has: no search prefers them, but sampling could draw them."""
     is_own = model.config.model_type == "vaswani"
     return list(range(target_vocab_size(tokenizer), model.config.decoder_vocab_size)) if is_own else []
+
+
+def unwritten_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Ids of a Vaswani model that no target has: spare ones, and marks with which only sources begin, as `>>fr<<`."""
+    spare = spare_ids(model, tokenizer)
+    if not isinstance(tokenizer, VaswaniTokenizer):
+        return spare
+    target = tokenizer.get_target_vocab()
+    added = (token for token in tokenizer.added_tokens_decoder.values() if token.lstrip and not token.special)
+    return spare + [target[mark.content] for mark in added if MARK.fullmatch(mark.content) and mark.content in target]

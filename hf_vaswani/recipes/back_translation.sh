@@ -11,8 +11,9 @@
 #   ROUNDS=3 TRUSTED=news.yaml bash back_translation.sh all.yaml gn:es=mono.gn ay:es=mono.ay
 #   TRUSTED=news.yaml bash back_translation.sh all.yaml
 #
-# Options are recipe keys, for all runs. CONTINUE="--max_steps 3000" has those of the runs after the first one. If the
-# sources of the recipe have weights, WEIGHT is that of each text. TRANSLATE="--sample 1" translates in another way.
+# Options are recipe keys, for all runs; those of the tokenizer belong into the recipe, as only the first run learns one.
+# CONTINUE="--max_steps 3000" has more options of the runs after it. If the sources of the recipe have weights, WEIGHT is
+# that of each text. TRANSLATE="--sample 1" translates in another way.
 set -eo pipefail
 recipe=${1:?usage: bash back_translation.sh RECIPE [FROM:TO=FILE ...] [--key value ...]}
 out=${OUT:-outputs/back_translation}
@@ -25,22 +26,26 @@ while [[ $# -gt 0 && $1 != --* ]]; do
     texts+=("$1")
     shift
 done
+keys=("$@")
 last=$out/start
 # shellcheck disable=SC2086 # options are words
-continue_on() { $run train "$1" --start_from "$last" --output_dir "$out/$2" ${CONTINUE:-} "${@:3}"; last=$out/$2; }
+continue_on() {
+    $run train "$1" "${keys[@]}" --start_from "$last" --output_dir "$out/$2" "${@:3}" ${CONTINUE:-}
+    last=$out/$2
+}
 
-$run train "$recipe" --output_dir "$last" "$@"
+$run train "$recipe" "${keys[@]}" --output_dir "$last"
 for ((round = 1; round <= (${#texts[@]} ? ${ROUNDS:-2} : 0); round++)); do
-    mixture="own: null"
+    mixture="own: null" number=0
     for text in "${texts[@]}"; do
         file=${text#*=} from=${text%%:*}
         to=${text#*:} to=${to%%=*}
-        pairs=$out/round_$round.$to-$from.jsonl.gz
+        pairs=$out/round_$round.$((++number)).$to-$from.jsonl.gz
         # shellcheck disable=SC2086 # options are words
         $run translate "$last" --source_language "$from" --target_language "$to" --input "$file" --side target \
             --pairs "$pairs" ${TRANSLATE:---num_beams 4}
         mixture+=", '$pairs': {tag: bt, source_language: $to, target_language: $from${WEIGHT:+, weight: $WEIGHT}}"
     done
-    continue_on "$recipe" "round_$round" --text "{$mixture}" "$@"
+    continue_on "$recipe" "round_$round" --text "{$mixture}"
 done
-[[ -z ${TRUSTED:-} ]] || continue_on "$TRUSTED" trusted "$@"
+[[ -z ${TRUSTED:-} ]] || continue_on "$TRUSTED" trusted

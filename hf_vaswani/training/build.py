@@ -35,7 +35,7 @@ from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, model_directions, parse_sources, sample_pairs, source_errors
 from .setup.start_model import cut_to_languages, translated_languages
-from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer
+from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer, settle_marks
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import DirectionsValidator, Validator
 
@@ -99,6 +99,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     """
     recipe, processes, sources, inputs = checked.recipe, checked.processes, checked.sources, checked.inputs
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
+    check_metric(recipe, splits)
     fingerprint = fingerprint_run(recipe, splits, processes)
     resumed = on_main_process(processes, lambda: is_resumed(recipe, fingerprint, splits.test_sets))
     tokenizer = inputs.tokenizer or on_main_process(
@@ -136,7 +137,6 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         scoring, languages = scoring_of(recipe, tokenizer, direction), translated_languages(tokenizer, recipe.data)
         return Validator(processes, tokenizer, encoded, recipe.training, pairs, scoring, languages)
 
-    check_metric(recipe, splits)
     if splits.validations:
         validator = DirectionsValidator({name: validator_of(name, own) for name, own in splits.validations.items()})
     else:
@@ -268,6 +268,7 @@ def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = No
 
 def _check_texts(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
     """The sources, and the tokenizer that the recipe names, if any."""
+    settle_marks(recipe)
     errors: list[str] = []
     found: Any = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
     errors += source_errors(recipe.data, found) + path_errors(recipe)

@@ -27,8 +27,7 @@ from .setup.memory import training_memory_errors
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.start_model import start_targets
-from .setup.tokenizer_and_model import drops_layers, named, new_config
+from .setup.tokenizer_and_model import drops_layers, named, new_config, settle_marks
 
 if TYPE_CHECKING:
     from .optimization.word_distillation import WordTeacher
@@ -60,8 +59,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
-    if start_targets(recipe.training.start_from):
-        recipe.data.mark_targets = True  # as the model to start from reads its sources
+    settle_marks(recipe)
     inputs = RunInputs(recipe)
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:

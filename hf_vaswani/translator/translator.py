@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..core.sentence_splitting import Piece, split_text
-from ..generation.model_checks import spare_ids
+from ..generation.model_checks import unwritten_ids
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import listed, shown
 from ..text.language_marks import check_own_marks, check_target
@@ -111,8 +111,8 @@ class Translator:
 
             self.estimator, options = Calibration.of(model.config), replace(options, return_scores=True)
         arguments = GenerateArguments(model, generate_kwargs, task)
-        if arguments.get("do_sample") and (spare := spare_ids(model, tokenizer)):
-            arguments = arguments.updated({"suppress_tokens": [*arguments.get("suppress_tokens", []), *spare]})
+        if arguments.get("do_sample") and (unwritten := unwritten_ids(model, tokenizer)):
+            arguments = arguments.updated({"suppress_tokens": [*arguments.get("suppress_tokens", []), *unwritten]})
         if arguments.takes_one_text_at_a_time() or tokenizer.pad_token_id is None:
             options = replace(options, batch_size=1)
         if options.split_sentences is None and any(arguments.get(name) is not None for name in WHOLE):

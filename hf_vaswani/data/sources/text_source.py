@@ -178,7 +178,7 @@ def iterate_numbered_pairs(
         for number, pair in iterate_numbered_pairs(plain, languages, streaming):
             yield number, _marked(source, number, pair)
         return
-    languages = source.source_language or languages[0], source.target_language or languages[1]
+    languages = languages_of(source, languages)
     if source.reversed:
         yield from (
             (number, (other, one))
@@ -194,6 +194,11 @@ def iterate_numbered_pairs(
         yield from enumerate(pairs, start=1)
     else:
         yield from _pairs_of_records(source, languages, streaming)
+
+
+def languages_of(source: TextSource, languages: Languages) -> Languages:
+    """The languages of a source's sides, as its files have them: its own, or else those of the recipe."""
+    return source.source_language or languages[0], source.target_language or languages[1]
 
 
 def _marked(source: TextSource, number: int, pair: Pair) -> Pair:
@@ -253,6 +258,7 @@ def check_source(source: TextSource, languages: Languages, streaming: bool = Fal
 
     A Hub dataset is looked up on the Hub, and a file is read up to its first pair or line.
     """
+    languages = languages_of(source, languages)
     errors = _description_errors(source, languages)
     if errors or source.dataset == BUILT_IN:
         return errors
@@ -277,8 +283,8 @@ def digest(source: TextSource) -> str:
     """Hash a source's content and how it is read, regardless of where its files are.
 
     The hash covers the bytes of the files (1 GB takes a second or two) or the commit of a Hub dataset, and the format,
-    config, split and named columns, but neither the languages of the recipe, which may also determine the columns, nor
-    the weight.
+    config, split, named columns, and its own languages, but neither the languages of the recipe, which may also
+    determine the columns, nor the weight.
 
     Raises:
         InputError: the source cannot be read.
@@ -299,7 +305,8 @@ def digest(source: TextSource) -> str:
     else:
         parts = [[(_kind(path), text_file_digest(path)) for path in side] for side in (source.source, source.target)]
     parts += [name for name in ("reversed", "made") if getattr(source, name)]
-    parts += [[source.source_language, source.target_language, source.prefix]] if source.prefix else []
+    own = [source.source_language, source.target_language, source.prefix]
+    parts += [own] if any(own) else []
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import load_file
 from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -193,6 +194,11 @@ def _checkpoint_member(path: Path, run: Path) -> Member:
     return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)
 
 
+def _value(config: VaswaniConfig, name: str) -> Any:
+    value = getattr(config, name)
+    return sorted(value) if name == "language_pairs" and value else value
+
+
 def _check_meanings(members: list[Member]) -> None:
     """Check that the same weights would mean the same in all members.
 
@@ -206,7 +212,7 @@ def _check_meanings(members: list[Member]) -> None:
         differ = [
             f"{name} is {getattr(other, name)!r} and {getattr(config, name)!r}"
             for name in (*MEANINGS, *LANGUAGES)
-            if getattr(other, name) != getattr(config, name)
+            if _value(other, name) != _value(config, name)
             and not (name in LANGUAGES and None in (getattr(other, name), getattr(config, name)))
         ]
         if differ:

@@ -103,8 +103,9 @@ def learn_aligner(
         sources, targets = map(list, zip(*sample()))
         rows = encode_in_slices(corpus.encode, sources, targets, np.random.default_rng(0))
     sides = [[np.array(row, np.int64) for row in side] for side in rows]
+    tokens = [*tokenizer.all_special_tokens, *(getattr(tokenizer, "supported_language_codes", None) or ())]
     special = [
-        [ids[token] for token in tokenizer.all_special_tokens if token in ids and token not in KEEP_TOKENS]
+        [ids[token] for token in tokens if token in ids and token not in KEEP_TOKENS]
         for ids in vocabularies(tokenizer)
     ]
     return TokenAligner.learn(*sides, (special[0], special[1]))

@@ -139,16 +139,17 @@ class DataArguments(Section):
     @property
     def has_directions(self) -> bool:
         """Whether a model learns several directions, or may: sources name their own, or targets are marked."""
-        return self.mark_targets or self._have_any(*LANGUAGE_KEYS)
+        given = [self.train, self.validation, self.test, *self.tests.values()]
+        return self.mark_targets or self._have_any(given, *LANGUAGE_KEYS)
 
     @property
     def has_marks(self) -> bool:
         """Whether sources may begin with marks of languages or tags."""
-        return self.has_directions or self._have_any("tag")
+        return self.has_directions or self._have_any([self.train], "tag")
 
-    def _have_any(self, *keys: str) -> bool:
-        """Whether sources of the training text have any of some keys."""
-        entries = self.train if isinstance(self.train, list) else [self.train]
+    def _have_any(self, given: list, *keys: str) -> bool:
+        """Whether any of the given sources, or a part of `text`, has any of some keys."""
+        entries = [entry for value in given for entry in (value if isinstance(value, list) else [value])]
         entries = [*entries, *(self.text.values() if isinstance(self.text, dict) else ())]
         return any(isinstance(entry, dict) and any(map(entry.get, keys)) for entry in entries)
 
@@ -254,9 +255,8 @@ class DataArguments(Section):
         if isinstance(text, dict):
             for name, value in text.items():
                 weight = value.get("weight") if isinstance(value, dict) else value
-                if weight is None:
-                    continue
-                if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+                is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+                if weight is not None and not (is_number and weight > 0):
                     errors.append(f"data.text: the weight of {name} must be a number above 0, got {weight!r}")
                 if isinstance(value, dict) and name in (OWN, REVERSED):
                     errors.append(f"data.text: {name} has only a weight: only files have keys")

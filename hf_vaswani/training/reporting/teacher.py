@@ -20,8 +20,10 @@ from ...records.run_report import (
 )
 from ...runtime.processes import print_main
 from ...runtime.threads import cores_of_run
+from ...text.language_marks import without_mark
 from ...translator.lines import Line, LineTranslator
 from ..build import TrainingSetup
+from ..setup.inputs import compared_languages
 from ..validation import bleu_and_chrf
 
 # Most sentences on which the two are compared; sentences that both translate before timing starts.
@@ -40,12 +42,16 @@ def compare(
     the final model by greedy search, and compare the two."""
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
     pairs = pairs[:MOST_SENTENCES]
-    sources, references = map(list, zip(*pairs))
+    sources, references = [without_mark(source) for source, _ in pairs], [target for _, target in pairs]
+    data = setup.recipe.data
     scoring, names = setup.validator.scoring, setup.recipe.evaluation.compared
     print_main(f"comparing with {', '.join(names)} on {counted(len(pairs), 'sentence')}")
     workers = cores_of_run(setup.recipe.training.cpu_threads, setup.processes.num_processes)
-    taught, speed = timed(teacher, tokenizer, sources, num_workers=workers)
-    learned, own_speed = timed(student, setup.tokenizer, sources, num_workers=workers, num_beams=1)
+    taught, speed = timed(
+        teacher, tokenizer, sources, num_workers=workers, **compared_languages(teacher, tokenizer, data)
+    )
+    own = compared_languages(student, setup.tokenizer, data)
+    learned, own_speed = timed(student, setup.tokenizer, sources, num_workers=workers, num_beams=1, **own)
     scores = [bleu_and_chrf(texts, references, scoring) for texts in (taught, learned)]
     agreement, _ = bleu_and_chrf(learned, taught, scoring)
     searches = (search_name(teacher.generation_config.num_beams or 1), search_name(1))

@@ -70,17 +70,21 @@ def direction_errors(data: DataArguments, sources: Sources) -> list[str]:
                 errors.append(f"{where}: {pair[0]} to {pair[1]} is not among the directions of data.train")
     if errors:
         return list(dict.fromkeys(errors))
-    codes = dict.fromkeys(code for pair in trained for code in pair)
     errors += [
         f"data.train: {one} and {other} name one language. Use one of them in all sources."
-        for one, other in combinations(sorted(codes), 2)
-        if are_same(one, other)
+        for one, other in same_languages(trained)
     ]
     if "test" in sources:
         tested = set(directions_of(data, sources["test"]))
         without = [pair for pair in directions_of(data, sources["train"]) if pair not in tested]
         errors += [f"data.test has no source for {source} to {target}: add one" for source, target in without]
     return errors
+
+
+def same_languages(directions: Iterable[Direction]) -> list[tuple[str, str]]:
+    """Different codes that name one language, as in [`are_same`]."""
+    codes = sorted({code for pair in directions for code in pair if code})
+    return [pair for pair in combinations(codes, 2) if are_same(*pair)]
 
 
 def are_same(one: str, other: str) -> bool:
@@ -109,18 +113,21 @@ def mark_tokens(data: DataArguments, sources: Sequence[TextSource]) -> list[str]
     return marks + list(dict.fromkeys(tag_token(source.tag) for source in sources if source.tag))
 
 
-def mark_sources(data: DataArguments, sources: Sources) -> dict[str, list[TextSource]]:
-    """The sources with the marks that their texts begin with; as they are, if there are no marks."""
-    tokens = mark_tokens(data, sources["train"]) if "train" in sources else []
+def mark_sources(data: DataArguments, sources: Sequence[TextSource], tokens: Sequence[str]) -> list[TextSource]:
+    """Sources with the marks that their texts begin with.
+
+    Args:
+        tokens: all marks of the run; as they are, if there are none.
+    """
     if not tokens:
-        return {split: list(entries) for split, entries in sources.items()}
+        return list(sources)
 
     def marked(source: TextSource) -> TextSource:
         mark = target_mark(direction_of(data, source)[1] or "")
         prefix = [token for token in (mark, tag_token(source.tag or "")) if token in tokens]
         return replace(source, prefix=" ".join(prefix), reserved=tuple(tokens))
 
-    return {split: list(map(marked, entries)) for split, entries in sources.items()}
+    return list(map(marked, sources))
 
 
 def weights_of(data: DataArguments, sources: Sequence[TextSource], sizes: Sequence[int]) -> list[float]:

@@ -8,11 +8,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...errors import InputError
-from ...text.languages import check_languages, has_own_target, language_code
+from ...text.languages import check_languages, choose_languages, group_languages, has_own_target, language_code
 from ..checkpoints.artifacts import RECIPE_FILE
-from ..recipe.arguments import COMPARED, RERANKER, TEACHER
+from ..recipe.arguments import COMPARED, RERANKER, TEACHER, DataArguments
 from ..recipe.recipe import Recipe
-from .splits import model_languages
+from .splits import first_direction, model_languages, model_marks
 from .tokenizer_and_model import check_is_model, existing_tokenizer, make_model, named, read_model, tokenizer_of
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ class RunInputs:
             return None
         from ...translator.reranking import open_reranker
 
+        if model_marks(self.recipe.data):
+            raise InputError(
+                f"{RERANKER}={name}: sources begin with marks of languages or tags, which a reranker does not know. "
+                "Remove it, and use hf-vaswani evaluate --rerank_with"
+            )
         source, target = map(language_code, model_languages(self.recipe.data))
         reranker = named(RERANKER, lambda: open_reranker(name, None, [[(source, target)]], {}))
         _check_languages(f"{RERANKER}={name}", reranker.model, reranker.tokenizer)
@@ -113,8 +118,29 @@ class RunInputs:
         from ...models.load import load_ensemble
 
         model, tokenizer = named(COMPARED, lambda: load_ensemble(names))
-        _check_languages(f"{COMPARED}={', '.join(names)}", model, tokenizer)
+        key = f"{COMPARED}={', '.join(names)}"
+        _check_languages(key, model, tokenizer)
+        try:
+            compared_languages(model, tokenizer, self.recipe.data)
+        except ValueError as error:
+            raise InputError(f"{key}: {error}") from None
         return model, tokenizer
+
+
+def compared_languages(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: DataArguments
+) -> dict[str, str]:
+    """The languages of the first test set, as arguments of the pipeline, for a model of several; none for others.
+
+    Raises:
+        ValueError: the model does not translate them, or they are not known.
+    """
+    if not group_languages(tokenizer):
+        return {}
+    languages = choose_languages(model, tokenizer, tuple(map(language_code, first_direction(data))))
+    if not languages.target:
+        raise ValueError("it translates into several languages: set data.target_language")
+    return languages.arguments()
 
 
 def _check_languages(key: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -18,7 +18,6 @@ from ...data.sources.tables import Languages
 from ...data.sources.text_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
-from ...files import collect_errors
 from ..recipe.arguments import MAIN_TEST, OWN, REVERSED, SPLITS, DataArguments
 from .directions import (
     Direction,
@@ -75,6 +74,44 @@ class Splits:
 def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
     """The sources of `"train"`, `"validation"`, `"test"` if there is one, and `"tests.NAME"` for additional ones.
 
+    They are as they are trained: with `data.text`, in the directions of the recipe, and with marks.
+
+    Raises:
+        InputError: for all errors in their descriptions at once.
+    """
+    sources = described_sources(data)
+    if data.text and "train" in sources:
+        sources["train"] = mixed_sources(data.text, sources["train"])
+    sources = {split: _directed(data, entries) for split, entries in sources.items()}
+    if errors := direction_errors(data, sources):
+        raise InputError.of(errors)
+    tokens = mark_tokens(data, sources.get("train", []))
+    return {split: mark_sources(data, entries, tokens) for split, entries in sources.items()}
+
+
+def held_out_sources(data: DataArguments) -> list[TextSource]:
+    """The sources that pairs are held out of, without weights, as they are trained."""
+    tokens = mark_tokens(data, parse_sources(data)["train"])
+    return mark_sources(data, _directed(data, own_sources(data)), tokens)
+
+
+def own_sources(data: DataArguments) -> list[TextSource]:
+    """The sources of the training text that a recipe itself names, without weights, as their files have them.
+
+    Raises:
+        InputError: as in [`described_sources`].
+    """
+    return [replace(source, weight=None) for source in described_sources(data)["train"]]
+
+
+def _directed(data: DataArguments, sources: list[TextSource]) -> list[TextSource]:
+    """Sources in the direction that is trained, or in both."""
+    return in_both_directions(map(swapped, sources) if data.reversed else sources)
+
+
+def described_sources(data: DataArguments) -> dict[str, list[TextSource]]:
+    """The sources of all splits, as in [`parse_sources`], as their files have them, and without `data.text`.
+
     Raises:
         InputError: for all errors in their descriptions at once.
     """
@@ -98,16 +135,9 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
             errors.append(
                 f"data.{split}: give all sources a weight, or none; without weights, each pair is seen once per epoch"
             )
-    if not errors and data.text:
-        sources["train"] = collect_errors(errors, lambda: mixed_sources(data.text, sources["train"]))
     if errors:
         raise InputError.of(errors)
-    if data.reversed:
-        sources = {split: [swapped(source) for source in entries] for split, entries in sources.items()}
-    sources = {split: in_both_directions(entries) for split, entries in sources.items()}
-    if errors := direction_errors(data, sources):
-        raise InputError.of(errors)
-    return mark_sources(data, sources)
+    return sources
 
 
 def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> list[str]:
@@ -168,7 +198,7 @@ def load_test_sets(data: DataArguments) -> dict[str, list[Pair]]:
     Raises:
         InputError: for the errors of all texts at once.
     """
-    sources = parse_sources(data.model_copy(update={"text": None}))
+    sources = parse_sources(data)
     tests = [MAIN_TEST, *(split for split in sources if split.startswith(TESTS))]
     return _test_sets(data, sources, _read_all(data, sources, tests))
 
@@ -242,7 +272,16 @@ def _read(
 
 def held_out_settings(data: DataArguments) -> HeldOut:
     """Which pairs of the training text are held out for validation or test."""
-    return HeldOut(data.validation_share or 0.0, data.test_share or 0.0, data.split_seed)
+    shares = data.validation_share or 0.0, data.test_share or 0.0
+    shared = shared_language(data) if any(shares) and data.has_directions else None
+    return HeldOut(*shares, data.split_seed, shared)
+
+
+def shared_language(data: DataArguments) -> str | None:
+    """The language that is on a side of all training text, if the languages on the other side differ."""
+    pairs = [set(direction_of(data, source)) for source in own_sources(data)]
+    shared = set.intersection(*pairs)
+    return shared.pop() if len(shared) == 1 else None
 
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
@@ -262,21 +301,6 @@ def column_languages(data: DataArguments) -> Languages:
     return data.source_language, data.target_language
 
 
-def own_sources(data: DataArguments) -> list[TextSource]:
-    """The sources of the training text that a recipe itself names, without weights and in their own direction.
-
-    Raises:
-        InputError: as in [`parse_sources`].
-    """
-    return held_out_sources(data.model_copy(update={"reversed": False}))
-
-
-def held_out_sources(data: DataArguments) -> list[TextSource]:
-    """The sources that pairs are held out of, without weights and in the direction that is trained."""
-    sources = parse_sources(data.model_copy(update={"text": None}))["train"]
-    return [replace(source, weight=None) for source in sources]
-
-
 def model_languages(data: DataArguments) -> Languages:
     """Source and target language of the model; `None` where there are several."""
     if learns_both_directions(data):
@@ -289,6 +313,13 @@ def model_languages(data: DataArguments) -> Languages:
 def model_directions(data: DataArguments) -> list[Direction]:
     """The directions of a model whose sources name their languages; none for a model of one pair."""
     return directions_of(data, parse_sources(data)["train"]) if data.has_directions else []
+
+
+def first_direction(data: DataArguments) -> Direction:
+    """The direction of the first test set, or else of the validation set."""
+    sources = parse_sources(data)
+    splits = [MAIN_TEST, *(split for split in sources if split.startswith(TESTS)), "validation", "train"]
+    return direction_of(data, next(sources[split][0] for split in splits if split in sources))
 
 
 def model_marks(data: DataArguments) -> list[str]:

@@ -11,6 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
+from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import SOURCE_PREFIX, load_tokenizer
 from ...errors import InputError, reason
@@ -21,6 +22,7 @@ from ...text.languages import (
     Languages,
     check_languages,
     fits_pair,
+    group_languages,
     group_prefix,
     is_multilingual,
     is_same_language,
@@ -31,7 +33,6 @@ from ...text.languages import (
 )
 from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
-from .directions import Direction
 from .splits import learns_both_directions, model_directions
 
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
@@ -48,27 +49,10 @@ def model_type(source: str) -> str | None:
         return model_kind(path)
     if path.exists():
         return None
-    return _field(source, "model_type")
-
-
-def _field(source: str, name: str) -> Any:
-    """A field of the config of a model in a folder or on the Hub; `None` for what cannot be read."""
     try:
-        return PreTrainedConfig.get_config_dict(source)[0].get(name)
+        return PreTrainedConfig.get_config_dict(source)[0].get("model_type")
     except Exception:  # reading the model says what is wrong
         return None
-
-
-def start_directions(source: str | None) -> list[Direction]:
-    """The directions of a model of this package to start from; none for a model of one, and for other models."""
-    pairs = _field(source, "language_pairs") if source and is_own_model(source) else None
-    return [(one, other) for one, other in pairs or ()]
-
-
-def start_targets(source: str | None) -> set[str]:
-    """The target languages that such a model marks; none for a model of one."""
-    targets = {target for _, target in start_directions(source)}
-    return targets if len(targets) > 1 else set()
 
 
 def is_own_model(source: str) -> bool:
@@ -131,7 +115,7 @@ def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
     """
     training, kind = recipe.training, type(tokenizer).__name__
     code, key = training.add_language, f"training.add_language={training.add_language!r}"
-    if known := start_targets(training.start_from):
+    if known := isinstance(tokenizer, VaswaniTokenizer) and group_languages(tokenizer):
         if code in known:
             raise InputError(f"{key}: {training.start_from} has this language already; remove it")
         if training.like not in known:

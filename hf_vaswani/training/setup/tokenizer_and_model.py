@@ -10,6 +10,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...core.configuration_vaswani import VaswaniConfig
+from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...data.encoding import dropout_encoder
 from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import (
@@ -24,13 +25,13 @@ from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import spare_ids, vocabulary_error
 from ...models.families import config_value
 from ...models.model_files import CONFIG_FILE, check_settings, model_kind
-from ...text.languages import fits_pair, is_multilingual, language_code, pairs_in_words
+from ...text.languages import fits_pair, group_languages, is_multilingual, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import DataArguments, GenerationArguments
 from ..recipe.recipe import Recipe
-from .directions import common_languages, tag_token, target_mark
+from .directions import common_languages, name_of, same_languages, tag_token, target_mark
 from .splits import learns_both_directions, model_directions, model_languages, model_marks, parse_sources
 from .start_model import (
     FREE_FIELDS,
@@ -68,6 +69,16 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
     )
 
 
+def settle_marks(recipe: Recipe) -> None:
+    """Have a recipe mark its targets if the tokenizer that it names has such marks, as its model then reads them."""
+    source = recipe.tokenizer.path or recipe.training.start_from
+    if source and not (recipe.training.start_from and keeps_its_class(recipe.training.start_from)):
+        with suppress(InputError, OSError):  # reported with all other errors
+            tokenizer = tokenizer_of(source)
+            if isinstance(tokenizer, VaswaniTokenizer) and group_languages(tokenizer):
+                recipe.data.mark_targets = True
+
+
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     """The tokenizer that the recipe names, or that of the model that it starts from; `None` if it names neither."""
     tokenizer, training = None, recipe.training
@@ -84,7 +95,8 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
     if tokenizer is not None and (missing := missing_marks(recipe, tokenizer)):
         raise InputError(
             f"{recipe.tokenizer_source} has no token for {', '.join(missing)}, which the sources of data.train need. "
-            "Learn a new tokenizer, or train on the languages and tags that it knows; training.add_language adds one."
+            "Learn a new tokenizer, or train on the languages and tags that it knows"
+            + ("; training.add_language adds one." if recipe.data.mark_targets else ".")
         )
     if tokenizer is not None and recipe.augmentation.shares:
         from ...data.augmentation.augmenter import check_tokens
@@ -208,13 +220,9 @@ def make_own_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Vaswan
     else:
         model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
         model.generation_config = GenerationConfig.from_model_config(model.config)
-    set_directions(model.config, recipe.data)
+    named("training.start_from", lambda: set_directions(model.config, recipe.data))
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
-    if marks := model_marks(recipe.data):  # sources begin with them; a translation must not have any
-        of_start = model.generation_config.suppress_tokens or []
-        marks = [*of_start, *tokenizer.convert_tokens_to_ids(marks)]
-        model.generation_config.suppress_tokens = list(dict.fromkeys(marks))
     return model
 
 
@@ -223,7 +231,18 @@ def set_directions(config: VaswaniConfig, data: DataArguments) -> None:
     known = [(source, target) for source, target in config.language_pairs or ()]
     directions, languages = model_directions(data), model_languages(data)
     if known:
-        directions = list(dict.fromkeys([*known, *(directions or [languages])]))
+        pair = data.text_languages
+        own = directions or ([pair, pair[::-1]] if learns_both_directions(data) else [pair])
+        if any(None in each for each in own):
+            raise InputError("data.source_language and data.target_language are missing: the model knows several")
+        if not data.mark_targets and (new := {target for _, target in own} - {target for _, target in known}):
+            raise InputError(
+                f"data.target_language={min(new)!r}: the model translates into {known[0][1]} only, and has no tokens "
+                "of target languages, by which it could tell another one"
+            )
+        directions = list(dict.fromkeys([*known, *own]))
+        if same := same_languages(directions):
+            raise InputError(f"{' and '.join(same[0])} name one language. Use the name that the model knows.")
         languages = common_languages(directions)
     for name, language in zip(("source_language", "target_language"), languages):
         # A language may be the name of a column. A model for several has none, whatever it starts from.
@@ -275,7 +294,17 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """
     source = recipe.training.start_from
     model = named("training.start_from", lambda: read_model(source))
-    for mark, like in new_marks(recipe).items():
+    new = new_marks(recipe)
+    if recipe.peft.is_used and not recipe.peft.merge:
+        known = [tuple(pair) for pair in model.config.language_pairs or ()]
+        untrained = [pair for pair in model_directions(recipe.data) if known and pair not in known]
+        lacks = [*new, *map(name_of, untrained)]
+        if lacks:
+            raise InputError(
+                f"training.start_from={source} lacks {', '.join(lacks)}, which an adapter cannot add. Merge it "
+                "(peft.merge: true)"
+            )
+    for mark, like in new.items():
         begin_like(model, *(mark and tokenizer.convert_tokens_to_ids(mark) for mark in (mark, like)))
     config, errors = model.config, []
     languages = config.source_language, config.target_language

@@ -15,11 +15,12 @@ from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCor
 from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import PreparedText, tokenize, usable
 from ...data.sources.text_files import Pair
+from ...data.tokenizers.tokenizer import Unmarked
 from ...errors import InputError, counted
 from ..optimization.step_batches import Corpus
 from ..recipe.recipe import Recipe
 from .inputs import RunInputs
-from .splits import Splits, filter_settings, stream_of
+from .splits import Splits, filter_settings, model_marks, stream_of
 
 # The number of pairs at the beginning of a stream that a new tokenizer is trained on.
 STREAM_SAMPLE = 1_000_000
@@ -37,7 +38,8 @@ def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     if recipe.augmentation.uppercase:
         from ...data.augmentation.augmenter import PartlyLowercase
 
-        return PartlyLowercase(text, recipe.augmentation.uppercase)
+        marks = model_marks(recipe.data)
+        return PartlyLowercase(Unmarked(text, marks) if marks else text, recipe.augmentation.uppercase)
     return text
 
 

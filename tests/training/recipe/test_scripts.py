@@ -131,10 +131,10 @@ def test_monolingual_text_is_back_translated_by_the_model_of_the_round_before(co
     assert {run.training.seed for run in runs.values()} == {3}
     assert runs["round_2"].data.text == {
         "own": None,
-        "out/round_2.en-de.jsonl.gz": {
+        "out/round_2.1.en-de.jsonl.gz": {
             "tag": "bt", "source_language": "en", "target_language": "de", "weight": 2
         },
-        "out/round_2.de-en.jsonl.gz": {
+        "out/round_2.2.de-en.jsonl.gz": {
             "tag": "bt", "source_language": "de", "target_language": "en", "weight": 2
         },
     }  # fmt: skip
@@ -143,7 +143,7 @@ def test_monolingual_text_is_back_translated_by_the_model_of_the_round_before(co
     assert [command[1] for command in translations] == [f"out/{run}" for run in list(runs)[:3] for _ in range(2)]
     assert translations[1][2:] == [
         "--source_language", "en", "--target_language", "de", "--input", "mono.en", "--side", "target",
-        "--pairs", "out/round_1.de-en.jsonl.gz", "--sample", "1",
+        "--pairs", "out/round_1.2.de-en.jsonl.gz", "--sample", "1",
     ]  # fmt: skip
 
 
