@@ -113,20 +113,24 @@ def test_adapter_is_trained_loaded_and_merged(tuned, name, tmp_path):
     assert not torch.allclose(after, before, atol=0.1)
 
 
-@pytest.mark.parametrize("cut", [(), ("--keep_languages=deu_Latn,gn_Latn",)])
-def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned, tmp_path, cut):
-    load = tuned("NLLB", "--add_language=gn_Latn", "--like=spa_Latn", "--target_language=gn_Latn", *cut)
+@pytest.mark.parametrize(
+    ("name", "cut", "size"),
+    [("NLLB", (), 240), ("NLLB", ("--keep_languages=deu_Latn,gn",), 36), ("mBART", (), None)],
+)
+def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned, tmp_path, name, cut, size):
+    source, like = LANGUAGES[name]
+    load = tuned(name, "--add_language=gn", f"--like={like}", "--target_language=gn", *cut)
     whole = train(load(output="whole")).folder
     train(load("--max_steps=2", output="parts"))
     parts = train(load(output="parts")).folder
     assert same_weights(parts, whole)
     output = tmp_path / "output"
-    languages = ["--source_language=deu_Latn", "--target_language=gn_Latn"]
-    assert (
-        main(["translate", str(whole), "--input", str(tmp_path / "test.x"), "--output", str(output), *languages]) == 0
-    )
-    assert output.read_text() == (whole / "test_translations.txt").read_text()
-    assert AutoModelForSeq2SeqLM.from_pretrained(whole).config.vocab_size == (36 if cut else 240)
+    for languages in ([f"--source_language={source}", "--target_language=gn"], []):
+        command = ["translate", str(whole), "--input", str(tmp_path / "test.x"), "--output", str(output), *languages]
+        assert main([*command, "--overwrite"]) == 0
+        assert output.read_text() == (whole / "test_translations.txt").read_text()
+    before = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start").config.vocab_size
+    assert AutoModelForSeq2SeqLM.from_pretrained(whole).config.vocab_size == (size or before + 1)
 
 
 @pytest.mark.slow
