@@ -241,8 +241,22 @@ def has_own_target(tokenizer: "PreTrainedTokenizerBase", first_token: int | None
     """
     if first_token is not None or start is None or not is_multilingual(tokenizer):
         return first_token is not None
+    return start in {language_id(tokenizer, code) for code in language_codes(tokenizer)}
+
+
+def target_argument(tokenizer: "PreTrainedTokenizerBase", start: int | None) -> str:
+    """The argument of `generate()` that chooses the target language of a multilingual model.
+
+    Args:
+        start: what its decoder starts from by default: in mBART, a language.
+    """
+    return "decoder_start_token_id" if has_own_target(tokenizer, None, start) else "forced_bos_token_id"
+
+
+def language_id(tokenizer: "PreTrainedTokenizerBase", code: str) -> int:
+    """The id of a multilingual tokenizer's token for a language; M2M100's tokens are not plain codes."""
     ids = getattr(tokenizer, "lang_code_to_id", None) or {}
-    return start in {ids.get(code, tokenizer.convert_tokens_to_ids(code)) for code in language_codes(tokenizer)}
+    return ids.get(code, tokenizer.convert_tokens_to_ids(code))
 
 
 def examples(codes: Collection[str], most: int = 20) -> str:

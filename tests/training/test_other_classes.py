@@ -4,11 +4,17 @@ import json
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+from hf_vaswani.models import model_files
+from hf_vaswani.training import build, check
 from hf_vaswani.training.checkpoints.checkpoint import weights_file
+from hf_vaswani.training.optimization.progress import StepListener
+from hf_vaswani.training.setup import memory
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -131,6 +137,64 @@ def test_run_with_an_added_language_resumes_exactly_and_translates_into_it(tuned
         assert output.read_text() == (whole / "test_translations.txt").read_text()
     before = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start").config.vocab_size
     assert AutoModelForSeq2SeqLM.from_pretrained(whole).config.vocab_size == (size or before + 1)
+
+
+def test_what_the_recipes_file_sets_for_models_of_this_package_is_left_out(start, recipe, tmp_path, capsys):
+    folder, path = start("Bart"), tmp_path / "recipe.yaml"
+    sections = yaml.safe_load(path.read_text())
+    sections["evaluation"] = {**sections.get("evaluation", {}), "attention": 1}
+    sections["augmentation"] = {"placeholders": 0.1}
+    sections.setdefault("training", {})["guided_alignment"] = 0.3
+    path.write_text(yaml.safe_dump(sections))
+    train(recipe(f"--start_from={folder}", *STEPS))
+    lines = [line for line in capsys.readouterr().out.splitlines() if " is left out, since " in line]
+    keys = ["augmentation.placeholders=0.1", "training.guided_alignment=0.3", "evaluation.attention=1"]
+    assert [line.split()[0] for line in lines] == keys
+    assert yaml.safe_load((tmp_path / "out" / "recipe.yaml").read_text())["augmentation"]["placeholders"] == 0
+    # What is chosen for this model stays an error.
+    message = "error: evaluation.attention=1 needs a model of this package[^\n]*$"
+    with pytest.raises(InputError, match=message):
+        train(recipe(f"--start_from={folder}", *STEPS, "--attention=1", output="given"))
+
+
+def test_run_whose_weights_fit_is_not_refused_at_its_end_for_memory(tuned, monkeypatch):
+    used = []
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
+    monkeypatch.setattr(model_files, "free_memory", lambda: 10**12)
+
+    class Last(StepListener):
+        def on_step_end(self, result):
+            used.append(result)
+            monkeypatch.setattr(model_files, "free_memory", lambda: 0)
+
+    assert train(tuned("Bart")(), listeners=[Last()]) and used
+
+
+def test_cut_model_is_what_must_fit_into_memory(tuned, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
+    count = lambda recipe, model, *rest: sizes.append(model.config.vocab_size) or []  # noqa: E731
+    for module in (build, check):
+        monkeypatch.setattr(module, "training_memory_errors", count)
+    train(tuned("NLLB", "--keep_languages=deu_Latn,eng_Latn")())
+    assert sizes == [36]
+
+
+def test_opus_model_of_several_targets_needs_one_unless_texts_have_marks(recipe, start, tmp_path):
+    folder = start("Marian")
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    unused = [token for token in vocabulary if token.isalpha()][:2]
+    for token, code in zip(unused, (">>fr<<", ">>es<<")):
+        vocabulary[code] = vocabulary.pop(token)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    message = "This model translates into several languages: es, fr. Choose one with data.target_language"
+    with pytest.raises(InputError, match=message):
+        train(recipe(f"--start_from={folder}", *STEPS))
+    train(recipe(f"--start_from={folder}", *STEPS, "--target_language=fr", output="named"))
+    for split in ("train", "validation", "test"):
+        path = tmp_path / f"{split}.x"
+        path.write_text("".join(f">>fr<< {line}\n" for line in path.read_text().splitlines()))
+    train(recipe(f"--start_from={folder}", *STEPS, output="marked"))
 
 
 @pytest.mark.slow

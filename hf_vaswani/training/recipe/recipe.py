@@ -63,6 +63,8 @@ class Recipe(BaseModel):
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
+    # Its keys, except those of the text, if an option replaces the model that they were written for.
+    replaceable: frozenset[str] = Field(default=frozenset(), exclude=True)
 
     def to_dict(self) -> Sections:
         """The sections with plain values, as in the YAML file."""
@@ -183,6 +185,13 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     apply_options(values, given)
     recipe, found = make_recipe(values, str(path))
     errors += found
+    if "start_from" in _not_null(given).get("training", {}):
+        recipe.replaceable = frozenset(
+            f"{section}.{name}"
+            for section, keys in values.items()
+            for name in keys
+            if section != "data" and name not in given.get(section, {})
+        )
     without_effect = sorted(_not_null(given).get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
     if recipe.tokenizer_source and without_effect:
         names = ", ".join(f"--{name}" for name in without_effect)

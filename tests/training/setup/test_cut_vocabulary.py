@@ -7,7 +7,13 @@ import random
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, M2M100Config, M2M100ForConditionalGeneration, NllbTokenizer
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    NllbTokenizer,
+)
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.setup.cut_vocabulary import cut_model, cut_tokenizer, rows_of
