@@ -12,13 +12,14 @@ from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.models import model_files
 from hf_vaswani.training import build, check
+from hf_vaswani.training.checkpoints.artifacts import RECIPE_FILE
 from hf_vaswani.training.checkpoints.checkpoint import weights_file
 from hf_vaswani.training.optimization.progress import StepListener
 from hf_vaswani.training.setup import memory
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
-from ..families import FAMILIES, LANGUAGES, family
+from ..families import FAMILIES, LANGUAGES, family, only_words
 from .helpers import same_weights
 from .test_resume import kill_at_random_moments
 from .test_trainer import assert_same_run
@@ -150,9 +151,9 @@ def test_what_the_recipes_file_sets_for_models_of_this_package_is_left_out(start
     lines = [line for line in capsys.readouterr().out.splitlines() if " is left out, since " in line]
     keys = ["augmentation.placeholders=0.1", "training.guided_alignment=0.3", "evaluation.attention=1"]
     assert [line.split()[0] for line in lines] == keys
-    assert yaml.safe_load((tmp_path / "out" / "recipe.yaml").read_text())["augmentation"]["placeholders"] == 0
+    assert yaml.safe_load((tmp_path / "out" / RECIPE_FILE).read_text())["augmentation"]["placeholders"] == 0
     # What is chosen for this model stays an error.
-    message = "error: evaluation.attention=1 needs a model of this package[^\n]*$"
+    message = r"^evaluation.attention=1 needs a model of this package[^\n]*$"
     with pytest.raises(InputError, match=message):
         train(recipe(f"--start_from={folder}", *STEPS, "--attention=1", output="given"))
 
@@ -195,6 +196,36 @@ def test_opus_model_of_several_targets_needs_one_unless_texts_have_marks(recipe,
         path = tmp_path / f"{split}.x"
         path.write_text("".join(f">>fr<< {line}\n" for line in path.read_text().splitlines()))
     train(recipe(f"--start_from={folder}", *STEPS, output="marked"))
+
+
+def test_interrupted_run_gives_its_model_in_the_way_that_errors_name(tuned, tmp_path, capsys):
+    load = tuned("Bart")
+    folder = train(load()).folder
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).unlink()
+    checkpoint = folder / "checkpoints" / "update-00000004"
+    new = ["--output", str(tmp_path / "new")]
+    for command in (["translate", str(folder), "--input", str(tmp_path / "test.x")], ["average", str(folder)]):
+        assert main([*command, *new]) == 2
+        assert "its hf-vaswani train command with --max_steps 1 saves the model" in capsys.readouterr().err
+    assert main(["average", str(checkpoint), *new]) == 2
+    assert AutoModelForSeq2SeqLM.from_pretrained(train(load("--max_steps=1")).folder)
+
+
+def test_tuned_mbart_translates_into_its_other_languages(tuned):
+    folder = train(tuned("mBART")()).folder
+    translator = pipeline("translation", model=str(folder))
+    model, tokenizer = translator.model, translator.tokenizer
+    tokenizer.src_lang = "de_DE"
+    inputs = tokenizer("ein hund läuft", return_tensors="pt")
+    french, word = tokenizer.convert_tokens_to_ids(["fr_XX", "▁die"])
+    assert model.generation_config.decoder_start_token_id == tokenizer.convert_tokens_to_ids("en_XX")
+    search = {"max_new_tokens": 6, **only_words("mBART", tokenizer)}
+    for prefixes, begun in (({}, [french]), ({"prefixes": ["die"]}, [french, word])):
+        start = {"decoder_input_ids": torch.tensor([begun]), "decoder_start_token_id": french}
+        expected = model.generate(**inputs, **start, **search)
+        [found] = translator(["ein hund läuft"], src_lang="de_DE", tgt_lang="fr_XX", **prefixes, **search)
+        assert found["translation_text"] == tokenizer.decode(expected[0], skip_special_tokens=True)
 
 
 @pytest.mark.slow
