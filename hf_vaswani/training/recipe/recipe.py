@@ -96,12 +96,18 @@ class Recipe(BaseModel):
         return errors + self._tokenizer_errors() + self._peft_errors() + self._model_errors()
 
     def _data_errors(self) -> list[str]:
-        data, training = self.data, self.training
+        data, training, errors = self.data, self.training, []
+        if data.streaming and training.keep_languages:
+            errors.append(
+                f"training.keep_languages={training.keep_languages} needs the characters of all pairs, unlike "
+                "data.streaming: choose one"
+            )
         if not (data.streaming and (data.max_length or 0) > training.max_tokens):
-            return []
+            return errors
         return [
+            *errors,
             f"data.max_length={data.max_length} allows sentences that do not fit in a batch of training.max_tokens="
-            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the former or raise the latter"
+            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the former or raise the latter",
         ]
 
     def _tokenizer_errors(self) -> list[str]:
