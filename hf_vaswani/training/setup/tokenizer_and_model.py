@@ -304,6 +304,11 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
                 f"training.start_from={source} lacks {', '.join(lacks)}, which an adapter cannot add. Merge it "
                 "(peft.merge: true)"
             )
+    if new and not tokenizer.is_joint:
+        raise InputError(
+            f"training.start_from={source} lacks {', '.join(new)}, and its tokenizer has a vocabulary for each side, "
+            "to which no token can be added"
+        )
     for mark, like in new.items():
         begin_like(model, *(mark and tokenizer.convert_tokens_to_ids(mark) for mark in (mark, like)))
     config, errors = model.config, []
