@@ -185,6 +185,11 @@ def test_sampling_never_writes_a_mark(trained):
     assert not any(">>" in result["translation_text"] for result in sampled)
 
 
+def test_card_names_the_files_of_each_direction(trained):
+    rows = [line for line in (trained / "README.md").read_text().splitlines() if line.startswith("| en-xx |")]
+    assert any("6.xx.en" in row for row in rows)
+
+
 def test_each_direction_is_scored_in_validation_and_at_the_end(trained, capsys):
     validations = [record for record in records(trained) if "validation_loss" in record]
     names = ("en-xx", "en-yy", "yy-en")

@@ -1,13 +1,14 @@
 """Sources with languages of their own: directions, the marks in their texts, how often each is drawn."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.arguments import DataArguments
 from hf_vaswani.training.setup.splits import model_directions, model_languages, model_marks, own_sources, parse_sources
-from hf_vaswani.training.setup.training_batches import Reweighted
+from hf_vaswani.training.setup.training_batches import Reweighted, tokenizer_text
 
 from ..helpers import splits_of
 
@@ -215,3 +216,10 @@ def test_sources_of_files_are_plain_and_in_their_own_direction(source):
     train = [source(code, target_language=code, both_directions=True, weight=2) for code in ("gn", "aym")]
     own, _ = own_sources(data_of(*train, reversed=True))
     assert (own.prefix, own.reversed, own.weight) == ("", False, None)
+
+
+def test_vocabulary_with_folded_capitals_is_learned_without_marks(source):
+    train = [source("a", target_language="gn_Latn"), source("b", target_language="aym")]
+    data = data_of(*train)
+    recipe = SimpleNamespace(data=data, augmentation=SimpleNamespace(uppercase=1.0))
+    assert {text.split()[0] for text, _ in tokenizer_text(recipe, splits_of(data))} == {"a", "b"}
