@@ -190,6 +190,12 @@ def test_card_names_the_files_of_each_direction(trained):
     assert any("6.xx.en" in row for row in rows)
 
 
+def test_another_model_is_compared_in_the_first_direction(directions, trained, tmp_path):
+    train(directions(f"--compare_with={trained}", output="student"))
+    compared = json.loads((tmp_path / "student" / "results.json").read_text())["teacher"]
+    assert (compared["test"], compared["sentences"]) == ("en-xx", 6)
+
+
 def test_each_direction_is_scored_in_validation_and_at_the_end(trained, capsys):
     validations = [record for record in records(trained) if "validation_loss" in record]
     names = ("en-xx", "en-yy", "yy-en")
