@@ -99,6 +99,12 @@ def test_a_model_with_a_mark_for_its_only_target_is_fine_tuned_with_it(direction
     ]
 
 
+@pytest.mark.parametrize("start", ["a" * 300, "missing/folder"])
+def test_a_start_that_cannot_be_read_is_one_error(directions, start):
+    with pytest.raises(InputError, match="training.start_from"):
+        train(directions(f"--start_from={start}"))
+
+
 def test_a_model_without_marks_takes_no_second_target(directions, trained, write_lines):
     sides = [f"--{split}_{side}={write_lines(f'{split}.{side}', WORDS)}" for split in ("train", "validation")
              for side in ("source", "target")]  # fmt: skip

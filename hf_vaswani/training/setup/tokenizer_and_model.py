@@ -71,9 +71,9 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
 
 def settle_marks(recipe: Recipe) -> None:
     """Have a recipe mark its targets if the tokenizer that it names has such marks, as its model then reads them."""
-    source = recipe.tokenizer.path or recipe.training.start_from
-    if source and not (recipe.training.start_from and keeps_its_class(recipe.training.start_from)):
-        with suppress(InputError, OSError):  # reported with all other errors
+    start = recipe.training.start_from
+    with suppress(InputError, OSError):  # reported with all other errors
+        if (source := recipe.tokenizer.path or start) and not (start and keeps_its_class(start)):
             tokenizer = tokenizer_of(source)
             if isinstance(tokenizer, VaswaniTokenizer) and group_languages(tokenizer):
                 recipe.data.mark_targets = True
