@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from transformers.utils import logging
 
 from ..core.sentence_splitting import Piece, split_like_training_text
+from ..core.tokenization_vaswani import leading_marks
 from ..text.glossary import Entry, Glossary, Term
 from ..text.inputs import listed
 from ..text.keep_patterns import find_kept, literal_patterns
@@ -126,12 +127,15 @@ class PivotTranslator:
         masked, spans = self.kept.mask(text) if self.kept else (text, [])
         is_whole = prefix or self.translator.options.split_sentences is False
         contents = iter(spans)
+        marks = leading_marks(self.translator.tokenizer, masked)  # each sentence needs them
+        body = masked[len(marks) :]
+        pieces = [Piece(body)] if is_whole else split_like_training_text(body, None, None, len, is_blank)
         return [
             Segment(
-                0, piece, text_with_masks=piece.text if spans else "",
+                0, Piece(marks + piece.text, piece.space), text_with_masks=marks + piece.text if spans else "",
                 contents=[next(contents) for _ in range(piece.text.count(MASK))] if spans else (),
             )
-            for piece in ([Piece(masked)] if is_whole else split_like_training_text(masked, None, None, len, is_blank))
+            for piece in pieces
         ]  # fmt: skip
 
     def _find_terms(

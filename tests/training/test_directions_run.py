@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.commands.translate_pairs import iterate_texts
 from hf_vaswani.data.augmentation.arguments import AugmentationArguments
 from hf_vaswani.data.augmentation.augmenter import augmented_encoder
 from hf_vaswani.errors import InputError
@@ -84,6 +86,65 @@ def test_fine_tuned_on_one_direction_it_keeps_the_others(directions, trained, ca
     assert first.startswith(">>xx<<")
 
 
+def test_a_model_with_a_mark_for_its_only_target_is_fine_tuned_with_it(directions, trained, capsys):
+    marked = one_direction(directions, trained, "xx", "--start_from=null", "--mark_targets=true")
+    assert AutoModelForSeq2SeqLM.from_pretrained(marked).config.language_pairs == [["en", "xx"]]
+    capsys.readouterr()
+    more = one_direction(directions, marked, "yy", "--add_language=yy", "--like=xx", "--output_dir", f"{marked}_more")
+    assert capsys.readouterr().out.partition("first pair: ")[2].startswith(">>yy<<")
+    del more
+    assert AutoModelForSeq2SeqLM.from_pretrained(f"{marked}_more").config.language_pairs == [
+        ["en", "xx"],
+        ["en", "yy"],
+    ]
+
+
+@pytest.mark.parametrize("start", ["a" * 300, "missing/folder"])
+def test_a_start_that_cannot_be_read_is_one_error(directions, start):
+    with pytest.raises(InputError, match="training.start_from"):
+        train(directions(f"--start_from={start}"))
+
+
+def test_a_model_without_marks_takes_no_second_target(directions, trained, write_lines):
+    sides = [f"--{split}_{side}={write_lines(f'{split}.{side}', WORDS)}" for split in ("train", "validation")
+             for side in ("source", "target")]  # fmt: skip
+    codes = [{"source": sides[0].partition("=")[2], "target": sides[1].partition("=")[2], "source_language": code,
+              "target_language": "en"} for code in ("xx", "yy")]  # fmt: skip
+    into_one = directions(
+        f"--train={json.dumps(codes)}", f"--validation={json.dumps(codes)}", "--test=null", output="one"
+    )
+    train(into_one)
+    start = f"--start_from={into_one.training.output_dir}"
+    for languages, message in (
+        (["--source_language=xx", "--target_language=yy"], "target_language='yy': the model translates into en only"),
+        ([], "data.source_language and data.target_language are missing"),
+    ):
+        with pytest.raises(InputError, match=message):
+            train(directions(*sides, *languages, "--temperature=null", "--test=null", start, output="other"))
+
+
+@pytest.mark.parametrize(
+    ("side", "languages", "make"),
+    [
+        ("source", ("yy", "en"), lambda text: text[::-1]),
+        ("target", ("yy", "en"), lambda text: text[::-1]),
+        ("target", ("en", "xx"), str),
+        ("source", ("xx", None), str.upper),
+    ],
+)
+def test_text_of_a_run_is_translated_as_its_files_have_it(trained, side, languages, make):
+    options = SimpleNamespace(
+        input=str(trained), side=side, source_language=languages[0], target_language=languages[1]
+    )
+    assert {text for text, _ in iterate_texts(options)} == set(map(make, WORDS))
+
+
+def test_text_of_a_run_needs_the_choice_of_a_direction(trained):
+    options = SimpleNamespace(input=str(trained), side="source", source_language=None, target_language=None)
+    with pytest.raises(InputError, match="has text in en-xx, en-yy: choose what to translate with --source_language"):
+        iterate_texts(options)
+
+
 def test_a_language_is_added_that_begins_as_another(directions, trained):
     with pytest.raises(InputError, match="no token for >>zz<<.*training.add_language adds one"):
         one_direction(directions, trained, "zz")
@@ -128,6 +189,17 @@ def test_sampling_never_writes_a_mark(trained):
     translator = pipeline("translation", str(trained))
     sampled = translator(["a b"] * 300, tgt_lang="xx", do_sample=True, temperature=50.0, num_beams=1)
     assert not any(">>" in result["translation_text"] for result in sampled)
+
+
+def test_card_names_the_files_of_each_direction(trained):
+    rows = [line for line in (trained / "README.md").read_text().splitlines() if line.startswith("| en-xx |")]
+    assert any("6.xx.en" in row for row in rows)
+
+
+def test_another_model_is_compared_in_the_first_direction(directions, trained, tmp_path):
+    train(directions(f"--compare_with={trained}", output="student"))
+    compared = json.loads((tmp_path / "student" / "results.json").read_text())["teacher"]
+    assert (compared["test"], compared["sentences"]) == ("en-xx", 6)
 
 
 def test_each_direction_is_scored_in_validation_and_at_the_end(trained, capsys):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import pipeline
 
+from hf_vaswani.data.tokenizers.tokenizer import with_marks
 from hf_vaswani.text.glossary import Glossary
 from hf_vaswani.translator.chain import pivot_language
 
@@ -59,6 +60,18 @@ def test_each_sentence_is_translated_by_both_models_by_itself(steps, chain):
         assert found["pivot_text"] == "\n".join(pivots)
         assert found["translation_text"] == "\n".join(text_of(second, pivot) for pivot in pivots)
     assert len({found["pivot_text"] for found in chain(TEXTS)}) == len(TEXTS)
+
+
+def test_each_sentence_begins_with_the_tag_of_the_text(folders):
+    tokenizer = with_marks(tiny_tokenizer(), ["<law>"])
+    tokenizer.save_pretrained(folders[0])
+    tiny_model(vocab_size=len(tokenizer), source_language="es", target_language="en").save_pretrained(folders[0])
+    first = pipeline("translation", model=folders[0], engine="torch")
+    chain = pipeline("translation", model=folders[0], second_model=folders[1], engine="torch")
+    lines = ["w4 w9", "w5 w1 w7"]
+    [found] = chain(["<law> " + "\n".join(lines)])
+    assert found["pivot_text"] == "\n".join(text_of(first, f"<law> {line}") for line in lines)
+    assert found["pivot_text"].split("\n")[1] != text_of(first, lines[1])
 
 
 def test_text_is_translated_whole_if_it_is_not_to_be_split(steps, chain):

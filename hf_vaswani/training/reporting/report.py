@@ -42,7 +42,7 @@ from ..optimization.progress import Progress
 from ..optimization.weights import weights
 from ..scoring import ScoredTest
 from ..setup.run_fingerprint import run_inputs
-from ..setup.splits import TESTS, Splits
+from ..setup.splits import Splits, named_sources
 from ..setup.tokenizer_and_model import drops_layers
 from ..validation import perplexity
 from .log import last_logged, logged
@@ -107,8 +107,8 @@ def make_report(
         evaluation=sections["evaluation"],
         tests={name: test_scores(setup, test) for name, test in tests.items()},
         sources={
-            split.removeprefix(TESTS): [describe_source(source) for source in sources]
-            for split, sources in setup.sources.items()
+            name: [describe_source(source) for source in sources]
+            for name, sources in named_sources(recipe.data, setup.sources).items()
         },
         base_model=hub_id(recipe.training.start_from),
         inputs=run_inputs(recipe),

@@ -209,13 +209,28 @@ def _test_sets(
     """The pairs of all test sets by name; with several directions, by name and direction."""
     found = {}
     for split in (MAIN_TEST, *(split for split in sources if split.startswith(TESTS))):
-        name = split.removeprefix(TESTS)
         for direction, part in _by_direction(data, sources, split, pairs.get(split) or []).items():
-            if part and direction:
-                found[direction if split == MAIN_TEST else f"{name}-{direction}"] = part
-            elif part:
-                found[name] = part
+            if part:
+                found[_test_name(split, direction)] = part
     return found
+
+
+def named_sources(data: DataArguments, sources: dict[str, list[TextSource]]) -> dict[str, list[TextSource]]:
+    """The sources of each split, and of each test set by its name, as in [`Splits.test_sets`]."""
+    found: dict[str, list[TextSource]] = {}
+    for split, entries in sources.items():
+        for source in entries:
+            is_named = data.has_directions and split not in ("train", "validation")
+            direction = name_of(direction_of(data, source)) if is_named else ""
+            found.setdefault(_test_name(split, direction), []).append(source)
+    return found
+
+
+def _test_name(split: str, direction: str) -> str:
+    """The name of a test set: of its split, of its direction if there are several, or of both."""
+    if split == MAIN_TEST and direction:
+        return direction
+    return "-".join(filter(None, [split.removeprefix(TESTS), direction]))
 
 
 def _by_direction(

@@ -71,9 +71,9 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
 
 def settle_marks(recipe: Recipe) -> None:
     """Have a recipe mark its targets if the tokenizer that it names has such marks, as its model then reads them."""
-    source = recipe.tokenizer.path or recipe.training.start_from
-    if source and not (recipe.training.start_from and keeps_its_class(recipe.training.start_from)):
-        with suppress(InputError, OSError):  # reported with all other errors
+    start = recipe.training.start_from
+    with suppress(InputError, OSError):  # reported with all other errors
+        if (source := recipe.tokenizer.path or start) and not (start and keeps_its_class(start)):
             tokenizer = tokenizer_of(source)
             if isinstance(tokenizer, VaswaniTokenizer) and group_languages(tokenizer):
                 recipe.data.mark_targets = True
@@ -304,6 +304,11 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
                 f"training.start_from={source} lacks {', '.join(lacks)}, which an adapter cannot add. Merge it "
                 "(peft.merge: true)"
             )
+    if new and not tokenizer.is_joint:
+        raise InputError(
+            f"training.start_from={source} lacks {', '.join(new)}, and its tokenizer has a vocabulary for each side, "
+            "to which no token can be added"
+        )
     for mark, like in new.items():
         begin_like(model, *(mark and tokenizer.convert_tokens_to_ids(mark) for mark in (mark, like)))
     config, errors = model.config, []

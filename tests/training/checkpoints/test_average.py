@@ -174,6 +174,16 @@ def test_models_of_two_seeds_or_two_directions_are_not_averaged(tmp_path):
             average([tmp_path / "first", tmp_path / name], tmp_path / "other")
 
 
+def test_models_that_name_their_directions_in_another_order_are_averaged(tmp_path):
+    pairs = [["de", "en"], ["en", "de"]]
+    for name, directions in (("one", pairs), ("other", pairs[::-1]), ("third", pairs[:1])):
+        model = tiny_model(language_pairs=directions)
+        model.save_pretrained(tmp_path / name)
+    average([tmp_path / "one", tmp_path / "other"], tmp_path / "mean")
+    with pytest.raises(InputError, match="language_pairs is"):
+        average([tmp_path / "one", tmp_path / "third"], tmp_path / "mean_of_others")
+
+
 @pytest.mark.slow
 def test_mean_says_what_it_was_made_from_and_is_recognized(run_folder, tmp_path, capsys):
     command = ["average", str(run_folder), "--output", str(tmp_path / "mean")]

@@ -1,13 +1,14 @@
 """Sources with languages of their own: directions, the marks in their texts, how often each is drawn."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.arguments import DataArguments
-from hf_vaswani.training.setup.splits import model_directions, model_languages, model_marks, parse_sources
-from hf_vaswani.training.setup.training_batches import Reweighted
+from hf_vaswani.training.setup.splits import model_directions, model_languages, model_marks, own_sources, parse_sources
+from hf_vaswani.training.setup.training_batches import Reweighted, tokenizer_text
 
 from ..helpers import splits_of
 
@@ -160,3 +161,65 @@ def test_text_that_has_a_mark_is_refused_with_its_line(source, write_lines):
     entry["source"] = write_lines("marked", ["fine"] * 12 + ["not >>gn<< fine"] + ["fine"] * 7)
     with pytest.raises(InputError, match="line 13: the text has >>gn<<"):
         splits_of(data_of(source("a", target_language="gn"), entry))
+
+
+def test_one_table_with_a_column_for_each_language_is_read_for_each_direction(tmp_path):
+    table = tmp_path / "all.tsv"
+    rows = [f"es {n}\tgn {n}\tay {n}\n" for n in range(20)]
+    table.write_text("es\tgn\tay\n" + "".join(rows), encoding="utf-8")
+    entry = {"file": str(table), "target_language": "es"}
+    data = data_of({**entry, "source_language": "gn"}, {**entry, "source_language": "ay"})
+    assert Counter(text.split()[0] for text, _ in splits_of(data).train).keys() == {"gn", "ay"}
+    # Each by itself, after the other was put into the cache.
+    for code in ("gn", "ay"):
+        one = data_of({**entry, "source_language": code})
+        assert {text.split()[0] for text, _ in splits_of(one).train} == {code}
+
+
+def test_held_out_text_has_marks_if_other_text_brings_the_second_target(source, tmp_path):
+    made = tmp_path / "made.jsonl"
+    made.write_text('{"source": "made", "target": "made"}\n', encoding="utf-8")
+    text = {"own": None, str(made): {"source_language": "gn", "target_language": "es"}}
+    tests = [source("t", 3, target_language="gn"), source("u", 3, source_language="gn", target_language="es")]
+    splits = splits_of(data_of(source("a", target_language="gn"), text=text, test=tests))
+    assert {text.split()[0] for text, _ in splits.validation} == {">>gn<<"}
+    assert {text.split()[0] for text, _ in splits.train} == {">>gn<<", ">>es<<"}
+    assert set(splits.test_sets) == {"es-gn", "gn-es"}
+
+
+def test_validation_in_both_directions_needs_a_model_of_both(source):
+    data = DataArguments(
+        train=[source("a", target_language="gn")],
+        validation=[source("v", target_language="gn", both_directions=True)],
+    )
+    with pytest.raises(InputError, match="gn to es is not among the directions of data.train"):
+        parse_sources(data)
+
+
+def test_a_sentence_of_the_shared_language_is_held_out_of_all_sources(source, write_lines):
+    verses = write_lines("verses", [f"verse {n}" for n in range(200)])
+    train = [source(code, 200, target_language=code, both_directions=True) for code in ("gn", "aym")]
+    for entry in train:
+        entry["source"] = verses
+    splits = splits_of(data_of(*train))
+    held_out = {" ".join(text.split()[-2:]) for name in ("es-gn", "es-aym") for text, _ in splits.validations[name]}
+    trained = {" ".join(text.split()[-2:]) for text, _ in splits.train if "verse" in text}
+    assert len(held_out) > 20 and not held_out & trained
+
+
+def test_marks_can_be_set_for_a_single_target(source):
+    data = data_of(source("a", target_language="gn"), mark_targets=True)
+    assert {text.split()[0] for text, _ in splits_of(data).train} == {">>gn<<"}
+
+
+def test_sources_of_files_are_plain_and_in_their_own_direction(source):
+    train = [source(code, target_language=code, both_directions=True, weight=2) for code in ("gn", "aym")]
+    own, _ = own_sources(data_of(*train, reversed=True))
+    assert (own.prefix, own.reversed, own.weight) == ("", False, None)
+
+
+def test_vocabulary_with_folded_capitals_is_learned_without_marks(source):
+    train = [source("a", target_language="gn_Latn"), source("b", target_language="aym")]
+    data = data_of(*train)
+    recipe = SimpleNamespace(data=data, augmentation=SimpleNamespace(uppercase=1.0))
+    assert {text.split()[0] for text, _ in tokenizer_text(recipe, splits_of(data))} == {"a", "b"}

@@ -114,6 +114,8 @@ def test_file_of_pairs_may_have_a_tag(data):
     ("text", "message"),
     [
         ({"own": {"weight": 1, "tag": "a"}}, "own has only a weight"),
+        ({"own": {"tag": "a"}}, "own has only a weight"),
+        ({"own": None, "x.jsonl": {"tga": "bt"}}, "unknown key 'tga'"),
         ({"own": 1, "x.jsonl": {"weight": 1, "tags": "bt"}}, "unknown key 'tags'"),
         ({"own": 1, "x.jsonl": {"weight": 0}}, "the weight of x.jsonl must be a number"),
     ],
