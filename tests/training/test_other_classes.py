@@ -1,6 +1,7 @@
 """Models of transformers' other classes are fine-tuned as they are, and stay what they were."""
 
 import json
+import weakref
 
 import pytest
 import torch
@@ -11,11 +12,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.models import model_files
-from hf_vaswani.training import build, check
+from hf_vaswani.training import build, check, export
 from hf_vaswani.training.checkpoints.artifacts import RECIPE_FILE
 from hf_vaswani.training.checkpoints.checkpoint import weights_file
+from hf_vaswani.training.loop import run_steps
 from hf_vaswani.training.optimization.progress import StepListener
-from hf_vaswani.training.setup import memory
+from hf_vaswani.training.setup import inputs, memory
+from hf_vaswani.training.setup.inputs import open_model
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -181,6 +184,28 @@ def test_cut_model_is_what_must_fit_into_memory(tuned, monkeypatch):
     assert sizes == [36]
 
 
+def test_no_second_model_and_no_optimizer_is_in_memory_when_a_model_is_opened(tuned, monkeypatch):
+    first, optimizers, alive = [], [], []
+
+    def of_check(*arguments):
+        model = open_model(*arguments)
+        first.append(weakref.ref(model))
+        return model
+
+    def noted(make, refs):
+        return lambda *arguments: alive.append([ref() is not None for ref in refs]) or make(*arguments)
+
+    def steps(run):
+        optimizers.append(weakref.ref(run.optimizer))
+        run_steps(run)
+
+    monkeypatch.setattr(inputs, "open_model", of_check)
+    monkeypatch.setattr(build, "open_model", noted(open_model, first))
+    monkeypatch.setattr(export, "FinalModel", noted(export.FinalModel, optimizers))
+    train(tuned("NLLB", "--keep_languages=deu_Latn,eng_Latn")(), steps)
+    assert alive == [[False], [False]]
+
+
 def test_opus_model_of_several_targets_needs_one_unless_texts_have_marks(recipe, start, tmp_path):
     folder = start("Marian")
     vocabulary = json.loads((folder / "vocab.json").read_text())
@@ -217,13 +242,13 @@ def test_tuned_mbart_translates_into_its_other_languages(tuned):
     translator = pipeline("translation", model=str(folder))
     model, tokenizer = translator.model, translator.tokenizer
     tokenizer.src_lang = "de_DE"
-    inputs = tokenizer("ein hund läuft", return_tensors="pt")
+    encoded = tokenizer("ein hund läuft", return_tensors="pt")
     french, word = tokenizer.convert_tokens_to_ids(["fr_XX", "▁die"])
     assert model.generation_config.decoder_start_token_id == tokenizer.convert_tokens_to_ids("en_XX")
     search = {"max_new_tokens": 6, **only_words("mBART", tokenizer)}
     for prefixes, begun in (({}, [french]), ({"prefixes": ["die"]}, [french, word])):
         start = {"decoder_input_ids": torch.tensor([begun]), "decoder_start_token_id": french}
-        expected = model.generate(**inputs, **start, **search)
+        expected = model.generate(**encoded, **start, **search)
         [found] = translator(["ein hund läuft"], src_lang="de_DE", tgt_lang="fr_XX", **prefixes, **search)
         assert found["translation_text"] == tokenizer.decode(expected[0], skip_special_tokens=True)
 
