@@ -4,6 +4,7 @@ Class, tokenizer and files stay as they are, so that everything that loads the m
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -305,10 +306,11 @@ def drop_unsupported(recipe: Recipe) -> list[str]:
     Returns:
         A line for each key.
     """
-    source = recipe.training.start_from
-    if not recipe.replaceable or not source or not keeps_its_class(source):
-        return []
-    dropped = {key: value for key, value in unsupported_keys(recipe).items() if value and key in recipe.replaceable}
+    source, dropped = recipe.training.start_from, {}
+    with suppress(InputError, OSError):  # reported with all other errors
+        if recipe.replaceable and source and keeps_its_class(source):
+            own = unsupported_keys(recipe).items()
+            dropped = {key: value for key, value in own if value and key in recipe.replaceable}
     for section, _, name in (key.partition(".") for key in dropped):
         arguments = getattr(recipe, section)
         setattr(arguments, name, type(arguments).model_fields[name].get_default(call_default_factory=True))
