@@ -54,7 +54,9 @@ class AttentionView:
                 # The pipeline checks the languages, and knows the prefix that the model expects before a text.
                 pipeline = loaded.pipeline(languages)
                 tokenizer = private_copy(loaded.tokenizer)
-                settings = set_languages(tokenizer, languages.arguments() if loaded.choices.sources else {})
+                settings = set_languages(
+                    loaded.model, tokenizer, languages.arguments() if loaded.choices.sources else {}
+                )
                 [marked] = mark_target(tokenizer, [text], languages.target, pipeline.prefix)
                 attention = sentence_attention(loaded.model, tokenizer, marked, target, **settings)
             with self._lock:  # other visitors add to it, too

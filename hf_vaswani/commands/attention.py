@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     model, tokenizer = load(options.model)
     check_not_exported(options.model, model)
     chosen = check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
-    settings = {**search(options), **set_languages(tokenizer, chosen.arguments())}
+    settings = {**search(options), **set_languages(model, tokenizer, chosen.arguments())}
     with option_names():
         [text] = marked_sources(model, tokenizer, [options.text], chosen)
     attention = sentence_attention(model, tokenizer, text, options.target, **settings)

@@ -18,10 +18,10 @@ from ..core.tokenization_vaswani import private_copy
 from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..generation.alignment import ForcedAttentions, alignments, evaluation, forced_attentions, text_mask, to_tokens
-from ..generation.output_scores import forced_output
+from ..generation.output_scores import decoder_start, forced_output
 from ..generation.settings import position_limit
 from ..text.inputs import check_text
-from ..text.languages import is_multilingual
+from ..text.languages import is_multilingual, language_id, target_argument
 from ..text.normalization import is_blank, normalized
 from ..text.token_spans import readable_tokens
 from .token_text import PIXELS_PER_INCH, drawable, is_right_to_left
@@ -208,7 +208,7 @@ def sentence_attention(
     )
 
 
-def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> dict[str, int]:
+def set_languages(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> dict[str, int]:
     """Set the languages of a multilingual tokenizer, and return the arguments of `generate()` for the target language.
 
     Args:
@@ -221,10 +221,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
         setattr(tokenizer, name, code)
     if "tgt_lang" not in given:
         return {}
-    inputs = tokenizer._build_translation_inputs(
-        ["a"], return_tensors=None, src_lang=tokenizer.src_lang, tgt_lang=given["tgt_lang"]
-    )
-    return {"forced_bos_token_id": int(inputs["forced_bos_token_id"])}
+    return {target_argument(tokenizer, decoder_start(model)): language_id(tokenizer, given["tgt_lang"])}
 
 
 def text_errors(source: str, target: str | None) -> list[str]:

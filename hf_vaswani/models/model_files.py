@@ -85,9 +85,19 @@ def check_config_exists(folder: Path) -> None:
     if has_weights(folder) or (folder / "checkpoints").is_dir():
         raise InputError(
             f"{folder} is not a finished model: it has no {CONFIG_FILE}. If it is a checkpoint or an unfinished run, "
-            f"make a model of it with: hf-vaswani average {folder} --output FOLDER"
+            f"{finish_hint(folder)}"
         )
     raise InputError(f"{folder} is not the folder of a model: it has no {CONFIG_FILE}. Choose another one.")
+
+
+def finish_hint(folder: Path) -> str:
+    """What to do for a model of a checkpoint or an unfinished run."""
+    from .families import FAMILIES
+
+    runs = [run for run in (folder, folder.parent.parent) if (run / "architecture" / CONFIG_FILE).exists()]
+    if runs and model_kind(runs[0] / "architecture") in FAMILIES:
+        return "end the run: its hf-vaswani train command with --max_steps 1 saves the model that it has now"
+    return f"make a model of it with: hf-vaswani average {folder} --output FOLDER"
 
 
 def has_weights(folder: Path) -> bool:

@@ -241,8 +241,22 @@ def has_own_target(tokenizer: "PreTrainedTokenizerBase", first_token: int | None
     """
     if first_token is not None or start is None or not is_multilingual(tokenizer):
         return first_token is not None
-    ids = getattr(tokenizer, "lang_code_to_id", None)
-    return start in (ids.values() if ids else tokenizer.convert_tokens_to_ids(sorted(language_codes(tokenizer))))
+    return start in {language_id(tokenizer, code) for code in language_codes(tokenizer)}
+
+
+def target_argument(tokenizer: "PreTrainedTokenizerBase", start: int | None) -> str:
+    """The argument of `generate()` that chooses the target language of a multilingual model.
+
+    Args:
+        start: what its decoder starts from by default: in mBART, a language.
+    """
+    return "decoder_start_token_id" if has_own_target(tokenizer, None, start) else "forced_bos_token_id"
+
+
+def language_id(tokenizer: "PreTrainedTokenizerBase", code: str) -> int:
+    """The id of a multilingual tokenizer's token for a language; M2M100's tokens are not plain codes."""
+    ids = getattr(tokenizer, "lang_code_to_id", None) or {}
+    return ids.get(code, tokenizer.convert_tokens_to_ids(code))
 
 
 def examples(codes: Collection[str], most: int = 20) -> str:
@@ -252,9 +266,7 @@ def examples(codes: Collection[str], most: int = 20) -> str:
 
 def language_codes(tokenizer: "PreTrainedTokenizerBase") -> set[str]:
     """Codes of the languages that a multilingual tokenizer knows, in its own spelling."""
-    codes = getattr(tokenizer, "lang_code_to_id", None)
-    if codes:
-        return set(codes)
-    # NLLB has them only among its special tokens.
+    codes = set(getattr(tokenizer, "lang_code_to_id", None) or ())
+    # NLLB has them only among its special tokens, and mBART those that were added. M2M100 has __de__ there, for de.
     roles = {str(getattr(tokenizer, name)) for name in tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
-    return set(tokenizer.all_special_tokens) - roles
+    return codes | {token for token in tokenizer.all_special_tokens if token.strip("_") not in codes} - roles

@@ -23,6 +23,7 @@ from ..evaluation.score_settings import ScoreSettings, score_settings
 from ..files import collect_errors
 from ..models.families import family_of, longest_sequence
 from ..runtime.processes import first_on_each_machine, on_main_process
+from ..text.language_marks import unmarked_warning
 from .check import CheckedRecipe, find_teacher, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS, locked_output
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
@@ -30,11 +31,12 @@ from .optimization.step_batches import Corpus
 from .recipe.recipe import Recipe
 from .setup.directions import name_of
 from .setup.inputs import RunInputs, open_model
+from .setup.memory import training_memory_errors
 from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, model_directions, parse_sources, sample_pairs, source_errors
-from .setup.start_model import cut_to_languages, translated_languages
+from .setup.start_model import cut_to_languages, drop_unsupported, translated_languages
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer, settle_marks
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import DirectionsValidator, Validator
@@ -109,8 +111,15 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         texts = chain(tokenizer_text(recipe, splits), splits.validation, *splits.test_sets.values())
         full = tokenizer
         tokenizer = on_main_process(processes, lambda: cut_to_languages(full, recipe, texts))
+        inputs.__dict__.pop("model", None)  # two would take twice the memory
         inputs.model = open_model(recipe, tokenizer)
     model = first_on_each_machine(processes, lambda: inputs.model or open_model(recipe, tokenizer))
+    target = recipe.data.text_languages[1]
+    texts = [source for source, _ in splits.validation]
+    if family_of(model.config) and (warning := unmarked_warning(tokenizer, texts, target)):
+        raise InputError(
+            f"training.start_from={recipe.training.start_from}: {warning.replace('tgt_lang', 'data.target_language')}"
+        )
     if recipe.training.shortlist:
         from ..engines.shortlist import shortlist_errors
 
@@ -118,6 +127,10 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
             raise InputError.of([f"training.shortlist: {error}" for error in errors])
     teacher = first_on_each_machine(processes, lambda: find_teacher(inputs, tokenizer, model))
     choose_precision(recipe, processes, model)
+    if recipe.training.start_from:
+        is_mixed = processes.mixed_precision != "no"
+        if errors := training_memory_errors(recipe, model, processes.device, is_mixed):
+            raise InputError.of(errors)
     models = [model, *(teacher.models if teacher else [])]
     limit = min((limit for each in models if (limit := longest_sequence(each))), default=None)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(inputs, splits, tokenizer, limit))
@@ -268,6 +281,7 @@ def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = No
 
 def _check_texts(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
     """The sources, and the tokenizer that the recipe names, if any."""
+    drop_unsupported(recipe)
     settle_marks(recipe)
     errors: list[str] = []
     found: Any = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
 from ..runtime.launcher import is_set, process_errors
-from ..runtime.processes import on_main_process
+from ..runtime.processes import on_main_process, print_main
 from .optimization.optimizer import freeze, import_torchao
 from .recipe.recipe import Recipe
 from .setup.inputs import RunInputs
@@ -27,6 +27,7 @@ from .setup.memory import training_memory_errors
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
+from .setup.start_model import drop_unsupported
 from .setup.tokenizer_and_model import drops_layers, named, new_config, settle_marks
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
+    for line in drop_unsupported(recipe):
+        print_main(line, processes)
     settle_marks(recipe)
     inputs = RunInputs(recipe)
 
@@ -137,7 +140,7 @@ def validate_recipe(inputs: RunInputs, processes: Accelerator) -> tuple[list[str
     errors += precision_errors(recipe, processes.device) + process_errors(processes.num_processes)
     config = model.config if model else VaswaniConfig(**({} if recipe.training.start_from else recipe.model))
     errors += launcher_errors(recipe, processes, config)
-    if model:
+    if model and not recipe.training.keep_languages:  # they make it smaller, as soon as the text is read
         errors += training_memory_errors(recipe, model, processes.device, processes.mixed_precision != "no")
     if recipe.training.push_to_hub:
         errors += adapter_upload_errors(recipe)

@@ -2,10 +2,11 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from safetensors.torch import load_file
+from safetensors import safe_open
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -62,6 +63,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     """
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
     compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, print_main))
+    processes.free_memory()  # of the optimizer, which the final model may need
     final_model = FinalModel(recipe, setup.tokenizer, outcome.config, outcome.generation_config)
     model = final_model.model.to(processes.device)
     measured = [measure(setup, model, candidate) for candidate in compared]
@@ -110,8 +112,13 @@ def measure(setup: TrainingSetup, model: VaswaniForConditionalGeneration, candid
 
 
 def mean_weights(candidate: Candidate) -> Tensors:
-    """The mean of the weights in a candidate's files."""
-    return average_weights(load_file(file) for file in candidate.files)
+    """The mean of the weights in a candidate's files, of which one tensor at a time is in memory."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(safe_open(file, "pt")) for file in candidate.files]
+        mean: Tensors = {}
+        for name in list(files[0].keys()):
+            mean |= average_weights({name: file.get_tensor(name)} for file in files)
+        return mean
 
 
 def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) -> dict[str, ScoredTest]:

@@ -18,7 +18,9 @@ from ..text.languages import (
     TRANSLATION_TASK,
     check_pair,
     fits_pair,
+    has_own_target,
     is_multilingual,
+    language_id,
     task_parameters,
     translation_tasks,
 )
@@ -132,6 +134,8 @@ class Encoder:
         start = decoder_start(model)
         if start is None:
             raise ValueError("This model's config has no decoder_start_token_id, which a prefix must follow.")
+        if self.tgt_lang and has_own_target(tokenizer, None, start):  # mBART's decoder starts with the language
+            start = language_id(tokenizer, self.tgt_lang)
         prefixes = [normalized(clean(segment.prefix), self.tokenizer, is_target=True) for segment in segments]
         labels = tokenizer(text_target=prefixes)["input_ids"]
         ends = {tokenizer.eos_token_id, *GenerateArguments(model, {}, {}).eos_token_ids()}

@@ -24,7 +24,7 @@ from ..generation.output_scores import align, decoder_start, forced_output, toke
 from ..generation.settings import GenerateArguments, position_limit
 from ..text.inputs import check_many, check_number, check_text, text_pairs
 from ..text.language_marks import marked_sources
-from ..text.languages import choose_languages
+from ..text.languages import choose_languages, language_id
 from ..text.normalization import normalized
 from ..text.token_spans import readable_tokens, token_spans
 from ..text.words import Links, Span, word_spans, words_at
@@ -258,8 +258,7 @@ def _score_batch(
     # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
     forced = config.forced_bos_token_id
     if tgt_lang:
-        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes
-        forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
+        forced = language_id(tokenizer, tgt_lang)
     scores, penalty = [], GenerateArguments(model, {}, {}).scoring().penalty
     for target, values in zip(labels, chosen):
         if forced is not None and target[0] == forced:

@@ -19,7 +19,8 @@ from ...files import collect_errors
 from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import vocabulary_error
 from ...ledger import Provenance, is_finished, make_input, new_folder, read_provenance
-from ...models.model_files import check_settings, model_kind
+from ...models.families import FAMILIES
+from ...models.model_files import check_settings, finish_hint, model_kind
 from ...models.model_loading import load_model
 from ...records.run_report import ComparedWeights, FinalWeights
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
@@ -191,6 +192,8 @@ def _checkpoint_member(path: Path, run: Path) -> Member:
         )
     if not (run / ARCHITECTURE / "config.json").exists():
         raise InputError(f"{path}: {run / ARCHITECTURE} is missing: it describes these weights' model.")
+    if (kind := model_kind(run / ARCHITECTURE)) in FAMILIES:
+        raise InputError(f"{path} is of a {kind!r} model, which only its run can average: {finish_hint(path)}")
     return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)
 
 

@@ -63,6 +63,8 @@ class Recipe(BaseModel):
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
+    # Its keys, except those of the text, if an option replaces the model that they were written for.
+    replaceable: frozenset[str] = Field(default=frozenset(), exclude=True)
 
     def to_dict(self) -> Sections:
         """The sections with plain values, as in the YAML file."""
@@ -94,12 +96,18 @@ class Recipe(BaseModel):
         return errors + self._tokenizer_errors() + self._peft_errors() + self._model_errors()
 
     def _data_errors(self) -> list[str]:
-        data, training = self.data, self.training
+        data, training, errors = self.data, self.training, []
+        if data.streaming and training.keep_languages:
+            errors.append(
+                f"training.keep_languages={training.keep_languages} needs the characters of all pairs, unlike "
+                "data.streaming: choose one"
+            )
         if not (data.streaming and (data.max_length or 0) > training.max_tokens):
-            return []
+            return errors
         return [
+            *errors,
             f"data.max_length={data.max_length} allows sentences that do not fit in a batch of training.max_tokens="
-            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the former or raise the latter"
+            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the former or raise the latter",
         ]
 
     def _tokenizer_errors(self) -> list[str]:
@@ -183,6 +191,13 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     apply_options(values, given)
     recipe, found = make_recipe(values, str(path))
     errors += found
+    if "start_from" in _not_null(given).get("training", {}):
+        recipe.replaceable = frozenset(
+            f"{section}.{name}"
+            for section, keys in values.items()
+            for name in keys
+            if section != "data" and name not in given.get(section, {})
+        )
     without_effect = sorted(_not_null(given).get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
     if recipe.tokenizer_source and without_effect:
         names = ", ".join(f"--{name}" for name in without_effect)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.sources.text_files import Pair
@@ -118,17 +118,16 @@ def cut_model(model: PreTrainedModel, rows: list[int]) -> None:
     """
     if rows.index(model.config.pad_token_id) != model.config.pad_token_id:
         raise InputError("training.keep_languages: the id of the padding token would change. Remove the key")
-    modules = {id(module.weight): module for module in (model.get_input_embeddings(), model.get_output_embeddings())}
-    values = [module.weight.detach()[rows] for module in modules.values()]
-    bias = getattr(model, "final_logits_bias", None)
-    bias = None if bias is None else bias[:, rows]
-    model.resize_token_embeddings(len(rows), mean_resizing=False)
-    modules = {id(module.weight): module for module in (model.get_input_embeddings(), model.get_output_embeddings())}
-    with torch.no_grad():
-        for module, value in zip(modules.values(), values, strict=True):
-            module.weight.copy_(value)
-    if bias is not None:
-        model.final_logits_bias.copy_(bias)
+    for weight in {model.get_input_embeddings().weight, model.get_output_embeddings().weight}:
+        # Not with resize_token_embeddings, which ties weights that differ in the files of mT5 and T5 v1.1.
+        value = nn.Parameter(weight.detach()[rows], weight.requires_grad)
+        for module in model.modules():
+            if getattr(module, "weight", None) is weight:
+                module.weight = value
+                setattr(module, "num_embeddings" if isinstance(module, nn.Embedding) else "out_features", len(rows))
+    model.config.vocab_size = len(rows)
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:
+        model.final_logits_bias = bias[:, rows]
     new_ids = {old: new for new, old in reversed(list(enumerate(rows)))}
     for config in (model.config, model.generation_config):
         for name in SEARCH_IDS:

@@ -13,6 +13,7 @@ from ..checkpoints.artifacts import RECIPE_FILE
 from ..recipe.arguments import COMPARED, RERANKER, TEACHER, DataArguments
 from ..recipe.recipe import Recipe
 from .splits import first_direction, model_languages, model_marks
+from .start_model import keeps_its_class, read_config
 from .tokenizer_and_model import check_is_model, existing_tokenizer, make_model, named, read_model, tokenizer_of
 
 if TYPE_CHECKING:
@@ -24,8 +25,13 @@ def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """The model that training begins with, with the recipe's adapter, if any, in its layers.
 
     Raises:
-        InputError: as in [`make_model`] and [`with_adapter`].
+        InputError: as in [`make_model`] and [`with_adapter`], or a model of another class does not fit into memory.
     """
+    if (source := recipe.training.start_from) and keeps_its_class(source):
+        from .memory import weight_memory_errors
+
+        if errors := weight_memory_errors(source, read_config(source)):
+            raise InputError.of(errors)
     model = make_model(recipe, tokenizer)
     if not recipe.peft.is_used:
         return model

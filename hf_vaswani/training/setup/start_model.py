@@ -4,6 +4,7 @@ Class, tokenizer and files stay as they are, so that everything that loads the m
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,18 @@ def add_language(tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> None:
         raise InputError(f"{key}: the {kind} of {training.start_from} has no tokens of languages; remove it")
     if hasattr(tokenizer, "id_to_lang_token") or hasattr(tokenizer, "_build_language_code_mappings"):
         raise InputError(f"{key}: the languages of a {kind} cannot be changed. NLLB's and mBART's can")
-    if code in tokenizer.get_vocab():
+    if own_code(tokenizer, code) in language_codes(tokenizer):
         raise InputError(f"{key}: {training.start_from} has this language already; remove it")
+    if code in tokenizer.get_vocab():
+        raise InputError(
+            f"{key}: in the vocabulary of {training.start_from}, this is an ordinary token. Choose a longer "
+            "name, such as with the script: gn_Latn"
+        )
+    if code not in recipe.data.text_languages:
+        raise InputError(
+            f"{key} is not a language of the text, from which it would be learned. Set "
+            "data.source_language or data.target_language to it"
+        )
     if training.like not in {*language_codes(tokenizer), *tokenizer.get_added_vocab()}:
         try:
             check_languages(tokenizer, training.like, training.like, has_own_target=False)
@@ -171,6 +182,8 @@ def cut_to_languages(
     if is_multilingual(tokenizer):
         kept = {own_code(tokenizer, code) for code in kept}
         given = {tokenizer.src_lang, tokenizer.tgt_lang}
+    if not given:
+        raise InputError("training.keep_languages: set data.source_language and data.target_language, too")
     if kept != given:
         raise InputError(
             f"training.keep_languages={training.keep_languages} must be the languages of the text, "
@@ -204,14 +217,29 @@ def source_prefix(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, 
     Raises:
         ValueError: the model has none for these languages.
     """
-    tasks = translation_tasks(config)
-    if not tasks:
+    if not translation_tasks(config):
         return getattr(config, "prefix", None) or group_prefix(tokenizer, languages.target)
+    task = choose_task(config, languages)
+    return task_parameters(config)[task].get("prefix") or ""
+
+
+def choose_task(config: PreTrainedConfig, languages: Languages) -> str:
+    """The name of T5's task for two languages; one that its config lacks is added to it.
+
+    Raises:
+        ValueError: several tasks fit, or none, and a language is missing.
+    """
+    tasks = translation_tasks(config)
     fitting = [name for name, pair in tasks.items() if fits_pair(languages, pair)]
+    if not fitting and languages.source and languages.target:
+        source, target = languages
+        prefix, name = f"translate {source} to {target}: ", f"translation_{source}_to_{target}".replace("-", "_")
+        config.task_specific_params = {**task_parameters(config), name: {"prefix": prefix}}
+        return name
     if len(fitting) != 1:
         given = f"src_lang={languages.source} and tgt_lang={languages.target}"
         raise ValueError(f"{given}: this model translates {pairs_in_words(list(tasks.values()))}. Choose one pair.")
-    return task_parameters(config)[fitting[0]].get("prefix") or ""
+    return fitting[0]
 
 
 def translated_languages(tokenizer: PreTrainedTokenizerBase, data: DataArguments) -> Languages:
@@ -228,11 +256,14 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
     from ...models.load import check_vocabularies, unfit_weights
     from ...models.model_loading import damage_errors, read_weights
     from .cut_vocabulary import cut_model, rows_of
-    from .memory import weight_memory_errors
 
     source, config = recipe.training.start_from, read_config(recipe.training.start_from)
-    errors = unsupported_keys(recipe) + set_fields(config, recipe.model, source) + weight_memory_errors(source, config)
-    if errors:
+    errors = [
+        f"{key}={value!r} needs a model of this package, which training.start_from={source} is not; remove it"
+        for key, value in unsupported_keys(recipe).items()
+        if value
+    ]
+    if errors := errors + set_fields(config, recipe.model, source):
         raise InputError.of(errors)
     model, report = read_weights(AutoModelForSeq2SeqLM, source, config=config, dtype=torch.float32)
     if errors := unfit_weights(source, model, report) + damage_errors(source, model.named_parameters()):
@@ -256,7 +287,12 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
         )
     if errors:
         raise InputError.of(errors)
-    set_search(model, tokenizer, recipe.generation)
+    settings = set_search(model, tokenizer, recipe.generation)
+    if translation_tasks(model.config):
+        task = choose_task(model.config, Languages(*recipe.data.text_languages))
+        tasks = task_parameters(model.config)
+        own = {name: value for name, value in tasks[task].items() if name not in settings}
+        model.config.task_specific_params = {**tasks, task: own}
     for name, parameter in model.named_parameters():
         # Marian's sinusoids, which are not saved but computed again: trained, they would be lost.
         if name in (model._keys_to_ignore_on_save or ()):
@@ -264,10 +300,30 @@ def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreT
     return model
 
 
-def unsupported_keys(recipe: Recipe) -> list[str]:
-    """An error for each key that only models of this package support."""
+def drop_unsupported(recipe: Recipe) -> list[str]:
+    """Remove what only models of this package support from a recipe whose file was written for another model.
+
+    Returns:
+        A line for each key.
+    """
+    source, dropped = recipe.training.start_from, {}
+    with suppress(InputError, OSError):  # reported with all other errors
+        if recipe.replaceable and source and keeps_its_class(source):
+            own = unsupported_keys(recipe).items()
+            dropped = {key: value for key, value in own if value and key in recipe.replaceable}
+    for section, _, name in (key.partition(".") for key in dropped):
+        arguments = getattr(recipe, section)
+        setattr(arguments, name, type(arguments).model_fields[name].get_default(call_default_factory=True))
+    return [
+        f"{key}={value!r} of {recipe.file} is left out, since {source} is not a model of this package"
+        for key, value in dropped.items()
+    ]
+
+
+def unsupported_keys(recipe: Recipe) -> dict[str, Any]:
+    """The keys that only models of this package support, with their values."""
     training, evaluation = recipe.training, recipe.evaluation
-    keys: dict[str, Any] = {
+    return {
         "tokenizer.bpe_dropout": recipe.tokenizer.bpe_dropout,
         **{f"augmentation.{name}": share for name, share in recipe.augmentation.shares.items()},
         "training.distill_from": training.teachers,
@@ -279,12 +335,6 @@ def unsupported_keys(recipe: Recipe) -> list[str]:
         "data.text": learns_both_directions(recipe.data) and recipe.data.text,
         "data.train": len(model_directions(recipe.data)) > 1 and recipe.data.train,
     }
-    return [
-        f"{key}={value!r} needs a model of this package, which training.start_from={training.start_from} is not; "
-        "remove it"
-        for key, value in keys.items()
-        if value
-    ]
 
 
 def set_fields(config: PreTrainedConfig, fields: dict[str, Any], source: str) -> list[str]:
@@ -305,20 +355,27 @@ def set_fields(config: PreTrainedConfig, fields: dict[str, Any], source: str) ->
     return errors
 
 
-def set_search(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, arguments: GenerationArguments) -> None:
+def set_search(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, arguments: GenerationArguments
+) -> dict[str, Any]:
     """Set the recipe's search, as far as transformers has it, and that translations begin as targets do in training.
 
     All other settings of the model stay as they are.
+
+    Returns:
+        What was set of the recipe's.
     """
     from ...generation.output_scores import forced_output
 
     settings, defaults = model.generation_config, type(model.generation_config)()
-    settings.num_beams, settings.early_stopping = arguments.num_beams, arguments.early_stopping
+    values: dict[str, Any] = {"num_beams": arguments.num_beams, "early_stopping": arguments.early_stopping}
     if arguments.length_penalty_type == "length":
-        settings.length_penalty = arguments.length_penalty
+        values["length_penalty"] = arguments.length_penalty
     if arguments.num_beams == 1:
-        for name in ("length_penalty", "early_stopping", "num_return_sequences"):
-            setattr(settings, name, getattr(defaults, name))
+        beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
+        values |= {name: getattr(defaults, name) for name in beam_search}
+    for name, value in values.items():
+        setattr(settings, name, value)
     if is_multilingual(tokenizer):
         labels = tokenizer(text_target="a")["input_ids"]
         named = tokenizer._build_translation_inputs(
@@ -328,3 +385,4 @@ def set_search(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, argum
         # mBART's decoder starts with the language itself.
         settings.forced_bos_token_id = language if labels[0] == language else None
         settings.decoder_start_token_id = int(forced_output(model, torch.tensor([labels]))[0, 0])
+    return values

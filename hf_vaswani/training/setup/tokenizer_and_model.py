@@ -24,7 +24,7 @@ from ...errors import InputError, reason
 from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import spare_ids, vocabulary_error
 from ...models.families import config_value
-from ...models.model_files import CONFIG_FILE, check_settings, model_kind
+from ...models.model_files import CONFIG_FILE, check_settings, finish_hint, model_kind
 from ...text.languages import fits_pair, group_languages, is_multilingual, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
@@ -370,8 +370,7 @@ def check_is_model(key: str, source: str, is_start: bool = False) -> None:
     folder = Path(source)
     if is_checkpoint(folder):
         raise InputError(
-            f"{key}={source} is a checkpoint, which has only weights. Make a model from it with: "
-            f"hf-vaswani average {source} --output FOLDER"
+            f"{key}={source} is a checkpoint, which has only weights. To start from it, {finish_hint(folder)}"
         )
     if not (folder / CONFIG_FILE).exists() and (folder / ADAPTER_CONFIG_NAME).exists():
         raise InputError(

@@ -11,6 +11,7 @@ from ...generation.alignment import evaluation
 from ...generation.mixin import FastGenerationMixin
 from ...generation.output_scores import align, log_probabilities, output_lengths, prompt_length
 from ...generation.settings import GenerateArguments
+from ...text.languages import target_argument
 from ..encoder import FIRST_TOKEN
 from ..segments import Candidate, Row, SearchBatch, SearchRequest
 
@@ -91,8 +92,9 @@ def search_batch(
     """
     generate_kwargs = dict(arguments.generate_kwargs)
     first_token = inputs.pop(FIRST_TOKEN, None)
-    if first_token is not None and first_token != arguments.get("decoder_start_token_id"):  # as mBART's decoder does
-        generate_kwargs.setdefault(FIRST_TOKEN, first_token)
+    start = arguments.get("decoder_start_token_id")
+    if first_token is not None and first_token != start:
+        generate_kwargs.setdefault(target_argument(tokenizer, start), first_token)
     if n_best:
         generate_kwargs["num_return_sequences"] = n_best
     arguments = arguments.updated(generate_kwargs)

@@ -400,6 +400,10 @@ def test_max_length_and_max_length_coverage_replace_each_other(recipe):
         (["--max_length=9", "--max_length_coverage=2"], ["at most 1, got 2.0", "set one of data.max_length"]),
         (["--max_length=null"], ["set one of data.max_length"]),
         (["--max_length_coverage=0.9", "--streaming"], ["max_length_coverage needs the lengths of all pairs"]),
+        (
+            ["--keep_languages=es,gn", "--start_from=nllb", "--streaming", "--max_length=40"],
+            ["keep_languages=['es', 'gn'] needs the characters of all pairs"],
+        ),
     ],
 )  # fmt: skip
 def test_mutually_exclusive_choices_are_errors(recipe, options, expected):

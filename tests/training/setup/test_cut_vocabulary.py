@@ -7,7 +7,13 @@ import random
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import AutoTokenizer, M2M100Config, M2M100ForConditionalGeneration, NllbTokenizer
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    NllbTokenizer,
+)
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.setup.cut_vocabulary import cut_model, cut_tokenizer, rows_of
@@ -94,6 +100,26 @@ def test_vocabularies_of_other_classes_are_cut(name, tmp_path):
         cut_model(model, rows)
         found = model(input_ids=after["input_ids"], labels=after["labels"]).logits
     torch.testing.assert_close(found, expected)
+
+
+def test_embeddings_and_lm_head_that_differ_stay_two_matrices(tmp_path):
+    model, tokenizer = family("T5", tmp_path)
+    # As mT5 and T5 v1.1 are stored, although their configs say that they are tied.
+    model.lm_head.weight = torch.nn.Parameter(torch.randn(model.lm_head.weight.shape))
+    model.save_pretrained(tmp_path / "start")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start").eval()
+    cut = cut_tokenizer(tokenizer, [("ein hund", "haus")], [])
+    rows = rows_of(cut, tokenizer, None)
+    before, after = (inputs_of(each, ["ein hund", "haus"]) for each in (tokenizer, cut))
+    with torch.no_grad():
+        expected = model(input_ids=before["input_ids"], labels=before["labels"]).logits[..., rows]
+        cut_model(model, rows)
+        model.save_pretrained(tmp_path / "cut")
+        loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "cut").eval()
+        found = [each(input_ids=after["input_ids"], labels=after["labels"]).logits for each in (model, loaded)]
+    assert not torch.equal(loaded.lm_head.weight, loaded.shared.weight) and len(rows) == loaded.config.vocab_size
+    for logits in found:
+        torch.testing.assert_close(logits, expected)
 
 
 def test_tokenizer_in_python_is_an_error(tmp_path):

@@ -6,11 +6,14 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.data.encoding import plain_encoder
 from hf_vaswani.errors import InputError
+from hf_vaswani.generation.settings import GenerateArguments
 from hf_vaswani.models import model_files
 from hf_vaswani.training.recipe.recipe import Recipe
 from hf_vaswani.training.setup import memory
+from hf_vaswani.training.setup.inputs import open_model
 from hf_vaswani.training.setup.start_model import load_start_model, set_direction
 from hf_vaswani.training.setup.tokenizer_and_model import existing_tokenizer
+from hf_vaswani.translator.encoder import translation_task
 
 from ...families import LANGUAGES, family
 
@@ -91,10 +94,33 @@ def test_sources_begin_with_t5s_name_of_the_task(opened):
     assert found == tokenizer("to French: ein hund")["input_ids"]
 
 
-@pytest.mark.parametrize("languages", [("en", None), ("en", "es")])
-def test_languages_without_a_task_of_t5_are_an_error_that_names_its_tasks(opened, languages):
+@pytest.mark.parametrize("languages", [("en", None), ("es", None), (None, None)])
+def test_t5_whose_languages_leave_a_choice_of_tasks_is_an_error_that_names_them(opened, languages):
     with pytest.raises(InputError, match="this model translates en to de or en to fr. Choose one pair."):
         existing_tokenizer(opened("T5", languages, task_specific_params=TASKS))
+
+
+def test_pair_without_a_task_of_t5_becomes_a_new_one_with_which_the_model_translates(opened, tmp_path):
+    recipe = opened("T5", ("es", "gn"), task_specific_params=TASKS)
+    tokenizer = existing_tokenizer(recipe)
+    prefix = "translate es to gn: "
+    [found], _ = plain_encoder(tokenizer)(["ein hund"], ["katze"])
+    assert found == tokenizer(f"{prefix}ein hund")["input_ids"]
+    load_start_model(recipe, tokenizer).save_pretrained(tmp_path / "tuned")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned")
+    assert model.config.task_specific_params == {**TASKS, "translation_es_to_gn": {"prefix": prefix}}
+    assert translation_task(model, src_lang="es", tgt_lang="gn") == ("translation_es_to_gn", {"prefix": prefix})
+
+
+def test_search_of_the_recipe_replaces_that_of_t5s_task_and_its_other_settings_survive(opened):
+    task = {"prefix": "to French: ", "num_beams": 4, "early_stopping": True, "length_penalty": 3.0, "max_length": 300}
+    tasks = {"summarization": task, "translation_en_to_fr": task}
+    recipe = opened("T5", ("en", "fr"), {"generation": {"num_beams": 2}}, task_specific_params=tasks)
+    model = load_start_model(recipe, existing_tokenizer(recipe))
+    arguments = GenerateArguments(model, {}, translation_task(model)[1])
+    assert {name: arguments.get(name) for name in ("num_beams", "max_length")} == {"num_beams": 2, "max_length": 300}
+    assert arguments.get("early_stopping") == recipe.generation.early_stopping
+    assert model.config.task_specific_params["summarization"] == task
 
 
 def test_sources_begin_with_marians_mark_of_the_target_language(opened, tmp_path):
@@ -158,7 +184,7 @@ def test_what_does_not_fit_into_memory_is_said_before_it_starts(opened, monkeypa
         assert errors == [] if is_enough else "train an adapter (peft.r: 8)" in errors[0]
     monkeypatch.setattr(model_files, "free_memory", lambda: 4 * size - 1)
     with pytest.raises(InputError, match=f"the model has {size:,} parameters and needs 0 GB for its weights"):
-        load_start_model(recipe, tokenizer)
+        open_model(recipe, tokenizer)
 
 
 @pytest.mark.parametrize(("name", "like"), [("NLLB", "spa_Latn"), ("mBART", "es_XX")])
@@ -184,6 +210,9 @@ def test_added_language_begins_as_its_relative_and_changes_nothing_else(opened, 
     ("name", "keys", "message"),
     [
         ("NLLB", ("spa_Latn", "eng_Latn"), "add_language='spa_Latn': .* has this language already"),
+        ("mBART", ("es", "de_DE"), "add_language='es': .* has this language already"),
+        ("NLLB", ("a", "spa_Latn"), "add_language='a': in the vocabulary of .*, this is an ordinary token"),
+        ("NLLB", ("gn", "spa_Latn"), "add_language='gn' is not a language of the text"),
         ("NLLB", ("xx", "yy"), "training.like='yy' is not a language of this tokenizer"),
         ("M2M100", ("xx", "es"), "the languages of a M2M100Tokenizer cannot be changed"),
         ("mBART-50", ("xx", "es_XX"), "the languages of a MBart50Tokenizer cannot be changed"),
@@ -191,6 +220,7 @@ def test_added_language_begins_as_its_relative_and_changes_nothing_else(opened, 
     ],
 )
 def test_language_that_cannot_be_added_is_an_error(opened, name, keys, message):
-    recipe = opened(name, LANGUAGES.get(name, (None, None)), {"training": dict(zip(("add_language", "like"), keys))})
+    languages = (LANGUAGES.get(name, (None,))[0], keys[0] if keys[0] == "xx" else None)
+    recipe = opened(name, languages, {"training": dict(zip(("add_language", "like"), keys))})
     with pytest.raises(InputError, match=message):
         existing_tokenizer(recipe)
