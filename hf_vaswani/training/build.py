@@ -18,16 +18,19 @@ from ..data.filters import FilterSettings
 from ..data.prepared import tokenize
 from ..data.sources.text_files import Pair
 from ..data.sources.text_source import TextSource
+from ..data.tokenizers.tokenizer import SOURCE_PREFIX
 from ..errors import InputError, reason
 from ..evaluation.score_settings import ScoreSettings, score_settings
 from ..files import collect_errors
 from ..models.families import family_of, longest_sequence
 from ..runtime.processes import first_on_each_machine, on_main_process
 from ..text.language_marks import unmarked_warning
+from ..text.languages import NO_LANGUAGES, Languages
 from .check import CheckedRecipe, find_teacher, path_errors
 from .checkpoints.artifacts import CHECKPOINTS, TRACKED_AS, locked_output
 from .checkpoints.checkpoint import check_fits, newest_intact, remove_oldest
 from .optimization.step_batches import Corpus
+from .recipe.arguments import DataArguments
 from .recipe.recipe import Recipe
 from .setup.directions import name_of
 from .setup.inputs import RunInputs, open_model
@@ -36,7 +39,6 @@ from .setup.output import begin_output, check_weights
 from .setup.precision import choose_precision
 from .setup.run_fingerprint import RunFingerprint, is_resumed, local_digests
 from .setup.splits import Splits, load_splits, model_directions, parse_sources, sample_pairs, source_errors
-from .setup.start_model import cut_to_languages, drop_unsupported, translated_languages
 from .setup.tokenizer_and_model import existing_tokenizer, open_tokenizer, settle_marks
 from .setup.training_batches import aligned_sample, describe_training_text, make_corpus, tokenizer_text
 from .validation import DirectionsValidator, Validator
@@ -108,6 +110,8 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
     if recipe.training.keep_languages and not resumed:
+        from .setup.start_model import cut_to_languages
+
         texts = chain(tokenizer_text(recipe, splits), splits.validation, *splits.test_sets.values())
         full = tokenizer
         tokenizer = on_main_process(processes, lambda: cut_to_languages(full, recipe, texts))
@@ -197,6 +201,11 @@ def scoring_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, name: str) ->
     return score_settings(tokenizer, target, recipe.evaluation.tokenize)
 
 
+def translated_languages(tokenizer: PreTrainedTokenizerBase, data: DataArguments) -> Languages:
+    """The languages that must be named to translate in a run, since they choose the prefix of sources."""
+    return Languages(*data.text_languages) if tokenizer.init_kwargs.get(SOURCE_PREFIX) else NO_LANGUAGES
+
+
 @contextmanager
 def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
     """Prepare the output folder, open the recipe's trackers, and hold the folder while the block runs.
@@ -281,7 +290,10 @@ def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = No
 
 def _check_texts(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
     """The sources, and the tokenizer that the recipe names, if any."""
-    drop_unsupported(recipe)
+    if recipe.training.start_from:
+        from .setup.start_model import drop_unsupported
+
+        drop_unsupported(recipe)
     settle_marks(recipe)
     errors: list[str] = []
     found: Any = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}

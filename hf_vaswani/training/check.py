@@ -27,7 +27,6 @@ from .setup.memory import training_memory_errors
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.start_model import drop_unsupported
 from .setup.tokenizer_and_model import drops_layers, named, new_config, settle_marks
 
 if TYPE_CHECKING:
@@ -60,8 +59,11 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     Raises:
         InputError: all errors at once.
     """
-    for line in drop_unsupported(recipe):
-        print_main(line, processes)
+    if recipe.training.start_from:
+        from .setup.start_model import drop_unsupported
+
+        for line in drop_unsupported(recipe):
+            print_main(line, processes)
     settle_marks(recipe)
     inputs = RunInputs(recipe)
 

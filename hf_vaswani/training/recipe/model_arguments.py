@@ -15,8 +15,13 @@ from ...presets import PRESETS, TABLE_3
 # Fields that are set from the tokenizer or by the package.
 DERIVED_FIELDS = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
-    "source_language", "target_language", "longest_training_source", "multi_sentence_share", "length_ratio",
-    "alignment_heads", "confidence", "format_version"
+    "source_language", "target_language", "language_pairs", "longest_training_source", "multi_sentence_share",
+    "length_ratio", "alignment_heads", "confidence", "format_version"
+}  # fmt: skip
+# Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
+FREE_FIELDS = {
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
+    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing"
 }  # fmt: skip
 ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
 # Not matched after "et al." or "section 3.": a new sentence begins with a capital letter.

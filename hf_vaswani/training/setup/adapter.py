@@ -18,11 +18,11 @@ from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...data.tokenizers.tokenizer import has_tokenizer
 from ...errors import InputError
 from ...generation.adapters import BASE_DIGEST, matrices_digest, values_digest
+from ...models.model_types import is_own_model, keeps_its_class
 from ...runtime.imports import import_extra
 from ..optimization.weights import weights
 from ..recipe.arguments import ALL_LINEAR, PeftArguments
 from ..recipe.recipe import Recipe
-from .start_model import is_own_model, keeps_its_class
 from .tokenizer_and_model import named
 
 if TYPE_CHECKING:

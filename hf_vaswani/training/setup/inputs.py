@@ -8,12 +8,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...errors import InputError
+from ...models.model_types import keeps_its_class
 from ...text.languages import check_languages, choose_languages, group_languages, has_own_target, language_code
 from ..checkpoints.artifacts import RECIPE_FILE
 from ..recipe.arguments import COMPARED, RERANKER, TEACHER, DataArguments
 from ..recipe.recipe import Recipe
 from .splits import first_direction, model_languages, model_marks
-from .start_model import keeps_its_class, read_config
 from .tokenizer_and_model import check_is_model, existing_tokenizer, make_model, named, read_model, tokenizer_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def open_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """
     if (source := recipe.training.start_from) and keeps_its_class(source):
         from .memory import weight_memory_errors
+        from .start_model import read_config
 
         if errors := weight_memory_errors(source, read_config(source)):
             raise InputError.of(errors)

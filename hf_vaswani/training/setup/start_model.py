@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...core.configuration_vaswani import VaswaniConfig
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...data.sources.text_files import Pair
 from ...data.tokenizers.tokenizer import SOURCE_PREFIX, load_tokenizer
 from ...errors import InputError, reason
 from ...models.families import FAMILIES, Family, longest_sequence
-from ...models.model_files import CONFIG_FILE, check_settings, model_kind
+from ...models.model_files import CONFIG_FILE, check_settings
+from ...models.model_types import keeps_its_class
 from ...text.languages import (
-    NO_LANGUAGES,
     Languages,
     check_languages,
     fits_pair,
@@ -33,37 +32,9 @@ from ...text.languages import (
     translation_tasks,
 )
 from ..recipe.arguments import DataArguments, GenerationArguments
+from ..recipe.model_arguments import FREE_FIELDS
 from ..recipe.recipe import Recipe
 from .splits import learns_both_directions, model_directions
-
-# Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
-FREE_FIELDS = {
-    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
-    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing"
-}  # fmt: skip
-
-
-def model_type(source: str) -> str | None:
-    """The `model_type` of a model in a folder or on the Hub; `None` for anything else, and for what cannot be read."""
-    path = Path(source)
-    if (path / CONFIG_FILE).exists():
-        return model_kind(path)
-    if path.exists():
-        return None
-    try:
-        return PreTrainedConfig.get_config_dict(source)[0].get("model_type")
-    except Exception:  # reading the model says what is wrong
-        return None
-
-
-def is_own_model(source: str) -> bool:
-    """Whether a folder or a Hub id is that of a model of this package."""
-    return model_type(source) == VaswaniConfig.model_type
-
-
-def keeps_its_class(source: str) -> bool:
-    """Whether a model of another class is fine-tuned as it is, and not imported."""
-    return model_type(source) in FAMILIES
 
 
 def read_config(source: str) -> PreTrainedConfig:
@@ -240,11 +211,6 @@ def choose_task(config: PreTrainedConfig, languages: Languages) -> str:
         given = f"src_lang={languages.source} and tgt_lang={languages.target}"
         raise ValueError(f"{given}: this model translates {pairs_in_words(list(tasks.values()))}. Choose one pair.")
     return fitting[0]
-
-
-def translated_languages(tokenizer: PreTrainedTokenizerBase, data: DataArguments) -> Languages:
-    """The languages that must be named to translate in a run, since they choose the prefix of sources."""
-    return Languages(*data.text_languages) if tokenizer.init_kwargs.get(SOURCE_PREFIX) else NO_LANGUAGES
 
 
 def load_start_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:

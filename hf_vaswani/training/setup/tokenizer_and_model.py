@@ -25,23 +25,16 @@ from ...generation.fast_model import VaswaniForConditionalGeneration
 from ...generation.model_checks import spare_ids, vocabulary_error
 from ...models.families import config_value
 from ...models.model_files import CONFIG_FILE, check_settings, finish_hint, model_kind
+from ...models.model_types import is_own_model, keeps_its_class
 from ...text.languages import fits_pair, group_languages, is_multilingual, language_code, pairs_in_words
 from ...text.vocabularies import target_vocab_size, vocabularies
 from ..checkpoints.artifacts import TOKENIZER, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import DataArguments, GenerationArguments
+from ..recipe.model_arguments import FREE_FIELDS
 from ..recipe.recipe import Recipe
 from .directions import common_languages, name_of, same_languages, tag_token, target_mark
 from .splits import learns_both_directions, model_directions, model_languages, model_marks, parse_sources
-from .start_model import (
-    FREE_FIELDS,
-    add_language,
-    begin_like,
-    is_own_model,
-    keeps_its_class,
-    load_start_model,
-    set_direction,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +81,8 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
         tokenizer = named("training.start_from", lambda: tokenizer_of(source))
     if tokenizer is not None:
         if training.add_language:
+            from .start_model import add_language
+
             add_language(tokenizer, recipe)
         with_marks(tokenizer, list(new_marks(recipe)))
         key = "tokenizer.path" if recipe.tokenizer.path else "training.start_from"
@@ -164,6 +159,8 @@ def require_trainable(tokenizer: PreTrainedTokenizerBase, source: str, recipe: R
             encode targets, or does not end them with the end-of-sentence token.
     """
     if (start := recipe.training.start_from) and keeps_its_class(start):
+        from .start_model import set_direction
+
         set_direction(tokenizer, start, recipe.data)
     elif is_multilingual(tokenizer):
         raise InputError(
@@ -198,6 +195,8 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrained
             raise InputError(
                 f"training.start_from={source} has a different tokenizer; remove tokenizer.path to use it"
             )
+        from .start_model import load_start_model
+
         model = load_start_model(recipe, tokenizer)
     else:
         model = make_own_model(recipe, tokenizer)
@@ -310,6 +309,8 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
             "to which no token can be added"
         )
     for mark, like in new.items():
+        from .start_model import begin_like
+
         begin_like(model, *(mark and tokenizer.convert_tokens_to_ids(mark) for mark in (mark, like)))
     config, errors = model.config, []
     languages = config.source_language, config.target_language
