@@ -96,6 +96,7 @@ class ManyLanguages:
     """What the page needs from a multilingual tokenizer."""
 
     lang_code_to_id = {"de": 1, "en": 2, "ar": 3}
+    SPECIAL_TOKENS_ATTRIBUTES = all_special_tokens = []
     src_lang = "de"
 
     def _build_translation_inputs(self): ...
