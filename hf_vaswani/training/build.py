@@ -118,12 +118,11 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         inputs.__dict__.pop("model", None)  # two would take twice the memory
         inputs.model = open_model(recipe, tokenizer)
     model = first_on_each_machine(processes, lambda: inputs.model or open_model(recipe, tokenizer))
-    target = recipe.data.text_languages[1]
-    texts = [source for source, _ in splits.validation]
-    if family_of(model.config) and (warning := unmarked_warning(tokenizer, texts, target)):
-        raise InputError(
-            f"training.start_from={recipe.training.start_from}: {warning.replace('tgt_lang', 'data.target_language')}"
-        )
+    if family_of(model.config):
+        validated = (source for source, _ in splits.validation)
+        if warning := unmarked_warning(tokenizer, validated, recipe.data.text_languages[1]):
+            warning = warning.replace("tgt_lang", "data.target_language")
+            raise InputError(f"training.start_from={recipe.training.start_from}: {warning}")
     if recipe.training.shortlist:
         from ..engines.shortlist import shortlist_errors
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from measuring import Table, compare, in_own_process, peak_memory
-from training import run_recipe, run_trainer
+from training import run_recipe, run_trainer, write_sides
 
 CONTESTANTS = ("Seq2SeqTrainer", "Seq2SeqTrainer, grouped by length", "hf_vaswani")
 LANGUAGES = ("de", "en")
@@ -37,9 +37,7 @@ def prepare(folder: Path, options: argparse.Namespace) -> None:
     import sentencepiece
     from transformers import M2M100Config, M2M100ForConditionalGeneration, M2M100Tokenizer
 
-    for side in ("source", "target"):
-        lines = Path(getattr(options, side)).read_text(encoding="utf-8").split("\n")[:-1]
-        (folder / f"train.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_sides(folder, options)
     sentencepiece.SentencePieceTrainer.train(
         input=[str(folder / f"train.{side}") for side in ("source", "target")], model_prefix=str(folder / "pieces"),
         vocab_size=options.vocabulary, minloglevel=2, hard_vocab_limit=False,

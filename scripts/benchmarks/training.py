@@ -69,13 +69,19 @@ def prepare(folder: Path, options: argparse.Namespace) -> None:
     from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
     from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
-    sides = [Path(path).read_text(encoding="utf-8").split("\n")[:-1] for path in (options.source, options.target)]
-    for name, lines in zip(("source", "target"), sides):
-        (folder / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    sides = write_sides(folder, options)
     tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(vocab_size=options.vocabulary))
     tokenizer.save_pretrained(folder / "tokenizer")
     ids = [tokenizer(lines).input_ids for lines in sides]
     (folder / "ids.json").write_text(json.dumps(list(zip(*ids))))
+
+
+def write_sides(folder: Path, options: argparse.Namespace) -> list[list[str]]:
+    """The lines of both sides of the text, after writing them to the folder."""
+    sides = [Path(path).read_text(encoding="utf-8").split("\n")[:-1] for path in (options.source, options.target)]
+    for name, lines in zip(("source", "target"), sides):
+        (folder / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return sides
 
 
 def main() -> None:
